@@ -1,0 +1,1 @@
+"""Attacks on recorded transcripts: one file each, a view in, scores out."""

@@ -1,0 +1,1 @@
+"""Audits: what the attacks recover, beside what was promised."""
