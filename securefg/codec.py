@@ -1,0 +1,181 @@
+"""The codec: the one encoding of messages and envelopes, safetensors behind a versioned header.
+
+    frame   = "SFG" version | header length (u32) | header (JSON) | body
+    header  = {seq, round, step, sender, receiver, kind, clients}
+    body    = scalars length (u32) | scalars (JSON) | arrays (safetensors)
+
+Never pickle. `payload` is what the arrays weigh, the envelope all the rest; both are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from securefg.errors import CodecError
+from securefg.messages import Message, Scalar, Value
+
+M = TypeVar("M", bound=Message)
+
+VERSION = 1
+MAGIC = b"SFG"
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Clients:
+    """A set of client numbers, held as sorted half-open ranges: short for whole hosts."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, numbers: list[int]) -> Clients:
+        ranges: list[tuple[int, int]] = []
+        for number in sorted(set(numbers)):
+            if ranges and ranges[-1][1] == number:
+                ranges[-1] = (ranges[-1][0], number + 1)
+            else:
+                ranges.append((number, number + 1))
+        return cls(tuple(ranges))
+
+    @classmethod
+    def parse(cls, text: str) -> Clients:
+        bounds = (part.partition("-") for part in text.split(",") if part)
+        return cls(tuple((int(low), int(high or low) + 1) for low, _, high in bounds))
+
+    def __str__(self) -> str:
+        return ",".join(f"{a}-{b - 1}" if b - a > 1 else f"{a}" for a, b in self.ranges)
+
+    def __len__(self) -> int:
+        return sum(high - low for low, high in self.ranges)
+
+    def numbers(self) -> list[int]:
+        return [number for low, high in self.ranges for number in range(low, high)]
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A message on its way. `clients`: whom the rows of the body belong to."""
+
+    seq: int
+    round: int
+    step: int
+    sender: str
+    receiver: str
+    kind: str
+    clients: Clients
+    body: bytes
+
+    def __repr__(self) -> str:
+        route = f"{self.sender} -> {self.receiver}"
+        return f"Envelope({self.seq}, {self.kind}, {route}, {len(self.body)} B)"
+
+
+@dataclass(frozen=True)
+class Size:
+    """Encoded bytes: the arrays, and everything around them."""
+
+    payload: int = 0
+    envelope: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.payload + other.payload, self.envelope + other.envelope)
+
+
+def encode_fields(values: Mapping[str, Value]) -> bytes:
+    arrays = {k: v.detach().contiguous().cpu() for k, v in values.items() if isinstance(v, Tensor)}
+    scalars = {k: v for k, v in values.items() if not isinstance(v, Tensor) and v is not None}
+    head = json.dumps(scalars, separators=(",", ":"), allow_nan=False).encode()
+    return _LENGTH.pack(len(head)) + head + safetensors.torch.save(arrays)
+
+
+def decode_fields(body: bytes) -> dict[str, Tensor | Scalar]:
+    """The fields that a body holds, whatever its kind."""
+    head, offset = _read_block(body, 0)
+    try:
+        return {**_parse_json(head), **safetensors.torch.load(body[offset:])}
+    except safetensors.SafetensorError as error:
+        raise CodecError(f"the arrays of a message cannot be read: {error}") from error
+
+
+def encode(message: Message) -> bytes:
+    return encode_fields(message.values())
+
+
+def decode(body: bytes, into: type[M]) -> M:
+    """The message of class `into`; its fields must be just those of the class."""
+    found = decode_fields(body)
+    unknown = sorted(found.keys() - into.declarations.keys())
+    if unknown:
+        raise CodecError(f"{into.kind} has no field {', '.join(unknown)}")
+    missing = sorted(into.declarations.keys() - into.optional - found.keys())
+    if missing:
+        raise CodecError(f"{into.kind} came without its field {', '.join(missing)}")
+    return into(**{name: found.get(name) for name in into.declarations})
+
+
+def frame(envelope: Envelope) -> bytes:
+    header = json.dumps(
+        {
+            "seq": envelope.seq,
+            "round": envelope.round,
+            "step": envelope.step,
+            "sender": envelope.sender,
+            "receiver": envelope.receiver,
+            "kind": envelope.kind,
+            "clients": str(envelope.clients),
+        },
+        separators=(",", ":"),
+    ).encode()
+    return MAGIC + bytes([VERSION]) + _LENGTH.pack(len(header)) + header + envelope.body
+
+
+def unframe(data: bytes) -> Envelope:
+    if data[:3] != MAGIC:
+        raise CodecError(f"not a securefg message: it starts with {data[:3]!r}, wanted {MAGIC!r}")
+    if data[3:4] != bytes([VERSION]):
+        found = data[3] if len(data) > 3 else "nothing"
+        raise CodecError(f"a message of version {found}; this is version {VERSION}")
+    head, offset = _read_block(data, 4)
+    header = _parse_json(head)
+    try:
+        clients = Clients.parse(header.pop("clients"))
+        return Envelope(**header, clients=clients, body=data[offset:])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CodecError(f"a message header that cannot be read: {error}") from error
+
+
+def size_of(framed: bytes) -> Size:
+    """Payload and envelope of an encoded message."""
+    _, body = _read_block(framed, 4)
+    _, arrays = _read_block(framed, body)
+    header_length = struct.unpack_from("<Q", framed, arrays)[0]
+    payload = len(framed) - arrays - 8 - header_length
+    return Size(payload, len(framed) - payload)
+
+
+def _read_block(data: bytes, offset: int) -> tuple[bytes, int]:
+    if len(data) < offset + _LENGTH.size:
+        raise CodecError("a message that ends in the middle")
+    (length,) = _LENGTH.unpack_from(data, offset)
+    end = offset + _LENGTH.size + length
+    if len(data) < end:
+        raise CodecError("a message that ends in the middle")
+    return data[offset + _LENGTH.size : end], end
+
+
+def _parse_json(head: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(head)
+    except ValueError as error:
+        raise CodecError(f"a message header that cannot be read: {error}") from error
+    if not isinstance(parsed, dict):
+        raise CodecError("a message header that is not an object")
+    return parsed

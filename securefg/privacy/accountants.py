@@ -1,0 +1,168 @@
+"""Accountants: from a ledger's facts to an epsilon, by several independent routes.
+
+Every accountant reads the same composition, a list of (noise multiplier, sampling rate, count).
+The claim is the tightest sound one: the exact trade-off for plain Gaussians, `dp-accounting`'s
+privacy loss distributions where a hidden sample amplifies. `cross_checks.py` holds the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import dp_accounting
+from dp_accounting import pld, rdp
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from securefg.privacy.ledger import Ledger, Mechanism, Unit
+
+# Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.
+MAX_DISCRETISED_EPSILON = 60.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """`count` Gaussian releases of one unit, each drawn with probability `sampling`."""
+
+    noise_multiplier: float
+    count: int
+    sampling: float = 1.0
+
+
+Composition = tuple[Step, ...]
+
+
+class Accountant(Protocol):
+    def __call__(self, steps: Composition, delta: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the ledger lets us promise for one unit. `because` names what makes it infinite."""
+
+    unit: Unit
+    epsilon: float
+    delta: float
+    because: tuple[str, ...] = ()
+
+    @property
+    def private(self) -> bool:
+        return math.isfinite(self.epsilon)
+
+
+def exact_gaussian(steps: Composition, delta: float) -> float:
+    """n Gaussian releases are one with mu = sqrt(sum 1/z^2) (Dong et al. 2019); its epsilon solves
+    delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018)."""
+    if any(step.sampling < 1 for step in steps):
+        raise ValueError("the exact Gaussian accountant knows no sampling")
+    mu = math.sqrt(sum(step.count / step.noise_multiplier**2 for step in steps))
+    if mu == 0 or _gaussian_log_delta(0.0, mu) <= math.log(delta):
+        return 0.0
+    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1
+    root = brentq(lambda eps: _gaussian_log_delta(eps, mu) - math.log(delta), 0.0, high, xtol=1e-12)
+    return float(root)
+
+
+def _gaussian_log_delta(epsilon: float, mu: float) -> float:
+    first = float(log_ndtr(-epsilon / mu + mu / 2))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    return first + math.log1p(-math.exp(min(second - first, -1e-17)))
+
+
+def pld_accountant(steps: Composition, delta: float) -> float:
+    accountant = pld.PLDAccountant()
+    accountant.compose(_event(steps))
+    return max(0.0, float(accountant.get_epsilon(delta)))
+
+
+def rdp_accountant(steps: Composition, delta: float) -> float:
+    accountant = rdp.RdpAccountant()
+    accountant.compose(_event(steps))
+    return max(0.0, float(accountant.get_epsilon(delta)))
+
+
+def _event(steps: Composition) -> dp_accounting.DpEvent:
+    events = []
+    for step in steps:
+        event = dp_accounting.GaussianDpEvent(step.noise_multiplier)
+        if step.sampling < 1:
+            event = dp_accounting.PoissonSampledDpEvent(step.sampling, event)
+        events.append(dp_accounting.SelfComposedDpEvent(event, step.count))
+    return dp_accounting.ComposedDpEvent(events)
+
+
+@lru_cache(maxsize=4096)
+def tightest(steps: Composition, delta: float) -> float:
+    """The claimed epsilon: exact where it can be, else PLD, else (huge epsilon) RDP."""
+    if not steps:
+        return 0.0
+    if all(step.sampling == 1 for step in steps):
+        return exact_gaussian(steps, delta)
+    upper = rdp_accountant(steps, delta)
+    return upper if upper > MAX_DISCRETISED_EPSILON else pld_accountant(steps, delta)
+
+
+def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, tuple[str, ...]]:
+    """The releases that touch one unit, and the fields that leave it without a bound.
+
+    A whole message bounds each of its rows too. n rows with noise multiplier z each bound the
+    client's whole message with z / sqrt(n).
+    """
+    merged: dict[tuple[float, float], int] = {}
+    unbounded = []
+    for mechanism, count in profile.items():
+        if count == 0:
+            continue
+        if mechanism.noise_multiplier is None:
+            unbounded.append(mechanism.field)
+            continue
+        by_rows = unit == "client" and mechanism.per == "row"
+        multiplier = mechanism.noise_multiplier / math.sqrt(mechanism.num_rows if by_rows else 1)
+        key = (multiplier, mechanism.sampling)
+        merged[key] = merged.get(key, 0) + count
+    steps = tuple(Step(z, count, q) for (z, q), count in sorted(merged.items()))
+    return steps, tuple(sorted(set(unbounded)))
+
+
+def claim(
+    profiles: Iterable[dict[Mechanism, int]],
+    unit: Unit,
+    delta: float,
+    accountant: Accountant = tightest,
+) -> Claim:
+    """The worst client's epsilon. One un-noised field beside noised ones makes it infinite."""
+    epsilon, because = 0.0, set[str]()
+    for profile in profiles:
+        steps, unbounded = steps_for(profile, unit)
+        because.update(unbounded)
+        if not unbounded:
+            epsilon = max(epsilon, accountant(steps, delta) if steps else 0.0)
+    return Claim(unit, math.inf if because else epsilon, delta, tuple(sorted(because)))
+
+
+def claims(ledger: Ledger, delta: float, accountant: Accountant = tightest) -> list[Claim]:
+    """One claim per unit that occurs: the client always, the row where a field has rows."""
+    profiles = ledger.profiles()
+    has_rows = any(mechanism.per == "row" for mechanism in ledger.mechanisms)
+    units: list[Unit] = ["client", "row"] if has_rows else ["client"]
+    return [claim(profiles, unit, delta, accountant) for unit in units]
+
+
+def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: float) -> float:
+    """The common noise multiplier with which the planned releases cost `target` epsilon.
+
+    `planned` gives the releases at noise multiplier 1.
+    """
+
+    def excess(log_multiplier: float) -> float:
+        scale = math.exp(log_multiplier)
+        steps, _ = steps_for(planned, unit)
+        scaled = tuple(Step(s.noise_multiplier * scale, s.count, s.sampling) for s in steps)
+        return tightest(scaled, delta) - target
+
+    root = float(brentq(excess, math.log(1e-4), math.log(1e7), xtol=1e-10))
+    return math.exp(root)

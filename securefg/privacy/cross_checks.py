@@ -1,0 +1,39 @@
+"""The same compositions through other libraries' accountants, to check the claimed epsilon.
+
+Opacus' GDP accountant is missing on purpose: it under-reports (1.618 against 1.828 at noise
+multiplier 1, sampling .01, 1000 steps, delta 1e-5).
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from opacus.accountants import PRVAccountant, RDPAccountant
+
+from securefg.privacy.accountants import Accountant, Composition, pld_accountant, rdp_accountant
+
+
+def opacus_rdp(steps: Composition, delta: float) -> float:
+    return _opacus(RDPAccountant(), steps, delta)
+
+
+def opacus_prv(steps: Composition, delta: float) -> float:
+    return _opacus(PRVAccountant(), steps, delta)
+
+
+def _opacus(
+    accountant: RDPAccountant | PRVAccountant, steps: Composition, delta: float
+) -> float:
+    accountant.history = [(s.noise_multiplier, s.sampling, s.count) for s in steps]
+    with warnings.catch_warnings():
+        # Opacus warns where its grid of orders ends; the bound is sound, only less tight.
+        warnings.simplefilter("ignore")
+        return max(0.0, float(accountant.get_epsilon(delta)))
+
+
+CROSS_CHECKS: dict[str, Accountant] = {
+    "dp-accounting PLD": pld_accountant,
+    "dp-accounting RDP": rdp_accountant,
+    "Opacus RDP": opacus_rdp,
+    "Opacus PRV": opacus_prv,
+}

@@ -1,0 +1,128 @@
+"""The ledger: every private release as a fact (who, what, unit, mechanism, when), no arithmetic.
+
+Accountants interpret the facts. A release without noise is booked as such and makes every claim
+infinite; nothing is ever booked as zero.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefg.codec import Clients
+from securefg.errors import RunFolderError
+
+Unit = Literal["client", "row"]
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What was done to a field, as far as accounting needs it; hashable, so equal ones compose.
+
+    noise_multiplier  sigma over the sensitivity of the unit `per`; None where nothing was added
+    num_rows          how many rows a message has, where the unit is the row
+    sampling          probability with which a hidden Poisson sample drew the unit, else 1
+    """
+
+    field: str
+    rule: str
+    per: Literal["message", "row"] = "message"
+    noise_multiplier: float | None = None
+    num_rows: int = 1
+    sampling: float = 1.0
+    adjacency: str = "replace_one"
+    protects: bool = True
+
+
+@dataclass(frozen=True)
+class Release:
+    """One private field that left each of `clients` once. `attempt` grows with every resume."""
+
+    mechanism: Mechanism
+    clients: Clients
+    round: int
+    step: int
+    attempt: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "clients": str(self.clients)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Release:
+        mechanism = Mechanism(**data.pop("mechanism"))
+        return cls(mechanism=mechanism, clients=Clients.parse(data.pop("clients")), **data)
+
+
+class Ledger:
+    """Releases counted per mechanism and client, and appended to a file before they are used."""
+
+    def __init__(self, num_clients: int, path: Path | None = None) -> None:
+        self.num_clients = num_clients
+        self._path = path
+        self._counts: dict[Mechanism, NDArray[np.int64]] = {}
+
+    def record(self, releases: list[Release]) -> None:
+        for release in releases:
+            self._count(release)
+        if self._path is not None and releases:
+            lines = "".join(json.dumps(r.to_json()) + "\n" for r in releases)
+            with self._path.open("a") as file:
+                file.write(lines)
+
+    def _count(self, release: Release) -> None:
+        if release.mechanism not in self._counts:
+            self._counts[release.mechanism] = np.zeros(self.num_clients, dtype=np.int64)
+        counts = self._counts[release.mechanism]
+        for low, high in release.clients.ranges:
+            counts[low:high] += 1
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        return tuple(self._counts)
+
+    def counts(self, mechanism: Mechanism) -> NDArray[np.int64]:
+        """How often each client made a release of this kind."""
+        return self._counts[mechanism].copy()
+
+    def profiles(self) -> list[dict[Mechanism, int]]:
+        """The distinct lists of releases that clients have; those within another one left out."""
+        if not self._counts:
+            return []
+        table = np.unique(np.stack(list(self._counts.values()), axis=1), axis=0)
+        kept = [row for row in table if not _is_within_another(row, table)]
+        return [dict(zip(self._counts, map(int, row), strict=True)) for row in kept]
+
+    @classmethod
+    def resume(cls, path: Path, num_clients: int, up_to_round: int, keep_later: bool) -> Ledger:
+        """Read a ledger back; releases after `up_to_round` count only where they were truly made
+        anew (fresh noise): a repeated upload with the same bytes tells nothing twice."""
+        ledger = cls(num_clients, path)
+        kept = [r for r in read_ledger(path) if keep_later or r.round <= up_to_round]
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(r.to_json()) + "\n" for r in kept))
+        os.replace(temporary, path)
+        for release in kept:
+            ledger._count(release)
+        return ledger
+
+
+def _is_within_another(row: NDArray[np.int64], table: NDArray[np.int64]) -> bool:
+    return bool(((table >= row).all(1) & (table > row).any(1)).any())
+
+
+def read_ledger(path: Path) -> Iterator[Release]:
+    """The releases of a ledger file; a line torn by a crash may only be the last one."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            yield Release.from_json(json.loads(line))
+        except (ValueError, TypeError, KeyError) as error:
+            if number < len(lines):
+                raise RunFolderError(f"{path}:{number}: not a release: {error}") from error

@@ -1,0 +1,63 @@
+"""The `privacy` part of a config: which protection every private field gets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, model_validator
+
+from securefg.privacy.stages import Adjacency, Per
+from securefg.settings import Settings
+
+Mechanism = Literal["plain", "local_gaussian"]
+
+
+class FieldSettings(Settings):
+    """What one field gets instead of the general rule."""
+
+    mechanism: Mechanism
+    clip_l2: PositiveFloat | None = None
+    per: Per | None = None
+    noise_multiplier: PositiveFloat | None = None
+
+
+class PrivacySettings(Settings):
+    """Noise on what the clients upload, and what it is accounted as."""
+
+    mechanism: Mechanism = Field("plain", description="rule for every private field")
+    clip_l2: PositiveFloat = Field(1.0, description="L2 bound per unit, before the noise")
+    per: Per | None = Field(
+        None, description="unit of clipping; by default the row where a field has rows"
+    )
+    noise_multiplier: PositiveFloat | None = Field(
+        None, description="noise standard deviation over the sensitivity of the unit"
+    )
+    target_epsilon: PositiveFloat | None = Field(
+        None, description="finds the noise multiplier for the planned number of releases"
+    )
+    delta: float = Field(1e-5, gt=0, lt=1)
+    unit: Literal["client", "row"] = Field(
+        "client", description="the unit that target_epsilon and budget speak of"
+    )
+    adjacency: Adjacency = Field(
+        "replace_one", description="replace_one: sensitivity 2 clip_l2; zero_out: clip_l2"
+    )
+    budget: PositiveFloat | None = Field(
+        None, description="the run ends before the release that would pass this epsilon"
+    )
+    noise_rng: Literal["system", "seeded"] = Field(
+        "system", description="seeded noise is reproducible and protects nothing"
+    )
+    fields: dict[str, FieldSettings] = Field(
+        default_factory=dict, description="exceptions, by Message.field"
+    )
+    secure_aggregation: None = Field(None, description="masking; not available yet")
+
+    @model_validator(mode="after")
+    def _noise_is_given_once(self) -> PrivacySettings:
+        given = [self.noise_multiplier, self.target_epsilon]
+        if self.mechanism == "local_gaussian" and given.count(None) != 1:
+            raise ValueError("local_gaussian wants one of noise_multiplier and target_epsilon")
+        if self.mechanism == "plain" and self.target_epsilon is not None:
+            raise ValueError("target_epsilon wants mechanism: local_gaussian")
+        return self

@@ -1,0 +1,32 @@
+"""The stages of a release as pure functions over batches whose first axis is the client."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Per = Literal["row", "message"]
+Adjacency = Literal["replace_one", "zero_out"]
+
+
+def clip_l2(values: Tensor, bound: float, per: Per) -> Tensor:
+    """Scale down to at most `bound` in L2: each client's message, or each row of its array.
+
+    x * min(1, bound / |x|_2), in float64 so that rounding cannot carry a norm over the bound.
+    """
+    exact = values.double()
+    axes = tuple(range(1, exact.dim())) if per == "message" else (-1,)
+    norms = torch.linalg.vector_norm(exact, dim=axes, keepdim=True) if axes else exact.abs()
+    return exact * (bound / norms.clamp_min(bound))
+
+
+def sensitivity_l2(bound: float, adjacency: Adjacency) -> float:
+    """How far a clipped unit can move: 2C where its value is replaced, C where it is zeroed out."""
+    return 2.0 * bound if adjacency == "replace_one" else bound
+
+
+def num_rows(values: Tensor, per: Per) -> int:
+    """Units of clipping in one client's array."""
+    return 1 if per == "message" else values[0].numel() // values.shape[-1]
