@@ -69,8 +69,8 @@ class Channel:
 
     def _protect(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
         rule = self._policy.rule(type(message), name)
-        stream = (message.kind, name, turn.round, turn.step, str(turn.clients))
-        return rule.apply(values, self._noise, stream)
+        stream = (message.kind, name, turn.round, turn.step)
+        return rule.apply(values, self._noise, turn.clients, stream)
 
 
 def check_budget(policy: Policy, ledger: Ledger, next_releases: list[Mechanism]) -> None:

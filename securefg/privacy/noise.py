@@ -8,46 +8,65 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.streams import torch_stream
+from securefg.codec import Clients
+from securefg.streams import derive_seed
 
 
 class NoiseSource(Protocol):
-    """Draws standard normals. `protects` is False where the draw could be repeated by others."""
+    """Draws standard normals, a row per client. `protects`: nobody else could draw them again."""
 
     protects: bool
 
-    def normal(self, shape: torch.Size, name: tuple[str | int, ...]) -> Tensor: ...
+    def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        """Normals of `shape`, whose first axis is `clients`, from the stream `name`."""
+        ...
 
 
 class SystemNoise:
-    """Box-Muller over the system's random bytes, in float64; the stream's name has no effect.
-
-    Two 53-bit uniforms make two normals; the tail ends at sqrt(2 * 53 ln 2) = 8.6 sigma, which
-    truncates less than 1e-17 of the mass.
-    """
+    """Normals from the system's random bytes; names of streams have no effect."""
 
     protects = True
 
-    def normal(self, shape: torch.Size, name: tuple[str | int, ...]) -> Tensor:
-        pairs = (shape.numel() + 1) // 2
-        bits = np.frombuffer(os.urandom(16 * pairs), dtype=np.uint64) >> np.uint64(11)
-        uniform = (bits.astype(np.float64) + 0.5) * 2.0**-53
-        radius = np.sqrt(-2.0 * np.log(uniform[:pairs]))
-        angle = 2.0 * math.pi * uniform[pairs:]
-        normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-        return torch.from_numpy(normals[: shape.numel()]).reshape(shape)
+    def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        words = _words_per_client(shape)
+        bits = np.frombuffer(os.urandom(8 * shape[0] * words), dtype=np.uint64)
+        return _normals(bits.reshape(shape[0], words), shape)
 
 
 class SeededNoise:
-    """Reproducible noise for research: whoever knows the seed can subtract it. It protects nothing."""
+    """Reproducible noise for research: whoever knows the seed can subtract it. It protects nothing.
+
+    A counter generator is moved to each client's place, so the noise of a client does not depend
+    on which clients share its host.
+    """
 
     protects = False
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def normal(self, shape: torch.Size, name: tuple[str | int, ...]) -> Tensor:
-        stream = torch_stream(self._seed, "noise", *name)
-        return torch.randn(shape, generator=stream, dtype=torch.float64)
+    def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        words, key = _words_per_client(shape), derive_seed(self._seed, "noise", *name)
+        parts = [_bits(key, low, high, words) for low, high in clients.ranges]
+        return _normals(np.concatenate(parts), shape)
+
+
+def _bits(key: int, low: int, high: int, words: int) -> NDArray[np.uint64]:
+    stream = np.random.Philox(key=key).advance(low * words // 4)  # one count makes four words
+    return stream.random_raw((high - low) * words).reshape(high - low, words)
+
+
+def _words_per_client(shape: torch.Size) -> int:
+    return -(-math.prod(shape[1:]) // 4) * 4
+
+
+def _normals(bits: NDArray[np.uint64], shape: torch.Size) -> Tensor:
+    """Box-Muller in float64 over 53-bit uniforms; the tail ends at 8.6 sigma (mass below 1e-17)."""
+    uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    first, second = np.split(uniform, 2, axis=1)
+    radius, angle = np.sqrt(-2.0 * np.log(first)), 2.0 * math.pi * second
+    normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    return torch.from_numpy(normals[:, : math.prod(shape[1:])].reshape(shape))

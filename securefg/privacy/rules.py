@@ -11,6 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from securefg.codec import Clients
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.stages import Adjacency, Per, clip_l2, sensitivity_l2
 
@@ -22,7 +23,9 @@ class Plain:
     name: Literal["plain"] = "plain"
     noise_multiplier: None = None
 
-    def apply(self, values: Tensor, noise: NoiseSource, stream: tuple[str | int, ...]) -> Tensor:
+    def apply(
+        self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]
+    ) -> Tensor:
         return values
 
     def words(self) -> str:
@@ -46,9 +49,11 @@ class LocalGaussian:
     def stddev(self) -> float:
         return self.noise_multiplier * sensitivity_l2(self.clip_l2, self.adjacency)
 
-    def apply(self, values: Tensor, noise: NoiseSource, stream: tuple[str | int, ...]) -> Tensor:
+    def apply(
+        self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]
+    ) -> Tensor:
         clipped = clip_l2(values, self.clip_l2, self.per)
-        normals = noise.normal(values.shape, stream).to(clipped.device)
+        normals = noise.normal(values.shape, clients, stream).to(clipped.device)
         return clipped.add_(normals, alpha=self.stddev).to(values.dtype)
 
     def words(self) -> str:

@@ -1,0 +1,137 @@
+"""From a config to a federation that can run: data, partition, hosts, policy, engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from securefg.codec import Clients
+from securefg.config import RunConfig
+from securefg.data.datasets import load
+from securefg.data.graph import Graph
+from securefg.data.partition import Partition
+from securefg.data.partitions.registry import draw_partition
+from securefg.data.shard import Shard, shards, union_graph
+from securefg.data.shard_store import save_shards
+from securefg.data.statistics import PartitionStatistics, statistics
+from securefg.engines.base import Engine
+from securefg.engines.hosting import HostSpec, build_endpoint
+from securefg.engines.inprocess import InProcess
+from securefg.engines.processes import Processes
+from securefg.errors import ConfigError
+from securefg.methods import get_method
+from securefg.privacy.policy import Policy, make_policy
+from securefg.roles import Method, PublicInfo
+from securefg.run_folder import RunFolder
+from securefg.streams import derive_seed
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The data dealt out, and the rules settled; nothing runs yet."""
+
+    config: RunConfig
+    method: Method
+    union: Graph
+    partition: Partition
+    statistics: PartitionStatistics
+    shards: tuple[Shard, ...]
+    public: PublicInfo
+    policy: Policy
+
+
+def prepare(config: RunConfig) -> Experiment:
+    """Load and deal out the data. All input that can be wrong is found wrong here."""
+    method, device = get_method(config.method.name), choose_device(config.device)
+    graph = load(config.data, config.seed)
+    drawn = draw_partition(graph, config.partition, config.seed)
+    union = union_graph(graph, drawn)
+    partition = _merged(drawn) if config.merged else drawn
+    held = union if config.merged else graph
+    public = PublicInfo(
+        num_nodes=graph.num_nodes,
+        num_features=graph.num_features,
+        num_classes=graph.num_classes,
+        num_clients=partition.num_clients,
+        seed=derive_seed(config.seed, "server"),
+        device=device,
+        edge_index=graph.edge_index if "graph" in method.server_knows else None,
+        labels=_training_labels(graph) if "labels" in method.server_knows else None,
+    )
+    return Experiment(
+        config=config,
+        method=method,
+        union=union,
+        partition=partition,
+        statistics=statistics(held, partition),
+        shards=shards(held, partition),
+        public=public,
+        policy=make_policy(
+            config.privacy, method.planned(config.method, config.training, public)
+        ),
+    )
+
+
+def start_engine(experiment: Experiment, folder: RunFolder, attempt: int) -> Engine:
+    """Build every host, here or in processes of their own."""
+    config = experiment.config
+    specs = [
+        HostSpec(
+            name=name,
+            clients=clients,
+            num_clients=experiment.partition.num_clients,
+            config=config,
+            policy=experiment.policy,
+            device=str(experiment.public.device),
+            ledger_path=folder.ledger_path,
+            attempt=attempt,
+        )
+        for name, clients in _hosts(experiment).items()
+    ]
+    own = [tuple(experiment.shards[n] for n in spec.clients.numbers()) for spec in specs]
+    if config.engine.name == "inprocess":
+        return InProcess([build_endpoint(s, data) for s, data in zip(specs, own, strict=True)])
+    files = _write_shards(folder.shards, specs, own)
+    return Processes(specs, files, config.engine.timeout)
+
+
+def choose_device(wanted: str) -> torch.device:
+    """`auto` is the first GPU where there is one."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device: {wanted!r}, but PyTorch finds no GPU here; allowed: auto, cpu")
+    return torch.device(wanted)
+
+
+def _hosts(experiment: Experiment) -> dict[str, Clients]:
+    """One host per client, or a few hosts over ranges of like clients."""
+    total = experiment.partition.num_clients
+    if not experiment.method.batched:
+        return {f"client-{k}": Clients(((k, k + 1),)) for k in range(total)}
+    count = min(experiment.config.engine.hosts, total)
+    bounds = [total * i // count for i in range(count + 1)]
+    return {
+        f"host-{i}": Clients(((bounds[i], bounds[i + 1]),)) for i in range(count)
+    }
+
+
+def _write_shards(
+    folder: Path, specs: list[HostSpec], own: list[tuple[Shard, ...]]
+) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{spec.name}.safetensors" for spec in specs]
+    for path, data in zip(files, own, strict=True):
+        save_shards(path, data)
+    return files
+
+
+def _merged(partition: Partition) -> Partition:
+    return Partition.of("merged", partition.num_nodes, [torch.unique(partition.nodes)])
+
+
+def _training_labels(graph: Graph) -> torch.Tensor:
+    """Labels of the training nodes; -1 for all others."""
+    return torch.where(graph.split.train, graph.labels, -1)

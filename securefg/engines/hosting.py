@@ -1,0 +1,68 @@
+"""Building a host behind its channel, from a description that any process can be given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from securefg.channel import Channel
+from securefg.codec import Clients
+from securefg.config import RunConfig
+from securefg.data.shard import Shard
+from securefg.engines.endpoint import Endpoint
+from securefg.methods import get_method
+from securefg.privacy.ledger import Ledger, read_ledger
+from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
+from securefg.privacy.policy import Policy
+from securefg.roles import Site
+from securefg.streams import derive_seed
+
+
+@dataclass(frozen=True)
+class HostSpec:
+    """Everything a host needs but its data."""
+
+    name: str
+    clients: Clients
+    num_clients: int
+    config: RunConfig
+    policy: Policy
+    device: str
+    ledger_path: Path
+    attempt: int
+
+
+def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
+    config, method = spec.config, get_method(spec.config.method.name)
+    site = Site(
+        shards=shards,
+        method=config.method,
+        training=config.training,
+        seed=derive_seed(config.seed, "clients"),
+        device=torch.device(spec.device),
+    )
+    channel = Channel(spec.policy, _noise(config), _own_ledger(spec))
+    return Endpoint(
+        name=spec.name,
+        clients=spec.clients,
+        method=method,
+        host=method.make_host(site),
+        channel=channel,
+        attempt=spec.attempt,
+    )
+
+
+def _noise(config: RunConfig) -> NoiseSource:
+    if config.privacy.noise_rng == "seeded":
+        return SeededNoise(derive_seed(config.seed, "noise"))
+    return SystemNoise()
+
+
+def _own_ledger(spec: HostSpec) -> Ledger:
+    """What this host's clients released before, so that its channel can refuse on its own."""
+    ledger = Ledger(spec.num_clients)
+    own = set(spec.clients.numbers())
+    ledger.record([r for r in read_ledger(spec.ledger_path) if own & set(r.clients.numbers())])
+    return ledger

@@ -1,0 +1,42 @@
+"""The default engine: every host in this process, one after the other, over the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from securefg.engines.base import Answer, Dropped, Engine, HostId
+from securefg.engines.endpoint import Endpoint
+from securefg.errors import PrivacyError, ProtocolError
+from securefg.evaluation import LocalScore
+
+
+class InProcess(Engine):
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
+        self.hosts = {endpoint.name: endpoint.clients for endpoint in endpoints}
+
+    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+        return {name: self._answer(name, framed) for name, framed in requests.items()}
+
+    def _answer(self, name: HostId, framed: bytes) -> Answer | Dropped:
+        try:
+            return self._endpoints[name].answer(framed)
+        except (PrivacyError, ProtocolError):
+            raise  # A breach of the rules is a bug in the method, not a client that went away.
+        except Exception as error:
+            return Dropped(name, self.hosts[name], type(error).__name__)
+
+    def measure(self, release: bytes) -> list[LocalScore]:
+        return [score for e in self._endpoints.values() for score in e.measure(release)]
+
+    def save(self, folder: Path) -> None:
+        for endpoint in self._endpoints.values():
+            endpoint.save(folder)
+
+    def load(self, folder: Path) -> None:
+        for endpoint in self._endpoints.values():
+            endpoint.load(folder)
+
+    def close(self) -> None:
+        self._endpoints = {}

@@ -1,0 +1,237 @@
+"""The federation: the cohort over an engine, with everything that crosses recorded and counted.
+
+Recording sits here, between the server and the engine, so that no method can forget it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from securefg import codec
+from securefg.channel import check_budget
+from securefg.codec import Clients, Envelope, Size
+from securefg.engines.base import Answer, Dropped, Engine, HostId
+from securefg.errors import ProtocolError, RunFailed
+from securefg.messages import Message
+from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.policy import Policy
+from securefg.roles import Cohort, Replies
+from securefg.transcript import Record, TranscriptWriter
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass
+class Traffic:
+    """What the federation counted so far."""
+
+    seq: int = 0
+    up: Size = field(default_factory=Size)
+    down: Size = field(default_factory=Size)
+    dropped: int = 0
+
+
+class Federation(Cohort):
+    """Asks hosts through the engine, records both ways, and books what was released.
+
+    keep_body  whether a round's bodies stay in the transcript
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        ledger: Ledger,
+        transcript: TranscriptWriter,
+        keep_body: Callable[[int], bool] = lambda round: True,
+        attempt: int = 1,
+    ) -> None:
+        self.num_clients = sum(len(clients) for clients in engine.hosts.values())
+        self.traffic = Traffic()
+        self._engine = engine
+        self._policy = policy
+        self._ledger = ledger
+        self._transcript = transcript
+        self._keep_body = keep_body
+        self._attempt = attempt
+        self._round = 0
+        self._step = 0
+        self._planned: dict[type[Message], list[Mechanism]] = {}
+
+    def begin_round(self, number: int) -> None:
+        self._round, self._step = number, 0
+
+    def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        self._step += 1
+        asked = self._hosts_of(clients)
+        check_budget(self._policy, self._ledger, self._planned.get(reply, []))
+        answers = self._engine.deliver(self._send(request, asked))
+        return self._receive(reply, asked, answers)
+
+    def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
+        if clients is None:
+            return dict(self._engine.hosts)
+        wanted = set(clients.numbers())
+        chosen = {
+            name: Clients.of([n for n in own.numbers() if n in wanted])
+            for name, own in self._engine.hosts.items()
+        }
+        return {name: own for name, own in chosen.items() if len(own)}
+
+    def _send(self, request: Message, asked: Mapping[HostId, Clients]) -> dict[HostId, bytes]:
+        """Frame the request for every host: the body once for all, or a host's own rows of it."""
+        personal = [n for n, d in request.declarations.items() if d.scope == "personal"]
+        if any(d.is_private for d in request.declarations.values()):
+            raise ProtocolError(f"{request.kind} goes to clients and must have no private field")
+        everybody = None if personal else codec.encode(request)
+        framed, first = {}, 0
+        for name, clients in asked.items():
+            rows = slice(first, first + len(clients))
+            body = everybody if everybody is not None else codec.encode(_rows(request, personal, rows))
+            first += len(clients)
+            envelope = self._envelope("server", name, request.kind, clients, body)
+            framed[name] = codec.frame(envelope)
+            if everybody is None:
+                self._record([name], envelope, [framed[name]], personal=tuple(personal))
+        if everybody is not None and asked:
+            union = Clients.of([n for clients in asked.values() for n in clients.numbers()])
+            shared = self._envelope("server", "", request.kind, union, everybody)
+            self._record(list(asked), shared, list(framed.values()))
+        return framed
+
+    def _receive(
+        self,
+        reply: type[M],
+        asked: Mapping[HostId, Clients],
+        answers: Mapping[HostId, Answer | Dropped],
+    ) -> Replies[M]:
+        messages: list[M] = []
+        replied: list[int] = []
+        dropped: list[Dropped] = []
+        for name, clients in asked.items():
+            answer = answers[name]
+            if isinstance(answer, Dropped):
+                dropped.append(replace(answer, clients=clients))
+                self._record_drop(dropped[-1])
+                continue
+            envelope = codec.unframe(answer.framed)
+            self._check_reply(envelope, name, clients, reply)
+            self._book(reply, answer)
+            rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
+            numbered = replace(envelope, seq=self._next_seq())
+            self._record(["server"], numbered, [answer.framed], rules=rules)
+            messages.append(codec.decode(envelope.body, reply))
+            replied += clients.numbers()
+        message = _concatenated(reply, messages) if messages else None
+        return Replies(message, Clients.of(replied), tuple(dropped))
+
+    def _check_reply(
+        self, envelope: Envelope, name: HostId, clients: Clients, reply: type[Message]
+    ) -> None:
+        found = (envelope.sender, envelope.kind, envelope.round, envelope.step, envelope.clients)
+        wanted = (name, reply.kind, self._round, self._step, clients)
+        if found != wanted:
+            raise ProtocolError(f"a reply that was not asked for: {found}, wanted {wanted}")
+
+    def _book(self, reply: type[Message], answer: Answer) -> None:
+        self._planned[reply] = [release.mechanism for release in answer.releases]
+        self._ledger.record(answer.releases)
+
+    def _envelope(
+        self, sender: str, receiver: str, kind: str, clients: Clients, body: bytes
+    ) -> Envelope:
+        seq = self._next_seq()
+        return Envelope(seq, self._round, self._step, sender, receiver, kind, clients, body)
+
+    def _next_seq(self) -> int:
+        self.traffic.seq += 1
+        return self.traffic.seq
+
+    def _record(
+        self,
+        receivers: list[str],
+        envelope: Envelope,
+        framed: list[bytes],
+        rules: dict[str, str] | None = None,
+        personal: tuple[str, ...] = (),
+    ) -> None:
+        size = sum((codec.size_of(data) for data in framed), Size())
+        if receivers == ["server"]:
+            self.traffic.up += size
+        else:
+            self.traffic.down += size
+        keep = self._keep_body(self._round)
+        self._transcript.append(
+            Record(
+                seq=envelope.seq,
+                round=envelope.round,
+                step=envelope.step,
+                attempt=self._attempt,
+                seconds=round(time.time(), 3),
+                sender=envelope.sender,
+                receivers=tuple(receivers),
+                kind=envelope.kind,
+                clients=str(envelope.clients),
+                payload=size.payload,
+                envelope=size.envelope,
+                rules=rules or {},
+                personal=personal,
+                thinned=not keep,
+                body=envelope.body if keep else b"",
+            )
+        )
+
+    def _record_drop(self, drop: Dropped) -> None:
+        self.traffic.dropped += len(drop.clients)
+        envelope = self._envelope(drop.host, "server", "dropped", drop.clients, b"")
+        self._transcript.append(
+            Record(
+                seq=envelope.seq,
+                round=envelope.round,
+                step=envelope.step,
+                attempt=self._attempt,
+                seconds=round(time.time(), 3),
+                sender=drop.host,
+                receivers=("server",),
+                kind="dropped",
+                clients=str(drop.clients),
+                payload=0,
+                envelope=0,
+                note=drop.reason,
+            )
+        )
+
+
+def _rows(request: Message, personal: list[str], rows: slice) -> Message:
+    own = {name: getattr(request, name)[rows] for name in personal}
+    return type(request)(**{**request.values(), **own})
+
+
+def _concatenated(reply: type[M], messages: list[M]) -> M:
+    """One message with every client's rows; a scalar must be the same in all."""
+    if len(messages) == 1:
+        return messages[0]
+    joined = {}
+    for name in reply.declarations:
+        values = [getattr(message, name) for message in messages]
+        if all(isinstance(value, Tensor) for value in values):
+            joined[name] = torch.cat(values)
+        elif all(value == values[0] for value in values):
+            joined[name] = values[0]
+        else:
+            raise ProtocolError(f"{reply.kind}.{name}: the clients do not agree on it")
+    return reply(**joined)
+
+
+def require_replies(replies: Replies[M], round: int) -> Replies[M]:
+    """For methods that go on without some clients, but not without all of them."""
+    if replies.count == 0:
+        reasons = sorted({drop.reason for drop in replies.dropped})
+        raise RunFailed(f"round {round}: every client dropped out ({', '.join(reasons)})")
+    return replies

@@ -1,0 +1,320 @@
+"""FedGL: federated graph learning with global self-supervision (Chen et al. 2021).
+
+Clients hold overlapping subgraphs. Beside their models they upload predictions and node embeddings;
+the server fuses them into pseudo labels, which enrich the training labels, and a pseudo graph, which
+complements the structure. Comments give the line numbers of the paper's Algorithm 1. Without both
+halves this is federated averaging of a GCN, the paper's baseline "Federated".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from securefg.channel import Turn
+from securefg.data.graph import Graph
+from securefg.data.shard import Shard
+from securefg.evaluation import Evaluator, LocalScore, Scores, score_locally, score_logits
+from securefg.federation import require_replies
+from securefg.messages import Message, private, public
+from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
+from securefg.models.local_training import GcnTrainer, Targets
+from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
+from securefg.models.sparse import SparseMatrix
+from securefg.privacy.policy import PlannedRelease
+from securefg.roles import (
+    Cohort,
+    Host,
+    Method,
+    MethodSettings,
+    PublicInfo,
+    Replies,
+    Server,
+    Site,
+    State,
+    sample_clients,
+)
+from securefg.streams import torch_stream
+
+
+class Settings(MethodSettings):
+    """Section 5.3.2 of the paper; what it leaves open (`fusion`, `embedding`, `degree`, `warmup`,
+    `weighting`) defaults to what reproduces its tables."""
+
+    name: Literal["fedgl"] = "fedgl"
+    hidden: int = Field(16, ge=1)
+    dropout: float = Field(0.5, ge=0, lt=1)
+    pseudo_labels: bool = Field(True, description="enrich the training labels")
+    pseudo_graph: bool = Field(True, description="complement the graph structure")
+    threshold: float = Field(0.5, ge=0, lt=1, description="lambda: confidence of a pseudo label")
+    alpha: float = Field(0.2, ge=0, description="weight of the pseudo labels in the loss")
+    beta: float = Field(1.0, ge=0, description="weight of the pseudo graph beside the client's own")
+    num_neighbors: int = Field(100, ge=1, description="s: pseudo neighbours kept per node")
+    fusion: Literal["paper", "renormalised"] = Field(
+        "paper", description="divide by all clients' weight, or by that of a node's holders"
+    )
+    embedding: Literal["final", "hidden"] = Field("final", description="the layer that is uploaded")
+    degree: Degree = Field(
+        "count", description="D of equation 9: a node's pseudo neighbours, or their weights"
+    )
+    warmup: int = Field(0, ge=0, description="rounds before the pseudo graph is used")
+    weighting: Literal["nodes", "equal"] = Field(
+        "nodes", description="clients count by their nodes, or alike (then no size is uploaded)"
+    )
+
+
+# ------------------------------------------------------------------------------------- messages
+
+
+class Globals(Message):
+    """What the server distributes (line 16). Rows of the pseudo graph are (column, value) lists."""
+
+    weights: Tensor = public("global model")
+    index_size: int = public("number of nodes in the global index")
+    pseudo_labels: Tensor | None = public("fused label per node, -1 where not sure")
+    graph_columns: Tensor | None = public("neighbours of every node in the pseudo graph")
+    graph_values: Tensor | None = public("weights of these neighbours")
+
+
+class Update(Message):
+    """What a client uploads (line 8). Arrays per node run over the global index, zero where the
+    client does not hold the node, so that a sum needs no list of who holds what."""
+
+    weights: Tensor = private("sum", "model after local training", weight="num_nodes")
+    num_nodes: Tensor | None = private("sum", "number of nodes, by which clients are weighted")
+    predictions: Tensor | None = private(
+        "sum", "softmax outputs per node", rows="node", weight="num_nodes"
+    )
+    embeddings: Tensor | None = private(
+        "sum", "embedding per node", rows="node", weight="num_nodes"
+    )
+    holds: Tensor | None = private(
+        "sum", "1 for every node that the client holds", rows="node", weight="num_nodes"
+    )
+
+
+def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+    """Which private fields leave, how often at most."""
+    fields = {
+        "weights": True,
+        "num_nodes": settings.weighting == "nodes",
+        "predictions": settings.pseudo_labels,
+        "embeddings": settings.pseudo_graph,
+        "holds": _needs_holders(settings),
+    }
+    return [
+        PlannedRelease(
+            Update,
+            name,
+            training.rounds,
+            info.num_nodes if Update.declarations[name].rows else 1,
+        )
+        for name, sent in fields.items()
+        if sent
+    ]
+
+
+def _needs_holders(settings: Settings) -> bool:
+    halves = settings.pseudo_labels or settings.pseudo_graph
+    return halves and settings.fusion == "renormalised"
+
+
+# --------------------------------------------------------------------------------------- client
+
+
+class Client(Host):
+    """One client with its subgraph (lines 3-8)."""
+
+    def __init__(self, site: Site) -> None:
+        (self._shard,) = site.shards
+        self._settings: Settings = site.method
+        self._training, self._seed, self._device = site.training, site.seed, site.device
+        graph = self._shard.graph
+        self._shape = GcnShape(graph.num_features, self._settings.hidden, graph.num_classes)
+        self._adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(site.device)
+        self._features = SparseMatrix.from_dense(graph.features).to(site.device)
+        self._labels = graph.labels.to(site.device)
+        self._train = graph.split.train.to(site.device)
+        self._node_ids = self._shard.node_ids.to(site.device)
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        assert isinstance(request, Globals)
+        weights = request.weights.to(self._device)
+        adjacency = self._complemented(request)  # line 5
+        targets = [self._own_targets(), *self._pseudo_targets(request)]
+        trainer = GcnTrainer(
+            self._shape, weights, self._training.lr, self._training.weight_decay
+        )
+        stream = torch_stream(
+            self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
+        )
+        trainer.train(  # line 7
+            self._training.local_epochs,
+            adjacency,
+            self._features,
+            [target for target in targets if len(target.nodes)],
+            self._settings.dropout,
+            stream,
+        )
+        return self._update(trainer, adjacency, request.index_size)  # lines 6 and 8
+
+    def _complemented(self, request: Globals) -> Operator:
+        """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
+        return complemented(self._adjacency, request, self._node_ids, self._settings)
+
+    def _own_targets(self) -> Targets:
+        return Targets(self._train.nonzero().flatten(), self._labels[self._train])
+
+    def _pseudo_targets(self, request: Globals) -> list[Targets]:
+        if request.pseudo_labels is None:
+            return []
+        labels = request.pseudo_labels.to(self._device)[self._node_ids].long()
+        chosen = ((labels >= 0) & ~self._train).nonzero().flatten()
+        return [Targets(chosen, labels[chosen], self._settings.alpha)]
+
+    @torch.no_grad()
+    def _update(self, trainer: GcnTrainer, adjacency: Operator, index_size: int) -> Update:
+        hidden, logits = gcn(trainer.weights, adjacency, self._features)
+        settings = self._settings
+        embedding = logits if settings.embedding == "final" else hidden
+        return Update(
+            weights=trainer.vector()[None],
+            num_nodes=torch.tensor([float(len(self._node_ids))])
+            if settings.weighting == "nodes"
+            else None,
+            predictions=self._scattered(logits.softmax(-1), index_size)
+            if settings.pseudo_labels
+            else None,
+            embeddings=self._scattered(embedding, index_size) if settings.pseudo_graph else None,
+            holds=self._scattered(torch.ones_like(logits[:, :1]), index_size)
+            if _needs_holders(settings)
+            else None,
+        )
+
+    def _scattered(self, rows: Tensor, index_size: int) -> Tensor:
+        whole = rows.new_zeros(1, index_size, rows.shape[1])
+        whole[0, self._node_ids] = rows
+        return whole
+
+    @torch.no_grad()
+    def measure(self, release: Message) -> list[LocalScore]:
+        """The local goal: the global model on the client's own nodes."""
+        assert isinstance(release, Globals)
+        weights = self._shape.split(release.weights.to(self._device))
+        _, logits = gcn(weights, self._complemented(release), self._features)
+        split = self._shard.graph.split
+        return [score_locally(self._shard.client, logits.cpu(), self._shard.graph.labels, split)]
+
+
+def complemented(
+    adjacency: SparseMatrix, request: Globals, node_ids: Tensor, settings: Settings
+) -> Operator:
+    """The client's own operator, plus the pseudo graph projected to its nodes where one came."""
+    if request.graph_columns is None or request.graph_values is None:
+        return adjacency
+    device = node_ids.device
+    pseudo = PseudoGraph(request.graph_columns.to(device), request.graph_values.to(device))
+    return SumOf((adjacency, projected(pseudo, node_ids, settings.beta, settings.degree)))
+
+
+# --------------------------------------------------------------------------------------- server
+
+
+class FedGLServer(Server):
+    """Aggregation and the discovery of global self-supervision (lines 1 and 10-16)."""
+
+    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+        self._info, self._settings, self._training = info, settings, training
+        self._cohort = cohort
+        shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
+        self._globals = Globals(  # line 1
+            weights=shape.initial(torch_stream(info.seed, "weights")),
+            index_size=info.num_nodes,
+            pseudo_labels=None,
+            graph_columns=None,
+            graph_values=None,
+        )
+
+    def round(self, number: int) -> Globals:
+        clients = sample_clients(
+            self._info.num_clients,
+            self._training.participation,
+            torch_stream(self._info.seed, "participation", number),
+        )
+        replies = require_replies(self._cohort.ask(self._globals, Update, clients), number)
+        pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
+        self._globals = Globals(
+            weights=replies.mean("weights"),  # line 11
+            index_size=self._info.num_nodes,
+            pseudo_labels=self._pseudo_labels(replies),
+            graph_columns=pseudo.columns.cpu() if pseudo else None,
+            graph_values=pseudo.values.cpu() if pseudo else None,
+        )
+        return self._globals
+
+    def _pseudo_labels(self, replies: Replies[Update]) -> Tensor | None:
+        """Lines 12-13: fuse the predictions, keep the confident ones."""
+        if not self._settings.pseudo_labels:
+            return None
+        confidence, label = self._fused(replies, "predictions").max(-1)
+        return torch.where(confidence > self._settings.threshold, label, -1).to(torch.int16)
+
+    def _pseudo_graph(self, replies: Replies[Update]) -> PseudoGraph | None:
+        """Lines 14-15: fuse the embeddings, connect the similar."""
+        if not self._settings.pseudo_graph:
+            return None
+        fused = self._fused(replies, "embeddings").to(self._info.device)
+        return build_pseudo_graph(fused, self._settings.num_neighbors)
+
+    def _fused(self, replies: Replies[Update], field: str) -> Tensor:
+        """Equations 11 and 13: sum_k N_k / M x_k; renormalised, M counts a node's holders alone."""
+        if self._settings.fusion == "paper":
+            return replies.mean(field)
+        held = replies.sum("holds")
+        return replies.sum(field) / held.clamp_min(torch.finfo(held.dtype).eps)
+
+    def state(self) -> State:
+        values = self._globals.values()
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def restore(self, state: State) -> None:
+        missing = dict.fromkeys(("pseudo_labels", "graph_columns", "graph_values"))
+        self._globals = Globals(index_size=self._info.num_nodes, **{**missing, **state})
+
+
+# ----------------------------------------------------------------------------------- evaluation
+
+
+class GlobalGoal(Evaluator):
+    """The global model on the union graph, complemented as a client would complement its own."""
+
+    def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
+        self._graph, self._settings, self._device = union, settings, device
+        self._shape = GcnShape(union.num_features, settings.hidden, union.num_classes)
+        self._adjacency = normalized_adjacency(union.edge_index, union.num_nodes).to(device)
+        self._features = SparseMatrix.from_dense(union.features).to(device)
+        self._nodes = torch.arange(union.num_nodes, device=device)
+
+    @torch.no_grad()
+    def score(self, release: Message) -> Scores:
+        assert isinstance(release, Globals)
+        weights = self._shape.split(release.weights.to(self._device))
+        adjacency = complemented(self._adjacency, release, self._nodes, self._settings)
+        _, logits = gcn(weights, adjacency, self._features)
+        return score_logits(logits.cpu(), self._graph.labels, self._graph.split)
+
+
+METHOD = Method(
+    name="fedgl",
+    summary="overlapping subgraphs; models, predictions and embeddings are fused (Chen et al. 2021)",
+    settings=Settings,
+    messages=(Globals, Update),
+    planned=planned,
+    make_host=Client,
+    make_server=FedGLServer,
+    make_evaluator=GlobalGoal,
+)

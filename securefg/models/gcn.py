@@ -1,0 +1,99 @@
+"""The two-layer graph convolutional network of Kipf and Welling (2017), over sparse features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from securefg.models.sparse import SparseMatrix
+
+
+class Operator(Protocol):
+    """What a convolution multiplies by: a matrix, or a sum of matrices."""
+
+    def __matmul__(self, dense: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class SumOf:
+    """A + B as an operator, without merging their entries."""
+
+    terms: tuple[SparseMatrix, ...]
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        product = self.terms[0] @ dense
+        for term in self.terms[1:]:
+            product = product + term @ dense
+        return product
+
+
+@dataclass(frozen=True)
+class GcnShape:
+    """The sizes from which everybody can lay out the flat parameter vector."""
+
+    num_features: int
+    hidden: int
+    num_classes: int
+
+    @property
+    def num_parameters(self) -> int:
+        return self.hidden * (self.num_features + self.num_classes)
+
+    def split(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """W0 (d x h) and W1 (h x C) as views of the vector."""
+        first = self.num_features * self.hidden
+        return (
+            vector[:first].view(self.num_features, self.hidden),
+            vector[first:].view(self.hidden, self.num_classes),
+        )
+
+    def initial(self, stream: torch.Generator) -> Tensor:
+        """Glorot-uniform weights, as one vector."""
+        sizes = ((self.num_features, self.hidden), (self.hidden, self.num_classes))
+        return torch.cat([_glorot(*size, stream) for size in sizes])
+
+
+def _glorot(fan_in: int, fan_out: int, stream: torch.Generator) -> Tensor:
+    bound = math.sqrt(6 / (fan_in + fan_out))
+    return (2 * torch.rand(fan_in * fan_out, generator=stream) - 1) * bound
+
+
+def gcn(
+    weights: Sequence[Tensor],
+    adjacency: Operator,
+    features: SparseMatrix,
+    dropout: float = 0.0,
+    stream: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Hidden layer and logits: H = ReLU(A X W0), Z = A H W1.
+
+    In training, when a stream is given, dropout acts on X and on H.
+    """
+    first, second = weights
+    values = features.values
+    if stream is not None:
+        values = values * keep_mask(values.shape, dropout, stream)
+    hidden = torch.relu(adjacency @ features.matmul(first, values))
+    kept = hidden if stream is None else hidden * keep_mask(hidden.shape, dropout, stream)
+    return hidden, adjacency @ (kept @ second)
+
+
+def keep_mask(shape: torch.Size, dropout: float, stream: torch.Generator) -> Tensor:
+    """Zero with probability `dropout`, else 1 / (1 - dropout)."""
+    draws = torch.rand(shape, generator=stream, device=stream.device)
+    return (draws >= dropout) / (1 - dropout)
+
+
+def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
+    """A_hat = D^-1/2 (A + I) D^-1/2."""
+    loops = torch.arange(num_nodes)
+    row = torch.cat([edge_index[0], loops])
+    column = torch.cat([edge_index[1], loops])
+    inverse_root = torch.bincount(row, minlength=num_nodes).float().rsqrt()
+    values = inverse_root[row] * inverse_root[column]
+    return SparseMatrix.from_entries(row, column, values, (num_nodes, num_nodes))

@@ -1,0 +1,87 @@
+"""Sparse matrices with a fast product and gradient: CSR, and the CSR of the transpose beside it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# PyTorch announces once per process that CSR tensors are in beta; the products used here are stable.
+warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support is in beta state")
+
+
+@dataclass(frozen=True)
+class SparseMatrix:
+    """A constant sparse matrix M, for products M @ B whose gradient flows into B.
+
+    `to_transposed` sends the values in CSR order to the order of the transpose's CSR, so that
+    other values on the same pattern (dropout) need no sorting.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+    rows_transposed: Tensor
+    columns_transposed: Tensor
+    to_transposed: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    def from_entries(
+        cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
+    ) -> SparseMatrix:
+        """From entries in any order; no two at one place."""
+        order = torch.argsort(row * shape[1] + column)
+        row, column, values = row[order], column[order], values[order]
+        to_transposed = torch.argsort(column, stable=True)
+        return cls(
+            rows=_pointers(row, shape[0]),
+            columns=column.int(),
+            values=values,
+            rows_transposed=_pointers(column[to_transposed], shape[1]),
+            columns_transposed=row[to_transposed].int(),
+            to_transposed=to_transposed,
+            shape=shape,
+        )
+
+    @classmethod
+    def from_dense(cls, dense: Tensor) -> SparseMatrix:
+        row, column = dense.nonzero(as_tuple=True)
+        return cls.from_entries(row, column, dense[row, column], (dense.shape[0], dense.shape[1]))
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return self.matmul(dense, self.values)
+
+    def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
+        """M' @ dense, where M' has the pattern of M and these values, in CSR order."""
+        return _Product.apply(self, values, dense)  # type: ignore[no-any-return, no-untyped-call]
+
+    def to(self, device: torch.device) -> SparseMatrix:
+        moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return SparseMatrix(**moved, shape=self.shape)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
+        ctx.matrix, ctx.values = matrix, values
+        return _csr(matrix.rows, matrix.columns, values, matrix.shape) @ dense
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
+        m: SparseMatrix = ctx.matrix
+        values = ctx.values[m.to_transposed]
+        transposed = _csr(m.rows_transposed, m.columns_transposed, values, m.shape[::-1])
+        return None, None, transposed @ gradient
+
+
+def _csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
+
+
+def _pointers(sorted_rows: Tensor, num_rows: int) -> Tensor:
+    counts = torch.bincount(sorted_rows, minlength=num_rows)
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()

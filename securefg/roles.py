@@ -1,0 +1,192 @@
+"""The roles: hosts that run clients, the server, and the cohort through which the server asks them.
+
+A server's constructor gets public information and the cohort, nothing else; whatever it learns, it
+learns from replies. A host's `measure` belongs to the experiment: the runner calls it to score
+models on the client's own nodes, and no server ever sees what it returns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from securefg.channel import Turn
+from securefg.codec import Clients
+from securefg.data.graph import Graph
+from securefg.data.shard import Shard
+from securefg.engines.base import Dropped
+from securefg.errors import ProtocolError
+from securefg.evaluation import Evaluator, LocalScore
+from securefg.messages import Message
+from securefg.privacy.policy import PlannedRelease
+from securefg.settings import Settings
+
+State = dict[str, Tensor]
+M = TypeVar("M", bound=Message)
+
+
+class MethodSettings(Settings):
+    """The `method` part of a config; every method has its own."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a host is given: its clients' shards, the settings, its own seed and device."""
+
+    shards: tuple[Shard, ...]
+    method: Any
+    training: Any
+    seed: int
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class PublicInfo:
+    """What a server is given. `edge_index` and `labels` only where the method entitles it to them."""
+
+    num_nodes: int
+    num_features: int
+    num_classes: int
+    num_clients: int
+    seed: int
+    device: torch.device
+    edge_index: Tensor | None = None
+    labels: Tensor | None = None
+
+
+class Host(ABC):
+    """The clients' side: the only place with private data."""
+
+    @abstractmethod
+    def handle(self, request: Message, turn: Turn) -> Message:
+        """Answer for `turn.clients`; the first axis of every array in the reply is the client."""
+
+    def measure(self, release: Message) -> list[LocalScore]:
+        """For the experiment alone: how the released model does on each client's own nodes."""
+        return []
+
+    def state(self) -> State:
+        """What must survive a crash. Random numbers need not: streams are named, not stateful."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Take up a state that `state` gave."""
+        if state:
+            raise ProtocolError(f"{type(self).__name__} keeps no state, found {sorted(state)}")
+
+
+class Server(ABC):
+    """The server's side of a method."""
+
+    @abstractmethod
+    def round(self, number: int) -> Message:
+        """One round; returns what it releases to the world: the model, as a public message."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """What must survive a crash."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Take up a state that `state` gave."""
+
+
+@dataclass(frozen=True)
+class Replies(Generic[M]):
+    """The replies of one ask, rows in the order of the clients' numbers."""
+
+    message: M | None
+    clients: Clients
+    dropped: tuple[Dropped, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.clients)
+
+    def each(self, field: str) -> Tensor:
+        """Every client's value; refused where the declaration says that the sum is enough."""
+        if self._message.declarations[field].scope == "sum":
+            raise ProtocolError(f"{self._message.kind}.{field} is declared as a sum: use .sum()")
+        return self._array(field)
+
+    def sum(self, field: str) -> Tensor:
+        """The sum over the clients, each value weighted as the declaration says."""
+        values = self._array(field)
+        weights = self._weights(field)
+        if weights is None:
+            return values.sum(0)
+        return torch.tensordot(weights.to(values.dtype), values, dims=([0], [0]))
+
+    def mean(self, field: str) -> Tensor:
+        """The sum over the sum of the weights; clients that sent no weight count alike."""
+        weights = self._weights(field)
+        total = self.count if weights is None else float(weights.double().sum())
+        return self.sum(field) / total
+
+    def _weights(self, field: str) -> Tensor | None:
+        name = self._message.declarations[field].weight
+        return getattr(self._message, name) if name else None
+
+    @property
+    def _message(self) -> M:
+        if self.message is None:
+            raise ProtocolError("no client replied")
+        return self.message
+
+    def _array(self, field: str) -> Tensor:
+        value = getattr(self._message, field)
+        if not isinstance(value, Tensor):
+            raise ProtocolError(f"{self._message.kind}.{field} was not sent")
+        return value
+
+
+class Cohort(ABC):
+    """The clients, as the server sees them."""
+
+    num_clients: int
+
+    @abstractmethod
+    def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        """Send the request to `clients` (default all) and gather their replies.
+
+        Personal fields of the request have a row per client asked.
+        """
+
+
+@dataclass(frozen=True)
+class Method:
+    """All that the runner knows of a method; a method's file exposes one as `METHOD`.
+
+    batched       one host runs many clients as one tensor (else every client has its own host)
+    server_knows  what public information beside sizes the server is entitled to
+    """
+
+    name: str
+    summary: str
+    settings: type[MethodSettings]
+    messages: tuple[type[Message], ...]
+    planned: Callable[[Any, Any, PublicInfo], list[PlannedRelease]]
+    make_host: Callable[[Site], Host]
+    make_server: Callable[[PublicInfo, Any, Any, Cohort], Server]
+    make_evaluator: Callable[[Graph, Any, torch.device], Evaluator] | None = None
+    batched: bool = False
+    server_knows: frozenset[str] = frozenset()
+
+    def message(self, kind: str) -> type[Message]:
+        by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.messages}
+        if kind not in by_kind:
+            raise ProtocolError(f"{self.name} has no message {kind!r}; it has {sorted(by_kind)}")
+        return by_kind[kind]
+
+
+def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:
+    """A uniform sample of ceil(share * num_clients) clients, at least one."""
+    count = max(1, -int(-share * num_clients // 1))
+    return Clients.of(torch.randperm(num_clients, generator=stream)[:count].tolist())

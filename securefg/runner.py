@@ -1,0 +1,315 @@
+"""The runner: rounds until done, with metrics, checkpoints, early stopping, budget and resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import safetensors.torch
+import torch
+
+from securefg import codec
+from securefg.assembly import Experiment, prepare, start_engine
+from securefg.checkpoint import Checkpoint, Progress, last_checkpoint, write_checkpoint
+from securefg.codec import Clients, Envelope, Size
+from securefg.config import RunConfig
+from securefg.engines.base import Engine
+from securefg.errors import BudgetExceeded, RunFolderError
+from securefg.evaluation import Scores, pool
+from securefg.federation import Federation, Traffic
+from securefg.files import write_atomically, write_json
+from securefg.messages import Message
+from securefg.privacy.accountants import Claim, claims
+from securefg.privacy.ledger import Ledger
+from securefg.run_folder import RunFolder, read_json_lines
+from securefg.summary import summarize
+from securefg.transcript import TranscriptWriter, whole_length
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round, as the progress display and `metrics.jsonl` show it."""
+
+    round: int
+    train_loss: float
+    val_loss: float
+    val_accuracy: float
+    test_accuracy: float
+    epsilon: dict[str, float | None]
+    bytes_up: int
+    bytes_down: int
+    dropped: int
+    seconds: float
+
+
+class Observer(Protocol):
+    """Watches a run. `stop_requested` is asked after every round."""
+
+    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def round_done(self, report: RoundReport) -> None: ...
+    def stop_requested(self) -> bool: ...
+
+
+class Silent:
+    """An observer that says nothing and never stops."""
+
+    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def round_done(self, report: RoundReport) -> None: ...
+
+    def stop_requested(self) -> bool:
+        return False
+
+
+@dataclass
+class Best:
+    """The released model with the best validation score so far."""
+
+    round: int = 0
+    score: float = -math.inf
+    kind: str = ""
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `summary` is None where it was interrupted and can be resumed."""
+
+    folder: RunFolder
+    summary: dict[str, Any] | None
+    reason: str
+
+
+def start(
+    config: RunConfig, observer: Observer | None = None, fresh: bool = False
+) -> Outcome:
+    """Run a config from its first round. Nothing is written before all input was found good."""
+    experiment = prepare(config)
+    folder = RunFolder.create(config, fresh)
+    experiment.partition.save(folder.path / "partition.safetensors")
+    write_json(folder.path / "partition.json", experiment.statistics.model_dump(mode="json"))
+    return Run(experiment, folder, observer or Silent(), None).execute()
+
+
+def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
+    """Go on with a run after its last whole checkpoint, to the same weights as if unbroken."""
+    if folder.finished:
+        raise RunFolderError(f"{folder.path}: the run has finished; nothing is left to resume")
+    config = folder.config()
+    checkpoint = last_checkpoint(folder.checkpoints, config.hash)
+    return Run(prepare(config), folder, observer or Silent(), checkpoint).execute()
+
+
+class Run:
+    """One execution of an experiment, new or taken up from a checkpoint."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: RunFolder,
+        observer: Observer,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._x, self._folder, self._observer = experiment, folder, observer
+        self._checkpoint = checkpoint
+        self._config = experiment.config
+        self._best = Best()
+        self._seconds_before = 0.0
+        self._started = time.monotonic()
+        torch.set_num_threads(self._config.engine.threads)
+
+    def execute(self) -> Outcome:
+        first_round = self._take_up()
+        engine = start_engine(self._x, self._folder, self._attempt)
+        try:
+            federation = self._federation(engine)
+            return self._rounds(engine, federation, first_round)
+        finally:
+            self._transcript.close()
+            engine.close()
+
+    def _take_up(self) -> int:
+        """Bring ledger, transcript and metrics to where the checkpoint stands.
+
+        Bytes that a repeated round sends again are the same ones, so what was recorded of it goes;
+        but where noise is drawn afresh, the lost rounds told something that the repeated ones do
+        not, and both stay on the books.
+        """
+        progress = self._checkpoint.progress if self._checkpoint else None
+        done = progress.round if progress else 0
+        fresh_noise = self._config.privacy.noise_rng == "system" and any(
+            rule.name != "plain" for rule in self._x.policy.rules.values()
+        )
+        earlier = read_json_lines(self._folder.path / "attempts.jsonl")
+        self._attempt = len(earlier) + 1
+        with (self._folder.path / "attempts.jsonl").open("a") as file:
+            file.write(json.dumps({"attempt": self._attempt, "after_round": done}) + "\n")
+        self._ledger = Ledger.resume(
+            self._folder.ledger_path, self._x.partition.num_clients, done, fresh_noise
+        )
+        position = progress.transcript_position if progress else 0
+        if fresh_noise:
+            position = whole_length(self._folder.transcript)
+        self._transcript = TranscriptWriter(self._folder.transcript, position)
+        self._trim_metrics(done)
+        if progress and self._checkpoint:
+            self._best = Best(
+                progress.best_round,
+                progress.best_score,
+                progress.best_kind,
+                self._checkpoint.best_body(),
+            )
+            self._seconds_before = progress.seconds
+        return done + 1
+
+    def _trim_metrics(self, done: int) -> None:
+        kept = [m for m in self._folder.metrics() if m["round"] <= done]
+        lines = "".join(json.dumps(line) + "\n" for line in kept)
+        write_atomically(self._folder.metrics_path, lines)
+
+    def _federation(self, engine: Engine) -> Federation:
+        every = self._config.output.transcript_every
+        federation = Federation(
+            engine,
+            self._x.policy,
+            self._ledger,
+            self._transcript,
+            keep_body=lambda round: every > 0 and (round == 1 or round % every == 0),
+            attempt=self._attempt,
+        )
+        if self._checkpoint:
+            progress = self._checkpoint.progress
+            federation.traffic = Traffic(
+                progress.seq, Size(*progress.up), Size(*progress.down), progress.dropped
+            )
+            engine.load(self._checkpoint.hosts)
+        return federation
+
+    def _rounds(self, engine: Engine, federation: Federation, first_round: int) -> Outcome:
+        config, method = self._config, self._x.method
+        server = method.make_server(self._x.public, config.method, config.training, federation)
+        if self._checkpoint:
+            server.restore(self._checkpoint.server_state())
+        self._observer.started(self._x, first_round)
+        number, reason = first_round - 1, "all rounds done"
+        evaluator = (
+            method.make_evaluator(self._x.union, config.method, self._x.public.device)
+            if method.make_evaluator
+            else None
+        )
+        for number in range(first_round, config.training.rounds + 1):
+            if self._is_stale(number):
+                number, reason = number - 1, "early stopping"
+                break
+            federation.begin_round(number)
+            try:
+                release = server.round(number)
+            except BudgetExceeded as error:
+                number, reason = number - 1, f"privacy budget: {error}"
+                break
+            body = codec.encode(release)
+            scores = (
+                evaluator.score(release)
+                if evaluator
+                else pool(engine.measure(_framed(release.kind, body)))
+            )
+            self._keep_best(number, release, body, scores)
+            report = self._report(number, scores, federation.traffic)
+            self._append_metrics(report)
+            self._observer.round_done(report)
+            last = number == config.training.rounds
+            interrupted = self._observer.stop_requested() and not last
+            if interrupted or number % config.output.checkpoint_every == 0:
+                self._write_checkpoint(number, federation.traffic, server.state(), engine)
+            if interrupted:
+                return Outcome(self._folder, None, "interrupted")
+        return self._finish(engine, federation, number, reason)
+
+    def _is_stale(self, number: int) -> bool:
+        patience = self._config.training.patience
+        return patience is not None and number - self._best.round > patience and number > 1
+
+    def _keep_best(self, number: int, release: Message, body: bytes, scores: Scores) -> None:
+        score = (
+            scores.val_accuracy
+            if self._config.training.monitor == "val_accuracy"
+            else -scores.val_loss
+        )
+        if score > self._best.score:
+            self._best = Best(number, score, release.kind, body)
+
+    def _report(self, number: int, scores: Scores, traffic: Traffic) -> RoundReport:
+        return RoundReport(
+            round=number,
+            **asdict(scores),
+            epsilon={c.unit: finite(c.epsilon) for c in self._claims()},
+            bytes_up=traffic.up.payload + traffic.up.envelope,
+            bytes_down=traffic.down.payload + traffic.down.envelope,
+            dropped=traffic.dropped,
+            seconds=self._seconds(),
+        )
+
+    def _claims(self) -> list[Claim]:
+        return claims(self._ledger, self._x.policy.delta)
+
+    def _seconds(self) -> float:
+        return round(self._seconds_before + time.monotonic() - self._started, 3)
+
+    def _append_metrics(self, report: RoundReport) -> None:
+        with self._folder.metrics_path.open("a") as file:
+            file.write(json.dumps(asdict(report), allow_nan=False) + "\n")
+        self._transcript.flush()
+
+    def _write_checkpoint(
+        self, number: int, traffic: Traffic, server: dict[str, torch.Tensor], engine: Engine
+    ) -> None:
+        progress = Progress(
+            config_hash=self._config.hash,
+            round=number,
+            seq=traffic.seq,
+            up=(traffic.up.payload, traffic.up.envelope),
+            down=(traffic.down.payload, traffic.down.envelope),
+            dropped=traffic.dropped,
+            transcript_position=self._transcript.position,
+            best_round=self._best.round,
+            best_score=self._best.score,
+            best_kind=self._best.kind,
+            seconds=self._seconds(),
+        )
+        write_checkpoint(
+            self._folder.checkpoints, progress, server, self._best.body, engine.save
+        )
+
+    def _finish(
+        self, engine: Engine, federation: Federation, rounds: int, reason: str
+    ) -> Outcome:
+        best = codec.decode_fields(self._best.body) if self._best.body else {}
+        arrays = {k: v for k, v in best.items() if isinstance(v, torch.Tensor)}
+        write_atomically(self._folder.path / "model.safetensors", safetensors.torch.save(arrays))
+        local = (
+            engine.measure(_framed(self._best.kind, self._best.body)) if self._best.body else []
+        )
+        summary = summarize(
+            self._x,
+            self._ledger,
+            self._folder.metrics(),
+            local,
+            federation.traffic,
+            rounds=rounds,
+            best_round=self._best.round,
+            stopped=reason,
+            seconds=self._seconds(),
+            attempts=self._attempt,
+        )
+        write_json(self._folder.path / "summary.json", summary)
+        return Outcome(self._folder, summary, reason)
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _framed(kind: str, body: bytes) -> bytes:
+    return codec.frame(Envelope(0, 0, 0, "runner", "", kind, Clients(()), body))

@@ -1,0 +1,211 @@
+"""The transcript: every message of a run, as it crossed the boundary, and each party's view of it.
+
+    transcript/messages.bin = record*
+    record = "SFGT" | header length (u32) | body length (u64) | CRC-32 of both (u32) | header | body
+
+The header (JSON) holds when, who, kind, sizes and the rules that were applied; the body is the
+encoded message. A broadcast is stored once with all its receivers. Where a transcript is thinned,
+headers of all messages stay and bodies go; a reader sees which. A file torn by a crash loads up to
+the tear, with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from torch import Tensor
+
+from securefg import codec
+from securefg.codec import Clients, Size
+from securefg.errors import RunFolderError
+from securefg.messages import Scalar
+
+MAGIC = b"SFGT"
+_PREFIX = struct.Struct("<4sIQI")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One message, or one drop-out (`kind` is then "dropped" and `note` the reason).
+
+    payload, envelope  encoded bytes over all receivers together
+    rules              what was done to each private field before it left
+    """
+
+    seq: int
+    round: int
+    step: int
+    attempt: int
+    seconds: float
+    sender: str
+    receivers: tuple[str, ...]
+    kind: str
+    clients: str
+    payload: int
+    envelope: int
+    rules: dict[str, str] = field(default_factory=dict)
+    personal: tuple[str, ...] = ()
+    thinned: bool = False
+    note: str = ""
+    body: bytes = field(default=b"", repr=False)
+
+    @property
+    def up(self) -> bool:
+        return self.receivers == ("server",)
+
+    def fields(self) -> dict[str, Tensor | Scalar]:
+        if self.thinned:
+            raise RunFolderError(f"message {self.seq} was thinned out of this transcript")
+        return codec.decode_fields(self.body)
+
+
+class TranscriptWriter:
+    """Appends records; `position` is where a resumed run cuts off what it will say again."""
+
+    def __init__(self, folder: Path, position: int | None = None) -> None:
+        folder.mkdir(exist_ok=True)
+        path = folder / "messages.bin"
+        if position is not None and path.exists():
+            os.truncate(path, min(position, path.stat().st_size))
+        self._file: BinaryIO = path.open("ab")
+
+    @property
+    def position(self) -> int:
+        return self._file.tell()
+
+    def append(self, record: Record) -> None:
+        header = asdict(record)
+        body = header.pop("body")
+        head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        checksum = zlib.crc32(body, zlib.crc32(head))
+        self._file.write(_PREFIX.pack(MAGIC, len(head), len(body), checksum))
+        self._file.write(head)
+        self._file.write(body)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_transcript(folder: Path) -> Iterator[Record]:
+    """The records, one at a time; stops with a warning where the file is torn or damaged."""
+    path = folder / "messages.bin"
+    if not path.exists():
+        raise RunFolderError(f"{folder}: no transcript here (wanted a file messages.bin)")
+    with path.open("rb") as file:
+        while prefix := file.read(_PREFIX.size):
+            record = _read_record(file, prefix)
+            if record is None:
+                warnings.warn(
+                    f"{path} is cut off or damaged after byte {file.tell()}; "
+                    "what comes before it was read",
+                    stacklevel=2,
+                )
+                return
+            yield record
+
+
+def whole_length(folder: Path) -> int:
+    """How many bytes of a transcript are whole records."""
+    end = 0
+    path = folder / "messages.bin"
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        while (prefix := file.read(_PREFIX.size)) and _read_record(file, prefix) is not None:
+            end = file.tell()
+    return end
+
+
+def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
+    if len(prefix) < _PREFIX.size:
+        return None
+    magic, head_length, body_length, checksum = _PREFIX.unpack(prefix)
+    if magic != MAGIC:
+        return None
+    head, body = file.read(head_length), file.read(body_length)
+    if zlib.crc32(body, zlib.crc32(head)) != checksum or len(body) != body_length:
+        return None
+    parsed: dict[str, Any] = json.loads(head)
+    parsed["receivers"], parsed["personal"] = tuple(parsed["receivers"]), tuple(parsed["personal"])
+    return Record(**parsed, body=body)
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Whose eyes: the server, a set of colluding clients, the wire, or an outsider.
+
+    Parsed from `server`, `client:3,5`, `wire`, `outsider`.
+    """
+
+    kind: str
+    clients: frozenset[int] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Adversary:
+        kind, _, rest = text.partition(":")
+        numbers = frozenset(Clients.parse(rest).numbers()) if rest else frozenset()
+        if kind not in ("server", "client", "wire", "outsider") or (kind == "client") != bool(rest):
+            raise RunFolderError(
+                f"no adversary {text!r}; wanted server, client:3,5, wire or outsider"
+            )
+        return cls(kind, numbers)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A message as one adversary saw it: sizes and times always, fields where it could read them."""
+
+    record: Record
+    clients: Clients
+    fields: dict[str, Tensor | Scalar] | None
+
+
+def view(folder: Path, adversary: Adversary) -> Iterator[Seen]:
+    """Exactly what the adversary saw. The wire is encrypted: it shows times and sizes. An outsider
+    sees no message; all it has is the released model."""
+    for record in read_transcript(folder):
+        clients = Clients.parse(record.clients)
+        if adversary.kind == "wire":
+            yield Seen(record, Clients(()), None)
+        elif adversary.kind == "server":
+            yield Seen(record, clients, None if record.thinned else record.fields())
+        elif adversary.kind == "client":
+            yield from _seen_by_clients(record, clients, adversary.clients)
+
+
+def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> Iterator[Seen]:
+    """Their own rows of what has a row per client; all of what went to everybody."""
+    numbers = clients.numbers()
+    rows = [row for row, number in enumerate(numbers) if number in own]
+    if not rows or record.kind == "dropped":
+        return
+    mine = Clients.of([numbers[row] for row in rows])
+    if record.thinned:
+        yield Seen(record, mine, None)
+        return
+    by_client = record.fields().keys() if record.up else set(record.personal)
+    fields = {
+        name: value[rows] if name in by_client and isinstance(value, Tensor) else value
+        for name, value in record.fields().items()
+    }
+    yield Seen(record, mine, fields)
+
+
+def total(records: Iterator[Record]) -> tuple[Size, Size]:
+    """Bytes up and down."""
+    up, down = Size(), Size()
+    for record in records:
+        size = Size(record.payload, record.envelope)
+        up, down = (up + size, down) if record.up else (up, down + size)
+    return up, down
