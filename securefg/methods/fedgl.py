@@ -71,13 +71,14 @@ class Settings(MethodSettings):
 
 
 class Globals(Message):
-    """What the server distributes (line 16). Rows of the pseudo graph are (column, value) lists."""
+    """What the server distributes (line 16); the pseudo graph in CSR form."""
 
     weights: Tensor = public("global model")
     index_size: int = public("number of nodes in the global index")
     pseudo_labels: Tensor | None = public("fused label per node, -1 where not sure")
-    graph_columns: Tensor | None = public("neighbours of every node in the pseudo graph")
-    graph_values: Tensor | None = public("weights of these neighbours")
+    graph_counts: Tensor | None = public("number of every node's neighbours in the pseudo graph")
+    graph_columns: Tensor | None = public("these neighbours, node after node")
+    graph_values: Tensor | None = public("their weights")
 
 
 class Update(Message):
@@ -156,7 +157,7 @@ class Client(Host):
             self._training.local_epochs,
             adjacency,
             self._features,
-            [target for target in targets if len(target.nodes)],
+            targets,
             self._settings.dropout,
             stream,
         )
@@ -214,10 +215,11 @@ def complemented(
     adjacency: SparseMatrix, request: Globals, node_ids: Tensor, settings: Settings
 ) -> Operator:
     """The client's own operator, plus the pseudo graph projected to its nodes where one came."""
-    if request.graph_columns is None or request.graph_values is None:
+    parts = (request.graph_counts, request.graph_columns, request.graph_values)
+    counts, columns, values = (part if part is None else part.to(node_ids.device) for part in parts)
+    if counts is None or columns is None or values is None:
         return adjacency
-    device = node_ids.device
-    pseudo = PseudoGraph(request.graph_columns.to(device), request.graph_values.to(device))
+    pseudo = PseudoGraph(counts, columns, values)
     return SumOf((adjacency, projected(pseudo, node_ids, settings.beta, settings.degree)))
 
 
@@ -235,6 +237,7 @@ class FedGLServer(Server):
             weights=shape.initial(torch_stream(info.seed, "weights")),
             index_size=info.num_nodes,
             pseudo_labels=None,
+            graph_counts=None,
             graph_columns=None,
             graph_values=None,
         )
@@ -251,6 +254,7 @@ class FedGLServer(Server):
             weights=replies.mean("weights"),  # line 11
             index_size=self._info.num_nodes,
             pseudo_labels=self._pseudo_labels(replies),
+            graph_counts=pseudo.counts.cpu() if pseudo else None,
             graph_columns=pseudo.columns.cpu() if pseudo else None,
             graph_values=pseudo.values.cpu() if pseudo else None,
         )
@@ -282,7 +286,7 @@ class FedGLServer(Server):
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def restore(self, state: State) -> None:
-        missing = dict.fromkeys(("pseudo_labels", "graph_columns", "graph_values"))
+        missing = dict.fromkeys(Globals.optional)
         self._globals = Globals(index_size=self._info.num_nodes, **{**missing, **state})
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from securefg.models.adam import Adam
 from securefg.models.gcn import GcnShape, Operator, gcn
 from securefg.models.sparse import SparseMatrix
 
@@ -25,18 +26,9 @@ class GcnTrainer:
     """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
 
     def __init__(self, shape: GcnShape, vector: Tensor, lr: float, weight_decay: float) -> None:
+        self._shape = shape
         self.weights = tuple(w.clone().requires_grad_() for w in shape.split(vector))
-        groups = [
-            {"params": [self.weights[0]], "weight_decay": weight_decay},
-            {"params": [self.weights[1]], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.Adam(groups, lr=lr, fused=True)
-
-    def load(self, shape: GcnShape, vector: Tensor) -> None:
-        """Take over other weights and keep the optimizer's moments."""
-        with torch.no_grad():
-            for own, new in zip(self.weights, shape.split(vector), strict=True):
-                own.copy_(new)
+        self._adam = Adam(self.weights, (weight_decay, 0.0), lr)
 
     def train(
         self,
@@ -47,26 +39,23 @@ class GcnTrainer:
         dropout: float,
         stream: torch.Generator,
     ) -> None:
-        """Minimise sum_t factor_t * mean CE_t, full batch."""
-        for _ in range(epochs):
+        """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
+        present = [target for target in targets if len(target.nodes)]
+        for _ in range(epochs if present else 0):
             _, logits = gcn(self.weights, adjacency, features, dropout, stream)
-            losses = [t.factor * cross_entropy(logits[t.nodes], t.classes) for t in targets]
-            self.optimizer.zero_grad(set_to_none=True)
-            torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
+            loss = logits.new_zeros(())
+            for target in present:
+                loss = loss + target.factor * cross_entropy(logits[target.nodes], target.classes)
+            self._adam.step(torch.autograd.grad(loss, self.weights))
 
     def vector(self) -> Tensor:
         return torch.cat([w.detach().flatten() for w in self.weights])
 
-    def moments(self) -> dict[str, Tensor]:
-        """Adam's state, for a checkpoint."""
-        return {
-            f"{name}.{i}": value
-            for i, weight in enumerate(self.weights)
-            for name, value in self.optimizer.state[weight].items()
-        }
+    def state(self) -> dict[str, Tensor]:
+        return {"weights": self.vector(), **self._adam.state()}
 
-    def load_moments(self, moments: dict[str, Tensor]) -> None:
-        for key, value in moments.items():
-            name, i = key.split(".")
-            self.optimizer.state[self.weights[int(i)]][name] = value.clone()
+    @torch.no_grad()
+    def restore(self, state: dict[str, Tensor]) -> None:
+        for own, stored in zip(self.weights, self._shape.split(state["weights"]), strict=True):
+            own.copy_(stored)
+        self._adam.restore(state)

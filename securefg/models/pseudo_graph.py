@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from securefg.models.sparse import SparseMatrix
 
 Degree = Literal["count", "weight"]
-BLOCK_ENTRIES = 1 << 23
+BLOCK_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
 class PseudoGraph:
-    """N rows of at most s neighbours: `columns` ascend within a row, `values` sum to one or zero."""
+    """N rows in CSR form: row i has `counts[i]` neighbours, ascending, with weights of sum one."""
 
+    counts: Tensor
     columns: Tensor
     values: Tensor
 
@@ -27,35 +29,56 @@ def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:
 
     A block of rows at a time: memory grows with N * s, time with N^2.
     """
-    num_nodes = embeddings.shape[0]
-    kept = min(num_neighbors, num_nodes)
-    rows = max(1, BLOCK_ENTRIES // num_nodes)
-    columns = torch.empty(num_nodes, kept, dtype=torch.int32, device=embeddings.device)
-    values = torch.empty(num_nodes, kept, device=embeddings.device)
-    for first in range(0, num_nodes, rows):
-        block = slice(first, first + rows)
-        similar = (embeddings[block] @ embeddings.T).relu_()
-        top, where = similar.topk(kept, dim=1, sorted=False)
-        columns[block], order = where.int().sort(dim=1)
-        values[block] = top.gather(1, order)
-    values /= values.sum(1, keepdim=True).clamp_min(torch.finfo(values.dtype).tiny)
-    return PseudoGraph(columns, values)
+    rows = max(1, BLOCK_ENTRIES // len(embeddings))
+    blocks = [
+        _top_rows((part @ embeddings.T).relu_(), num_neighbors) for part in embeddings.split(rows)
+    ]
+    counts, columns, values = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+    return PseudoGraph(counts, columns, values)
+
+
+def _top_rows(similar: Tensor, kept: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `kept` largest positive entries of each row; among equals, those of smaller index."""
+    threshold = _kth_largest(similar, kept).clamp_min(torch.finfo(similar.dtype).tiny)
+    chosen = similar >= threshold
+    crowded = chosen.sum(1) > kept
+    if bool(crowded.any()):
+        chosen[crowded] = _break_ties(similar[crowded], threshold[crowded], kept)
+    row, column = chosen.nonzero(as_tuple=True)
+    values = similar[row, column]
+    totals = values.new_zeros(len(similar)).index_add_(0, row, values)
+    counts = torch.bincount(row, minlength=len(similar))
+    return counts.int(), column.int(), values / totals[row]
+
+
+def _kth_largest(similar: Tensor, kept: int) -> Tensor:
+    if kept >= similar.shape[1]:
+        return similar.new_zeros(len(similar), 1)
+    if similar.device.type != "cpu":
+        return similar.topk(kept, dim=1).values[:, -1:]
+    place = similar.shape[1] - kept
+    return torch.from_numpy(np.partition(similar.numpy(), place, axis=1)[:, place : place + 1])
+
+
+def _break_ties(similar: Tensor, threshold: Tensor, kept: int) -> Tensor:
+    above, equal = similar > threshold, similar == threshold
+    room = kept - above.sum(1, keepdim=True)
+    return above | (equal & (equal.cumsum(1) <= room))
 
 
 def projected(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree) -> SparseMatrix:
-    """scale * D^-1/2 A^(k) D^-1/2 with A^(k) the pseudo graph among the nodes `node_ids`.
+    """scale * D^-1/2 A^(k) D^-1/2 with A^(k) the pseudo graph among `node_ids`, which ascend.
 
     `degree`: D counts a node's pseudo neighbours, or sums their weights.
     """
     count = len(node_ids)
-    local = torch.full((len(graph.columns),), -1, dtype=torch.int64, device=node_ids.device)
-    local[node_ids] = torch.arange(count, device=node_ids.device)
-    columns = local[graph.columns[node_ids].long()]
-    values = graph.values[node_ids]
-    row, place = ((columns >= 0) & (values > 0)).nonzero(as_tuple=True)
-    column, entry = columns[row, place], values[row, place]
-    mass = torch.ones_like(entry) if degree == "count" else entry
-    degrees = torch.zeros(count, device=entry.device).index_add_(0, row, mass)
-    inverse_root = degrees.rsqrt().masked_fill(degrees == 0, 0.0)
-    entry = scale * inverse_root[row] * entry * inverse_root[column]
-    return SparseMatrix.from_entries(row, column, entry, (count, count))
+    local = torch.full((len(graph.counts),), -1, dtype=torch.int32, device=node_ids.device)
+    local[node_ids] = torch.arange(count, dtype=torch.int32, device=node_ids.device)
+    row, column = local.repeat_interleave(graph.counts), local[graph.columns]
+    inside = ((row >= 0) & (column >= 0)).nonzero().flatten()
+    row, column, values = row[inside], column[inside], graph.values[inside]
+    mass = torch.ones_like(values) if degree == "count" else values
+    degrees = values.new_zeros(count).index_add_(0, row, mass)
+    inverse_root = degrees.rsqrt().masked_fill(degrees == 0, 0.0) * scale**0.5
+    entries = inverse_root[row] * values * inverse_root[column]
+    return SparseMatrix.from_sorted_entries(row, column, entries, (count, count))

@@ -17,8 +17,8 @@ warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support is in bet
 class SparseMatrix:
     """A constant sparse matrix M, for products M @ B whose gradient flows into B.
 
-    `to_transposed` sends the values in CSR order to the order of the transpose's CSR, so that
-    other values on the same pattern (dropout) need no sorting.
+    `to_transposed` sends values in CSR order to the order of the transpose's CSR, so that other
+    values on the same pattern (dropout) need no sorting.
     """
 
     rows: Tensor
@@ -26,8 +26,26 @@ class SparseMatrix:
     values: Tensor
     rows_transposed: Tensor
     columns_transposed: Tensor
+    values_transposed: Tensor
     to_transposed: Tensor
     shape: tuple[int, int]
+
+    @classmethod
+    def from_sorted_entries(
+        cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
+    ) -> SparseMatrix:
+        """From entries sorted by row, then column; no two at one place."""
+        to_transposed = torch.argsort(column.int(), stable=True)
+        return cls(
+            rows=_pointers(row, shape[0]),
+            columns=column.int(),
+            values=values,
+            rows_transposed=_pointers(column, shape[1]),
+            columns_transposed=row[to_transposed].int(),
+            values_transposed=values[to_transposed],
+            to_transposed=to_transposed,
+            shape=shape,
+        )
 
     @classmethod
     def from_entries(
@@ -35,22 +53,13 @@ class SparseMatrix:
     ) -> SparseMatrix:
         """From entries in any order; no two at one place."""
         order = torch.argsort(row * shape[1] + column)
-        row, column, values = row[order], column[order], values[order]
-        to_transposed = torch.argsort(column, stable=True)
-        return cls(
-            rows=_pointers(row, shape[0]),
-            columns=column.int(),
-            values=values,
-            rows_transposed=_pointers(column[to_transposed], shape[1]),
-            columns_transposed=row[to_transposed].int(),
-            to_transposed=to_transposed,
-            shape=shape,
-        )
+        return cls.from_sorted_entries(row[order], column[order], values[order], shape)
 
     @classmethod
     def from_dense(cls, dense: Tensor) -> SparseMatrix:
         row, column = dense.nonzero(as_tuple=True)
-        return cls.from_entries(row, column, dense[row, column], (dense.shape[0], dense.shape[1]))
+        shape = (dense.shape[0], dense.shape[1])
+        return cls.from_sorted_entries(row, column, dense[row, column], shape)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.matmul(dense, self.values)
@@ -73,7 +82,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
         m: SparseMatrix = ctx.matrix
-        values = ctx.values[m.to_transposed]
+        own = ctx.values is m.values
+        values = m.values_transposed if own else ctx.values[m.to_transposed]
         transposed = _csr(m.rows_transposed, m.columns_transposed, values, m.shape[::-1])
         return None, None, transposed @ gradient
 
@@ -82,6 +92,6 @@ def _csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) 
     return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
 
 
-def _pointers(sorted_rows: Tensor, num_rows: int) -> Tensor:
-    counts = torch.bincount(sorted_rows, minlength=num_rows)
+def _pointers(rows: Tensor, num_rows: int) -> Tensor:
+    counts = torch.bincount(rows, minlength=num_rows)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()

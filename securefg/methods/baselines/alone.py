@@ -68,15 +68,14 @@ class Party(Host):
             self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
         )
         labels = self._shard.graph.labels.to(self._device)[self._train]
-        if len(self._train):
-            self._trainer.train(
-                self._training.local_epochs,
-                self._adjacency,
-                self._features,
-                [Targets(self._train, labels)],
-                self._settings.dropout,
-                stream,
-            )
+        self._trainer.train(
+            self._training.local_epochs,
+            self._adjacency,
+            self._features,
+            [Targets(self._train, labels)],
+            self._settings.dropout,
+            stream,
+        )
         self._keep_best()
         return Done(number=request.number)
 
@@ -96,16 +95,13 @@ class Party(Host):
         return [self._score(self._best)]
 
     def state(self) -> State:
-        own = {"weights": self._trainer.vector(), "best": self._best}
         accuracy = torch.tensor(self._best_accuracy, dtype=torch.float64)
-        return {**own, "best_accuracy": accuracy, **self._trainer.moments()}
+        return {**self._trainer.state(), "best": self._best, "best_accuracy": accuracy}
 
     def restore(self, state: State) -> None:
-        moments = dict(state)
-        self._trainer.load(self._shape, moments.pop("weights").to(self._device))
-        self._best = moments.pop("best").to(self._device)
-        self._best_accuracy = float(moments.pop("best_accuracy"))
-        self._trainer.load_moments({k: v.to(self._device) for k, v in moments.items()})
+        self._trainer.restore(state)
+        self._best = state["best"].to(self._device)
+        self._best_accuracy = float(state["best_accuracy"])
 
 
 class Clock(Server):
