@@ -68,9 +68,7 @@ def prepare(config: RunConfig) -> Experiment:
         statistics=statistics(held, partition),
         shards=shards(held, partition),
         public=public,
-        policy=make_policy(
-            config.privacy, method.planned(config.method, config.training, public)
-        ),
+        policy=make_policy(config.privacy, method.planned(config.method, config.training, public)),
     )
 
 
@@ -113,14 +111,10 @@ def _hosts(experiment: Experiment) -> dict[str, Clients]:
         return {f"client-{k}": Clients(((k, k + 1),)) for k in range(total)}
     count = min(experiment.config.engine.hosts, total)
     bounds = [total * i // count for i in range(count + 1)]
-    return {
-        f"host-{i}": Clients(((bounds[i], bounds[i + 1]),)) for i in range(count)
-    }
+    return {f"host-{i}": Clients(((bounds[i], bounds[i + 1]),)) for i in range(count)}
 
 
-def _write_shards(
-    folder: Path, specs: list[HostSpec], own: list[tuple[Shard, ...]]
-) -> list[Path]:
+def _write_shards(folder: Path, specs: list[HostSpec], own: list[tuple[Shard, ...]]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{spec.name}.safetensors" for spec in specs]
     for path, data in zip(files, own, strict=True):

@@ -28,7 +28,9 @@ class TrainingSettings(Settings):
     local_epochs: int = Field(10, ge=1, description="epochs per client and round")
     lr: float = Field(0.01, gt=0)
     weight_decay: float = Field(5e-4, ge=0)
-    participation: float = Field(1.0, gt=0, le=1, description="share of the clients asked per round")
+    participation: float = Field(
+        1.0, gt=0, le=1, description="share of the clients asked per round"
+    )
     patience: int | None = Field(
         30, ge=1, description="stop after so many rounds without a better validation score"
     )
@@ -132,7 +134,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         line = f":{where.line + 1}" if where else ""
         raise ConfigError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from error
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: found {type(tree).__name__}; wanted keys such as method and data")
+        raise ConfigError(
+            f"{path}: found {type(tree).__name__}; wanted keys such as method and data"
+        )
     return tree
 
 

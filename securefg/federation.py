@@ -93,7 +93,9 @@ class Federation(Cohort):
         framed, first = {}, 0
         for name, clients in asked.items():
             rows = slice(first, first + len(clients))
-            body = everybody if everybody is not None else codec.encode(_rows(request, personal, rows))
+            body = (
+                everybody if everybody is not None else codec.encode(_rows(request, personal, rows))
+            )
             first += len(clients)
             envelope = self._envelope("server", name, request.kind, clients, body)
             framed[name] = codec.frame(envelope)

@@ -122,7 +122,9 @@ def _check_types(cls: type[Message]) -> None:
         if declaration.scope != "public" and not options <= {Tensor, NoneType}:
             raise ProtocolError(f"{cls.kind}.{field.name}: only public fields may be scalars")
         if declaration.weight is not None and declaration.weight not in cls.declarations:
-            raise ProtocolError(f"{cls.kind}.{field.name}: no field {declaration.weight!r} to weigh by")
+            raise ProtocolError(
+                f"{cls.kind}.{field.name}: no field {declaration.weight!r} to weigh by"
+            )
 
 
 def _describe(value: Value) -> str:

@@ -1,14 +1,14 @@
 """The run's folder: where everything of a run lies, and the rules for opening one.
 
-    config.yaml        resolved, with versions, seed and hash
-    metrics.jsonl      a line per round
-    ledger.jsonl       a line per private release
-    transcript/        every message
-    checkpoints/       the last whole rounds
-    partition.safetensors, partition.json
-    model.safetensors  what the server released, at the best validation score
-    private/           shards, hosts' states: the truth, never read by attacks
-    summary.json, report.html
+config.yaml        resolved, with versions, seed and hash
+metrics.jsonl      a line per round
+ledger.jsonl       a line per private release
+transcript/        every message
+checkpoints/       the last whole rounds
+partition.safetensors, partition.json
+model.safetensors  what the server released, at the best validation score
+private/           shards, hosts' states: the truth, never read by attacks
+summary.json, report.html
 """
 
 from __future__ import annotations

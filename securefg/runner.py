@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import safetensors.torch
@@ -82,9 +82,7 @@ class Outcome:
     reason: str
 
 
-def start(
-    config: RunConfig, observer: Observer | None = None, fresh: bool = False
-) -> Outcome:
+def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
     """Run a config from its first round. Nothing is written before all input was found good."""
     experiment = prepare(config)
     folder = RunFolder.create(config, fresh)
@@ -278,19 +276,13 @@ class Run:
             best_kind=self._best.kind,
             seconds=self._seconds(),
         )
-        write_checkpoint(
-            self._folder.checkpoints, progress, server, self._best.body, engine.save
-        )
+        write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)
 
-    def _finish(
-        self, engine: Engine, federation: Federation, rounds: int, reason: str
-    ) -> Outcome:
+    def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
         best = codec.decode_fields(self._best.body) if self._best.body else {}
         arrays = {k: v for k, v in best.items() if isinstance(v, torch.Tensor)}
         write_atomically(self._folder.path / "model.safetensors", safetensors.torch.save(arrays))
-        local = (
-            engine.measure(_framed(self._best.kind, self._best.body)) if self._best.body else []
-        )
+        local = engine.measure(_framed(self._best.kind, self._best.body)) if self._best.body else []
         summary = summarize(
             self._x,
             self._ledger,

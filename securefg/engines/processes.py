@@ -1,6 +1,6 @@
-"""Every host in a spawned process of its own, which gets its shard from a file and nothing else.
+"""Every host in a new process of its own, which gets its shard from a file and nothing else.
 
-The pipe carries the same framed bytes as any engine, behind a one-line JSON header for control; no
+A socket carries the same framed bytes as any engine, behind a one-line JSON header for control; no
 object of the parent's is reachable from a host, so a method that shares memory by accident fails
 here. A process that dies is a drop-out, for the rest of the run.
 """
@@ -8,38 +8,38 @@ here. A process that dies is a drop-out, for the rest of the run.
 from __future__ import annotations
 
 import json
-import multiprocessing
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from securefg import errors
-from securefg.data.shard_store import load_shards
 from securefg.engines.base import Answer, Dropped, Engine, HostId
-from securefg.engines.hosting import HostSpec, build_endpoint
-from securefg.errors import PrivacyError, ProtocolError, RunFailed, SecurefgError
+from securefg.engines.hosting import HostSpec
+from securefg.errors import ProtocolError, RunFailed
 from securefg.evaluation import LocalScore
 from securefg.privacy.ledger import Release
 
 
 class Processes(Engine):
-    def __init__(self, specs: Sequence[HostSpec], shard_files: Sequence[Path], timeout: float):
+    """The parent's side: one pipe and one process per host."""
+
+    def __init__(
+        self, specs: Sequence[HostSpec], shard_files: Sequence[Path], timeout: float
+    ) -> None:
         self._timeout = timeout
         self.hosts = {spec.name: spec.clients for spec in specs}
-        context = multiprocessing.get_context("spawn")
         self._pipes: dict[HostId, Connection] = {}
-        self._workers = {}
+        self._workers: dict[HostId, subprocess.Popen[bytes]] = {}
         for spec, path in zip(specs, shard_files, strict=True):
-            ours, theirs = context.Pipe()
-            worker = context.Process(target=_serve, args=(spec, path, theirs), daemon=True)
-            worker.start()
-            theirs.close()
-            self._pipes[spec.name], self._workers[spec.name] = ours, worker
-        self._await_all("ready")
+            self._pipes[spec.name], self._workers[spec.name] = _launch(spec, path)
+        if len(self._await_all()) < len(specs):
+            self.close()
+            raise RunFailed("a host's process did not start")
 
     def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
         for name, framed in requests.items():
@@ -60,21 +60,24 @@ class Processes(Engine):
         for name in list(self._pipes):
             self._send(name, {"do": "close"})
         for worker in self._workers.values():
-            worker.join(timeout=5)
-            if worker.is_alive():
+            try:
+                worker.wait(timeout=5)
+            except subprocess.TimeoutExpired:
                 worker.kill()
-                worker.join()
+                worker.wait()
+        for pipe in self._pipes.values():
+            pipe.close()
         self._pipes = {}
 
     @property
-    def pids(self) -> dict[HostId, int | None]:
+    def pids(self) -> dict[HostId, int]:
         return {name: worker.pid for name, worker in self._workers.items()}
 
     def _send(self, name: HostId, header: dict[str, Any], blob: bytes = b"") -> None:
         if name not in self._pipes:
             return
         try:
-            _send(self._pipes[name], header, blob)
+            send(self._pipes[name], header, blob)
         except (BrokenPipeError, ConnectionError):
             self._bury(name)
 
@@ -92,7 +95,7 @@ class Processes(Engine):
             return None
         try:
             if self._pipes[name].poll(self._timeout):
-                header, blob = _receive(self._pipes[name])
+                header, blob = receive(self._pipes[name])
                 _raise_breach(header)
                 return header, blob
         except (EOFError, ConnectionError):
@@ -107,17 +110,12 @@ class Processes(Engine):
     def _ask_all(self, header: dict[str, Any], blob: bytes = b"") -> list[dict[str, Any]]:
         for name in list(self._pipes):
             self._send(name, header, blob)
-        return self._await_all("done")
+        return self._await_all()
 
-    def _await_all(self, word: str) -> list[dict[str, Any]]:
-        headers = []
-        for name in list(self._pipes):
-            received = self._receive(name)
-            if received is None and word == "ready":
-                raise RunFailed(f"{name}: its process did not start")
-            if received is not None:
-                headers.append(received[0])
-        return headers
+    def _await_all(self) -> list[dict[str, Any]]:
+        """One header from every host that is alive."""
+        received = [self._receive(name) for name in list(self._pipes)]
+        return [found[0] for found in received if found is not None]
 
 
 def _raise_breach(header: dict[str, Any]) -> None:
@@ -127,46 +125,23 @@ def _raise_breach(header: dict[str, Any]) -> None:
         raise kind(header["reason"])
 
 
-def _send(pipe: Connection, header: dict[str, Any], blob: bytes = b"") -> None:
+def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, subprocess.Popen[bytes]]:
+    """Start `host_process` on one end of a socket. The caller's main module plays no part in it."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "securefg.engines.host_process", str(theirs.fileno())]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+    theirs.close()
+    pipe = Connection(ours.detach())
+    # Our own child reads this before any message; nothing from outside is ever unpickled.
+    pipe.send((spec, shard_file))
+    return pipe, worker
+
+
+def send(pipe: Connection, header: dict[str, Any], blob: bytes = b"") -> None:
     pipe.send_bytes(json.dumps(header, allow_nan=False).encode())
     pipe.send_bytes(blob)
 
 
-def _receive(pipe: Connection) -> tuple[dict[str, Any], bytes]:
+def receive(pipe: Connection) -> tuple[dict[str, Any], bytes]:
     return json.loads(pipe.recv_bytes()), pipe.recv_bytes()
-
-
-def _serve(spec: HostSpec, shard_file: Path, pipe: Connection) -> None:
-    """A host process's main: build the host, then answer until told to close."""
-    torch.set_num_threads(spec.config.engine.threads)
-    endpoint = build_endpoint(spec, load_shards(shard_file))
-    _send(pipe, {"ready": True})
-    while True:
-        try:
-            header, blob = _receive(pipe)
-        except (EOFError, KeyboardInterrupt):
-            return
-        if header["do"] == "close":
-            return
-        try:
-            _send(pipe, *_perform(endpoint, header, blob))
-        except (PrivacyError, ProtocolError) as error:
-            _send(pipe, {"breach": type(error).__name__, "reason": str(error)})
-        except Exception as error:
-            _send(pipe, {"dropped": type(error).__name__})
-
-
-def _perform(endpoint: Any, header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    match header["do"]:
-        case "answer":
-            answer = endpoint.answer(blob)
-            return {"releases": [r.to_json() for r in answer.releases]}, answer.framed
-        case "measure":
-            return {"scores": [asdict(score) for score in endpoint.measure(blob)]}, b""
-        case "save":
-            endpoint.save(Path(header["folder"]))
-        case "load":
-            endpoint.load(Path(header["folder"]))
-        case unknown:
-            raise SecurefgError(f"no control {unknown!r}")
-    return {"done": True}, b""

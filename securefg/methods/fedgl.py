@@ -8,7 +8,6 @@ halves this is federated averaging of a GCN, the paper's baseline "Federated".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from securefg.channel import Turn
 from securefg.data.graph import Graph
-from securefg.data.shard import Shard
 from securefg.evaluation import Evaluator, LocalScore, Scores, score_locally, score_logits
 from securefg.federation import require_replies
 from securefg.messages import Message, private, public
@@ -147,9 +145,7 @@ class Client(Host):
         weights = request.weights.to(self._device)
         adjacency = self._complemented(request)  # line 5
         targets = [self._own_targets(), *self._pseudo_targets(request)]
-        trainer = GcnTrainer(
-            self._shape, weights, self._training.lr, self._training.weight_decay
-        )
+        trainer = GcnTrainer(self._shape, weights, self._training.lr, self._training.weight_decay)
         stream = torch_stream(
             self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
         )

@@ -1,0 +1,62 @@
+"""The main of a host's own process: build the host, then answer until told to close."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from securefg.data.shard_store import load_shards
+from securefg.engines.endpoint import Endpoint
+from securefg.engines.hosting import build_endpoint
+from securefg.engines.processes import receive, send
+from securefg.errors import PrivacyError, ProtocolError
+
+
+def serve(pipe: Connection) -> None:
+    spec, shard_file = pipe.recv()
+    torch.set_num_threads(spec.config.engine.threads)
+    endpoint = build_endpoint(spec, load_shards(shard_file))
+    send(pipe, {"ready": True})
+    while True:
+        header, blob = receive(pipe)
+        if header["do"] == "close":
+            return
+        try:
+            send(pipe, *_perform(endpoint, header, blob))
+        except (PrivacyError, ProtocolError) as error:
+            send(pipe, {"breach": type(error).__name__, "reason": str(error)})
+        except Exception as error:
+            send(pipe, {"dropped": type(error).__name__})
+
+
+def _perform(
+    endpoint: Endpoint, header: dict[str, Any], blob: bytes
+) -> tuple[dict[str, Any], bytes]:
+    match header["do"]:
+        case "answer":
+            answer = endpoint.answer(blob)
+            return {"releases": [r.to_json() for r in answer.releases]}, answer.framed
+        case "measure":
+            return {"scores": [asdict(score) for score in endpoint.measure(blob)]}, b""
+        case "save":
+            endpoint.save(Path(header["folder"]))
+        case "load":
+            endpoint.load(Path(header["folder"]))
+        case unknown:
+            raise ProtocolError(f"no control {unknown!r}")
+    return {"done": True}, b""
+
+
+if __name__ == "__main__":
+    # Ctrl-C reaches the whole process group; the parent alone decides when hosts end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        serve(Connection(int(sys.argv[1])))
+    except (EOFError, ConnectionError):
+        pass  # The parent is gone.
