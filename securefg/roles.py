@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True)
 class PublicInfo:
-    """What a server is given. `edge_index` and `labels` only where the method entitles it to them."""
+    """What a server is given; `edge_index` and `labels` only where the method entitles it."""
 
     num_nodes: int
     num_features: int
@@ -132,7 +132,7 @@ class Replies(Generic[M]):
 
     def _weights(self, field: str) -> Tensor | None:
         name = self._message.declarations[field].weight
-        return getattr(self._message, name) if name else None
+        return cast("Tensor | None", getattr(self._message, name)) if name else None
 
     @property
     def _message(self) -> M:

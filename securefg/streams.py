@@ -1,7 +1,7 @@
-"""Named random streams: everything random is drawn from its own stream, derived from the run's seed.
+"""Named random streams: everything random has its own, derived from the run's seed.
 
-A stream is named by what it serves (`"partition"`, `"dropout"`, client 3, round 17), so two engines,
-two layouts of the hosts, and a run that was resumed draw the same numbers without any state kept.
+A stream is named by what it serves (`"partition"`, `"dropout"`, client 3, round 17), so two
+engines, two layouts of the hosts, and a resumed run draw the same numbers without any state kept.
 Streams are for research randomness only; noise and keys that protect come from the system's CSPRNG.
 """
 

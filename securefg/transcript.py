@@ -164,7 +164,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Seen:
-    """A message as one adversary saw it: sizes and times always, fields where it could read them."""
+    """A message as one adversary saw it: sizes and times, and fields where it could read them."""
 
     record: Record
     clients: Clients

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Split:
-    """Boolean node masks; a node may be in none of them."""
+    """Boolean masks over the nodes, (N,), or over the samples of every node, (N, S).
+
+    A node (or sample) may be in none of them.
+    """
 
     train: Tensor
     val: Tensor
@@ -18,6 +21,14 @@ class Split:
 
     def __getitem__(self, nodes: Tensor) -> Split:
         return Split(self.train[nodes], self.val[nodes], self.test[nodes])
+
+    def to(self, device: torch.device | str) -> Split:
+        return Split(self.train.to(device), self.val.to(device), self.test.to(device))
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many nodes (or samples) train, validate and test."""
+        return int(self.train.sum()), int(self.val.sum()), int(self.test.sum())
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Graph:
     edge_index  (2, E) int64; an undirected edge is listed in both directions; no self-loops, no
                 duplicates, sorted by row then column
     labels      (N,) int64, or (N, S) where the samples are labelled apart
-    split       which nodes train, validate and test
+    split       which nodes (or samples, where those are labelled apart) train, validate and test
     """
 
     name: str
@@ -53,19 +64,26 @@ class Graph:
         entries = self.edge_index.shape[1]
         return entries if self.directed else entries // 2
 
+    def to(self, device: torch.device | str) -> Graph:
+        return replace(
+            self,
+            features=self.features.to(device),
+            edge_index=self.edge_index.to(device),
+            labels=self.labels.to(device),
+            split=self.split.to(device),
+        )
+
     def subgraph(self, nodes: Tensor) -> Graph:
         """The induced subgraph on `nodes`, relabelled to 0..len(nodes)-1 in that order."""
-        local = torch.full((self.num_nodes,), -1, dtype=torch.int64)
-        local[nodes] = torch.arange(len(nodes))
+        local = self.edge_index.new_full((self.num_nodes,), -1)
+        local[nodes] = torch.arange(len(nodes), device=local.device)
         ends = local[self.edge_index]
-        return Graph(
-            name=self.name,
+        return replace(
+            self,
             features=self.features[nodes],
             edge_index=sorted_edges(ends[:, (ends >= 0).all(0)], len(nodes)),
             labels=self.labels[nodes],
             split=self.split[nodes],
-            num_classes=self.num_classes,
-            directed=self.directed,
         )
 
 

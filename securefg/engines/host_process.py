@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from dataclasses import asdict
@@ -56,7 +57,5 @@ def _perform(
 if __name__ == "__main__":
     # Ctrl-C reaches the whole process group; the parent alone decides when hosts end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    with contextlib.suppress(EOFError, ConnectionError):  # The parent is gone.
         serve(Connection(int(sys.argv[1])))
-    except (EOFError, ConnectionError):
-        pass  # The parent is gone.

@@ -24,7 +24,8 @@ def method_names() -> list[str]:
 
 def get_method(name: str) -> Method:
     """The method of that name, or of that module where the name has a dot."""
-    for module in [name] if "." in name else [f"{__name__}.{name}", f"{__name__}.baselines.{name}"]:
+    own = [f"{__name__}.{name}", f"{__name__}.baselines.{name}"]
+    for module in [name] if "." in name else own:
         try:
             found = importlib.import_module(module)
         except ModuleNotFoundError as error:

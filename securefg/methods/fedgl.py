@@ -1,7 +1,7 @@
 """FedGL: federated graph learning with global self-supervision (Chen et al. 2021).
 
-Clients hold overlapping subgraphs. Beside their models they upload predictions and node embeddings;
-the server fuses them into pseudo labels, which enrich the training labels, and a pseudo graph, which
+Clients hold overlapping subgraphs. Beside models they upload predictions and node embeddings; the
+server fuses them into pseudo labels, which enrich the training labels, and a pseudo graph, which
 complements the structure. Comments give the line numbers of the paper's Algorithm 1. Without both
 halves this is federated averaging of a GCN, the paper's baseline "Federated".
 """
@@ -282,8 +282,14 @@ class FedGLServer(Server):
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def restore(self, state: State) -> None:
-        missing = dict.fromkeys(Globals.optional)
-        self._globals = Globals(index_size=self._info.num_nodes, **{**missing, **state})
+        self._globals = Globals(
+            weights=state["weights"],
+            index_size=self._info.num_nodes,
+            pseudo_labels=state.get("pseudo_labels"),
+            graph_counts=state.get("graph_counts"),
+            graph_columns=state.get("graph_columns"),
+            graph_values=state.get("graph_values"),
+        )
 
 
 # ----------------------------------------------------------------------------------- evaluation
@@ -310,7 +316,7 @@ class GlobalGoal(Evaluator):
 
 METHOD = Method(
     name="fedgl",
-    summary="overlapping subgraphs; models, predictions and embeddings are fused (Chen et al. 2021)",
+    summary="overlapping subgraphs; models, predictions, embeddings are fused (Chen et al. 2021)",
     settings=Settings,
     messages=(Globals, Update),
     planned=planned,

@@ -1,4 +1,4 @@
-"""FedGL's global pseudo graph: built in blocks of rows, kept sparse, projected to a client's nodes."""
+"""FedGL's global pseudo graph: built in blocks of rows, kept sparse, projected to clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:
     """
     rows = max(1, BLOCK_ENTRIES // len(embeddings))
     blocks = [
-        _top_rows((part @ embeddings.T).relu_(), num_neighbors) for part in embeddings.split(rows)
+        _top_rows((part @ embeddings.T).relu_(), num_neighbors)
+        for part in torch.split(embeddings, rows)
     ]
     counts, columns, values = (torch.cat(parts) for parts in zip(*blocks, strict=True))
     return PseudoGraph(counts, columns, values)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# PyTorch announces once per process that CSR tensors are in beta; the products used here are stable.
+# PyTorch announces once per process that CSR tensors are in beta; the products here are stable.
 warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support is in beta state")
 
 

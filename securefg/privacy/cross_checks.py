@@ -21,9 +21,7 @@ def opacus_prv(steps: Composition, delta: float) -> float:
     return _opacus(PRVAccountant(), steps, delta)
 
 
-def _opacus(
-    accountant: RDPAccountant | PRVAccountant, steps: Composition, delta: float
-) -> float:
+def _opacus(accountant: RDPAccountant | PRVAccountant, steps: Composition, delta: float) -> float:
     accountant.history = [(s.noise_multiplier, s.sampling, s.count) for s in steps]
     with warnings.catch_warnings():
         # Opacus warns where its grid of orders ends; the bound is sound, only less tight.

@@ -102,9 +102,7 @@ def _rule(settings: PrivacySettings, release: PlannedRelease) -> Rule:
     )
 
 
-def _calibrated(
-    policy: Policy, settings: PrivacySettings, planned: list[PlannedRelease]
-) -> Policy:
+def _calibrated(policy: Policy, settings: PrivacySettings, planned: list[PlannedRelease]) -> Policy:
     assert settings.target_epsilon is not None
     profile = {
         policy.mechanism(r.message, r.field, r.num_rows): r.count

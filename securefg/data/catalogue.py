@@ -1,0 +1,69 @@
+"""The datasets by name: one line about each, and the figures that are published for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from securefg.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What `securefg list datasets` shows; a figure that depends on the settings is None.
+
+    num_edges counts an undirected edge once, without self-loops and duplicates, as `Graph` does.
+    normalized says whether the rows are L1-normalised when `data.normalize_features` is not set.
+    """
+
+    name: str
+    description: str
+    num_nodes: int | None = None
+    num_edges: int | None = None
+    num_features: int | None = None
+    num_classes: int | None = None
+    directed: bool = False
+    normalized: bool = True
+
+
+_ALL = (
+    DatasetInfo("cora", "citations between papers, bag of words", 2708, 5278, 1433, 7),
+    DatasetInfo("citeseer", "citations between papers, bag of words", 3327, 4552, 3703, 6),
+    DatasetInfo("pubmed", "citations between papers, tf-idf", 19717, 44324, 500, 3),
+    DatasetInfo(
+        "chameleon", "links between Wikipedia pages, heterophilous", 2277, 36051, 2325, 5, True
+    ),
+    DatasetInfo(
+        "squirrel", "links between Wikipedia pages, heterophilous", 5201, 216933, 2089, 5, True
+    ),
+    DatasetInfo("acm", "papers that share an author, keywords", 3025, 13128, 1870, 3),
+    DatasetInfo("wiki", "links between Wikipedia pages, tf-idf", 2405, 11596, 4973, 17),
+    DatasetInfo(
+        "wikics",
+        "links between computer science pages, dense word vectors",
+        11701,
+        num_features=300,
+        num_classes=10,
+        normalized=False,
+    ),
+    DatasetInfo(
+        "csbm",
+        "contextual stochastic block model: tasks dnc, snc and sc",
+        num_classes=2,
+        normalized=False,
+    ),
+    DatasetInfo(
+        "folder", "bring your own: edges, features, labels as csv or npz", normalized=False
+    ),
+)
+
+DATASETS: Mapping[str, DatasetInfo] = MappingProxyType({info.name: info for info in _ALL})
+
+
+def canonical(name: str) -> str:
+    """The name as the catalogue spells it: case, hyphens and underscores do not matter."""
+    plain = name.lower().replace("-", "").replace("_", "")
+    if plain not in DATASETS:
+        raise ConfigError(f"data.name: unknown dataset {name!r}; allowed: {', '.join(DATASETS)}")
+    return plain

@@ -1,0 +1,121 @@
+"""The contextual stochastic block model, in the three tasks of the GFL-APPNP paper.
+
+Deshpande et al., "Contextual Stochastic Block Models", 2018. Every node has a tag v_i = +1 or -1.
+Two nodes are joined with probability c_in / N where their tags agree and c_out / N where not,
+
+    c_in = d + lambda sqrt(d),   c_out = d - lambda sqrt(d),
+
+and a sample of node i is  x = sqrt(mu / N) y u + Z / sqrt(p),  u ~ N(0, I/p),  Z ~ N(0, I),  where
+y is the node's tag (dnc, snc) or the sample's own label (sc): +1 with probability 0.7 at a node
+tagged +1, with probability 0.3 at one tagged -1. Label +1 is class 1, label -1 is class 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from securefg.data.csbm_training import connected, grow_training_set
+from securefg.data.dataset import mask
+from securefg.data.graph import Graph, Split, undirected
+from securefg.data.settings import CsbmSettings
+from securefg.errors import ConfigError
+from securefg.streams import numpy_stream
+
+SC_AGREEMENT = 0.7
+MAX_TRIES = 1000
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
+    """Graph and split from `topology_seed`, features and sample labels from the run's seed."""
+    tags, adjacency, split = _topology(settings)
+    stream = numpy_stream(seed, "csbm", "features")
+    signs = _signs(settings, tags, stream)
+    edges = torch.from_numpy(np.stack(np.nonzero(adjacency)))
+    features, labels = _features(settings, signs, stream), (signs + 1) // 2
+    if settings.task == "dnc":
+        features = features[:, 0]
+    if settings.task != "sc":
+        labels = labels[:, 0]
+    return Graph(
+        name="csbm",
+        features=torch.from_numpy(features.astype(np.float32)),
+        edge_index=undirected(edges, settings.num_nodes),
+        labels=torch.from_numpy(labels),
+        split=split,
+        num_classes=2,
+    )
+
+
+def _topology(settings: CsbmSettings) -> tuple[Ints, Bools, Split]:
+    """Drawn again until the graph (sc) or a balanced training set (dnc, snc) is connected."""
+    stream = numpy_stream(settings.topology_seed, "csbm", "topology")
+    for _ in range(MAX_TRIES):
+        tags = stream.choice([-1, 1], settings.num_nodes)
+        adjacency = _block_model(settings, tags, stream)
+        split = _split(settings, tags, adjacency, stream)
+        if split is not None:
+            return tags, adjacency, split
+    raise ConfigError(
+        f"data.csbm: no graph of {MAX_TRIES} with {settings.num_nodes} nodes of degree "
+        f"{settings.degree} was connected where {settings.task} needs it; raise degree"
+    )
+
+
+def _block_model(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Bools:
+    spread = settings.lambda_ * settings.degree**0.5
+    c = np.where(np.equal.outer(tags, tags), settings.degree + spread, settings.degree - spread)
+    drawn = stream.random(c.shape) < c / settings.num_nodes
+    upper = np.triu(drawn, 1)
+    joined: Bools = upper | upper.T
+    return joined
+
+
+def _split(
+    settings: CsbmSettings, tags: Ints, adjacency: Bools, stream: np.random.Generator
+) -> Split | None:
+    if settings.task == "sc":
+        return _split_samples(settings) if connected(adjacency) else None
+    num_train = round(settings.train_share * settings.num_nodes)
+    train = grow_training_set(adjacency, tags, num_train, stream)
+    return None if train is None else _split_nodes(settings, train, stream)
+
+
+def _split_nodes(settings: CsbmSettings, train: Ints, stream: np.random.Generator) -> Split:
+    rest = stream.permutation(np.setdiff1d(np.arange(settings.num_nodes), train))
+    val, test = np.split(rest, [round(settings.val_share * settings.num_nodes)])
+    masks = (mask(torch.from_numpy(part), settings.num_nodes) for part in (train, val, test))
+    return Split(*masks)
+
+
+def _split_samples(settings: CsbmSettings) -> Split:
+    """The first samples of every node train, the next validate: samples are drawn alike."""
+    position = torch.arange(settings.samples_per_node).repeat(settings.num_nodes, 1)
+    train_end = round(settings.train_share * settings.samples_per_node)
+    val_end = train_end + round(settings.val_share * settings.samples_per_node)
+    train, test = position < train_end, position >= val_end
+    return Split(train, ~train & ~test, test)
+
+
+def _signs(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Ints:
+    """The labels -1 and +1 of all samples, (N, S)."""
+    signs = np.repeat(tags[:, None], settings.samples_per_node, 1)
+    if settings.task != "sc":
+        return signs
+    return np.where(stream.random(signs.shape) < SC_AGREEMENT, signs, -signs)
+
+
+def _features(
+    settings: CsbmSettings, signs: Ints, stream: np.random.Generator
+) -> NDArray[np.float64]:
+    p = settings.num_features
+    u = stream.normal(0, p**-0.5, p)
+    Z = stream.standard_normal((*signs.shape, p))
+    x: NDArray[np.float64] = (settings.mu / settings.num_nodes) ** 0.5 * signs[
+        ..., None
+    ] * u + Z / p**0.5
+    return x

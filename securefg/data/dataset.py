@@ -1,0 +1,58 @@
+"""A dataset as it is published, before a split is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Features, edges and labels as in `Graph`, and every public split.
+
+    train, val, test    (S, N) boolean, one row per public split; S = 0 where none is published
+    """
+
+    features: Tensor
+    edge_index: Tensor
+    labels: Tensor
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    directed: bool = False
+
+    @property
+    def num_nodes(self) -> int:
+        return self.labels.shape[0]
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.labels.max()) + 1
+
+    @property
+    def num_splits(self) -> int:
+        return self.train.shape[0]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For storing; `from_tensors` is the way back."""
+        return {**vars(self), "directed": torch.tensor(self.directed)}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Dataset:
+        rest = {name: value for name, value in tensors.items() if name != "directed"}
+        return cls(**rest, directed=bool(tensors["directed"]))
+
+
+def no_split(num_nodes: int) -> Tensor:
+    """The masks of a dataset without a public split."""
+    return torch.zeros(0, num_nodes, dtype=torch.bool)
+
+
+def mask(indices: Tensor, num_nodes: int) -> Tensor:
+    """A boolean mask that is true at `indices`."""
+    chosen = torch.zeros(num_nodes, dtype=torch.bool)
+    chosen[indices] = True
+    return chosen

@@ -1,0 +1,78 @@
+"""Loading a dataset by its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from torch import Tensor
+
+from securefg.data.cache import cached
+from securefg.data.catalogue import DATASETS
+from securefg.data.csbm import draw_csbm
+from securefg.data.dataset import Dataset
+from securefg.data.graph import Graph
+from securefg.data.readers import acm, folder, planetoid, wiki, wikics, wikipedia
+from securefg.data.settings import DataSettings
+from securefg.data.sources import locate
+from securefg.data.splits import choose_split
+
+
+class _Reader(NamedTuple):
+    files: Callable[[str], tuple[str, ...]]
+    read: Callable[[Path, str], Dataset]
+
+
+_READERS: Mapping[str, _Reader] = MappingProxyType(
+    {
+        "cora": _Reader(planetoid.files, planetoid.read),
+        "citeseer": _Reader(planetoid.files, planetoid.read),
+        "pubmed": _Reader(planetoid.files, planetoid.read),
+        "chameleon": _Reader(wikipedia.files, wikipedia.read),
+        "squirrel": _Reader(wikipedia.files, wikipedia.read),
+        "acm": _Reader(acm.files, acm.read),
+        "wiki": _Reader(wiki.files, wiki.read),
+        "wikics": _Reader(wikics.files, wikics.read),
+    }
+)
+
+
+def load(settings: DataSettings, seed: int) -> Graph:
+    """The graph that `settings` asks for; `seed` is the run's, for what is drawn.
+
+    Raises `DataError` for files that are missing or faulty, `ConfigError` for a split that the
+    dataset does not have.
+    """
+    if settings.csbm is not None:
+        return draw_csbm(settings.csbm, seed)
+    dataset = _published(settings) if settings.folder is None else folder.read(settings.folder)
+    return Graph(
+        name=settings.name,
+        features=_scaled(dataset.features, settings),
+        edge_index=dataset.edge_index,
+        labels=dataset.labels,
+        split=choose_split(settings.name, dataset, settings.split, seed),
+        num_classes=dataset.num_classes,
+        directed=dataset.directed,
+    )
+
+
+def normalize_rows(features: Tensor) -> Tensor:
+    """x_i / |x_i|_1; a row of zeros stays as it is."""
+    norms = features.abs().sum(1, keepdim=True)
+    return features / norms.masked_fill(norms == 0, 1)
+
+
+def _published(settings: DataSettings) -> Dataset:
+    reader, name = _READERS[settings.name], settings.name
+    files = reader.files(name)
+    root = locate(name, files, settings.root)
+    return cached(name, [root / file for file in files], lambda: reader.read(root, name))
+
+
+def _scaled(features: Tensor, settings: DataSettings) -> Tensor:
+    asked = settings.normalize_features
+    wanted = DATASETS[settings.name].normalized if asked is None else asked
+    return normalize_rows(features) if wanted else features

@@ -1,0 +1,104 @@
+"""A partition: which nodes every client holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from securefg.data.graph import Graph
+from securefg.errors import DataError
+from securefg.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Clients 0..K-1 and their nodes, which may overlap.
+
+    num_nodes   of the whole graph; a node may be held by no client
+    nodes       the node ids of all clients, one client after the other, ascending within each
+    offsets     (K + 1,): client k holds nodes[offsets[k] : offsets[k + 1]]
+    public      ids of the nodes that all clients hold and know to be shared, where the scheme has
+                such nodes
+    """
+
+    name: str
+    num_nodes: int
+    nodes: Tensor
+    offsets: Tensor
+    public: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.offsets.numel() < 2 or (self.sizes < 1).any():
+            raise DataError(f"partition {self.name!r}: a client without nodes; wanted at least one")
+        if self.nodes.min() < 0 or self.nodes.max() >= self.num_nodes:
+            raise DataError(f"partition {self.name!r}: a node outside 0 to {self.num_nodes - 1}")
+        if (self.keys.diff() <= 0).any():
+            raise DataError(f"partition {self.name!r}: a client's nodes do not ascend")
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        num_nodes: int,
+        clients: Sequence[Tensor],
+        public: Tensor | None = None,
+    ) -> Partition:
+        """From every client's nodes, in any order."""
+        sizes = torch.tensor([0, *(len(nodes) for nodes in clients)])
+        ordered = [torch.sort(nodes).values for nodes in clients] or [torch.tensor([])]
+        return cls(name, num_nodes, torch.cat(ordered).long(), sizes.cumsum(0), public)
+
+    @property
+    def num_clients(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Tensor:
+        return self.offsets.diff()
+
+    @property
+    def clients(self) -> tuple[Tensor, ...]:
+        """Every client's node ids, ascending."""
+        return torch.split(self.nodes, self.sizes.tolist())
+
+    @property
+    def owners(self) -> Tensor:
+        """The client of every entry of `nodes`."""
+        return torch.repeat_interleave(torch.arange(self.num_clients), self.sizes)
+
+    @property
+    def keys(self) -> Tensor:
+        """client * N + node for every entry of `nodes`, ascending: for looking a holding up."""
+        return self.owners * self.num_nodes + self.nodes
+
+    def check_fits(self, graph: Graph) -> None:
+        if graph.num_nodes != self.num_nodes:
+            raise DataError(
+                f"partition {self.name!r} is of {self.num_nodes} nodes; "
+                f"the graph {graph.name!r} has {graph.num_nodes}"
+            )
+
+    def save(self, path: Path) -> None:
+        tensors = {"nodes": self.nodes, "offsets": self.offsets}
+        if self.public is not None:
+            tensors["public"] = self.public
+        tensors = {name: value.contiguous() for name, value in tensors.items()}
+        facts = {"name": self.name, "num_nodes": str(self.num_nodes)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, save(tensors, metadata=facts))
+
+    @classmethod
+    def load(cls, path: Path) -> Partition:
+        try:
+            with safe_open(path, framework="pt") as file:
+                facts = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return cls(facts["name"], int(facts["num_nodes"]), **tensors)
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: found {error!r}; wanted a stored partition") from error

@@ -1,0 +1,1 @@
+"""One file per scheme of dealing nodes to clients: its settings and its `draw`."""

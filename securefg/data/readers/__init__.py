@@ -1,0 +1,1 @@
+"""One file per format that a dataset is published in; each has `files` and `read`."""

@@ -1,0 +1,124 @@
+"""What a configuration may say about the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from securefg.data.catalogue import canonical
+from securefg.settings import Settings
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class SplitSettings(Settings):
+    """Which nodes train, validate and test.
+
+    public  the published split; `index` chooses where there are several (Chameleon and Squirrel
+            have 10, Wiki-CS has 20)
+    random  `labels_per_class`, `num_val` and `num_test` nodes, drawn from the run's seed
+    """
+
+    kind: Literal["public", "random"] = "public"
+    index: Annotated[int, Field(ge=0)] = 0
+    labels_per_class: Annotated[int, Field(ge=1)] = 20
+    num_val: Annotated[int, Field(ge=0)] = 500
+    num_test: Annotated[int, Field(ge=0)] = 1000
+
+
+# The experiments of "Graph Federated Learning with Hidden Representation Sharing", appendix A.2.1.
+_PAPER: dict[str, dict[str, float]] = {
+    "dnc": {"num_nodes": 200, "degree": 8, "lambda_": 2, "mu": 1, "samples_per_node": 1},
+    "snc": {"num_nodes": 200, "degree": 10, "lambda_": 2, "mu": 1, "samples_per_node": 40},
+    "sc": {
+        "num_nodes": 50,
+        "degree": 5,
+        "lambda_": 2.2,
+        "mu": 0.1,
+        "samples_per_node": 120,
+        "train_share": 1 / 12,
+        "val_share": 1 / 12,
+    },
+}
+
+
+class CsbmSettings(Settings):
+    """The contextual stochastic block model; what is left out is as the paper has it for `task`.
+
+    dnc  every node has one sample and a label
+    snc  every node has several samples that share its label
+    sc   every node has several samples, each with a label of its own
+
+    The shares are of the nodes (dnc, snc) or of every node's samples (sc); the rest is for testing.
+    `topology_seed` draws the graph and the split, the run's seed draws features and sample labels,
+    so repeats with other seeds redraw the features only, as in the paper.
+    """
+
+    task: Literal["dnc", "snc", "sc"] = "dnc"
+    num_nodes: Annotated[int, Field(ge=4)]
+    degree: Annotated[float, Field(gt=0)]
+    lambda_: Annotated[float, Field(ge=0)]
+    mu: Annotated[float, Field(ge=0)]
+    num_features: Annotated[int, Field(ge=1)] = 100
+    samples_per_node: Annotated[int, Field(ge=1)]
+    train_share: Share = 0.1
+    val_share: Share = 0.1
+    topology_seed: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_the_paper(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {**_PAPER.get(str(given.get("task", "dnc")), {}), **given}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.lambda_**2 > self.degree:
+            raise ValueError(
+                f"lambda_ is {self.lambda_}; allowed: 0 to sqrt(degree), so c_out >= 0"
+            )
+        if self.degree + self.lambda_ * self.degree**0.5 > self.num_nodes:
+            raise ValueError(f"degree is {self.degree}; allowed: c_in up to num_nodes")
+        if self.train_share + self.val_share >= 1:
+            raise ValueError("train_share + val_share leaves nothing to test on; allowed: below 1")
+        if self.task == "dnc" and self.samples_per_node != 1:
+            raise ValueError(f"samples_per_node is {self.samples_per_node}; allowed for dnc: 1")
+        return self
+
+
+class DataSettings(Settings):
+    """Which dataset, from where, and how it is split.
+
+    root                where the raw files lie; else SECUREFG_DATA; else they are downloaded
+    normalize_features  divide every row by its L1 norm; not set: as is usual for the dataset
+    csbm                for the name "csbm" only, and filled in for it when left out
+    folder              for the name "folder" only: the folder to read
+    """
+
+    name: Annotated[str, AfterValidator(canonical)]
+    root: Path | None = None
+    split: SplitSettings = SplitSettings()
+    normalize_features: bool | None = None
+    csbm: CsbmSettings | None = None
+    folder: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _csbm_as_in_the_paper(cls, given: Any) -> Any:
+        if isinstance(given, dict) and str(given.get("name")).lower() == "csbm":
+            return {**given, "csbm": given.get("csbm") or {}}
+        return given
+
+    @model_validator(mode="after")
+    def _parts_go_with_their_names(self) -> Self:
+        for part, value in (("csbm", self.csbm), ("folder", self.folder)):
+            if (self.name == part) != (value is not None):
+                found = "not set" if value is None else "set"
+                raise ValueError(
+                    f"{part} is {found} and name is {self.name!r}; "
+                    f"allowed: {part} together with name: {part}, and only then"
+                )
+        return self

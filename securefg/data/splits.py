@@ -1,0 +1,74 @@
+"""Choosing which nodes train, validate and test."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from securefg.data.dataset import Dataset, mask
+from securefg.data.graph import Split
+from securefg.data.settings import SplitSettings
+from securefg.errors import ConfigError
+from securefg.streams import numpy_stream
+
+# ACM and Wiki come without a split. Theirs is drawn once, from this seed, whatever the run's is.
+FIXED_SEED = 20
+_DRAWN_ONCE = ("acm", "wiki")
+
+
+def choose_split(name: str, dataset: Dataset, settings: SplitSettings, seed: int) -> Split:
+    """The public split `settings.index`, or a random one from the stream "split"."""
+    if settings.kind == "random":
+        return draw_split(dataset.labels, settings, numpy_stream(seed, "split"))
+    if name in _DRAWN_ONCE:
+        _check_index(name, settings.index, 1)
+        return draw_split(dataset.labels, SplitSettings(), numpy_stream(FIXED_SEED, "split", name))
+    _check_index(name, settings.index, dataset.num_splits)
+    at = settings.index
+    return Split(dataset.train[at], dataset.val[at], dataset.test[at])
+
+
+def draw_split(labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator) -> Split:
+    """`labels_per_class` nodes of every class, then validation and test nodes from the rest.
+
+    A class that has no more nodes than `labels_per_class` gives half of them, so that there are
+    some left to test on (Wiki has classes of 9, 10 and 11 nodes).
+    """
+    order = stream.permutation(len(labels))
+    train = _per_class(order, labels.numpy(), settings.labels_per_class)
+    rest = order[~np.isin(order, train)]
+    wanted = settings.num_val + settings.num_test
+    if wanted > len(rest):
+        raise ConfigError(
+            f"data.split: num_val {settings.num_val} + num_test {settings.num_test} = {wanted} "
+            f"nodes; allowed: up to {len(rest)}, which {len(labels)} nodes less {len(train)} for "
+            "training leave"
+        )
+    parts = (train, rest[: settings.num_val], rest[settings.num_val : wanted])
+    return Split(*(mask(torch.from_numpy(part), len(labels)) for part in parts))
+
+
+def _per_class(
+    order: NDArray[np.int64], labels: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
+    chosen = []
+    for label in range(int(labels.max()) + 1):
+        members = order[labels[order] == label]
+        if len(members) < 2:
+            raise ConfigError(
+                f"data.split.labels_per_class: {count}, but class {label} has {len(members)} "
+                "nodes; allowed: classes of 2 nodes or more"
+            )
+        chosen.append(members[: count if len(members) > count else len(members) // 2])
+    return np.concatenate(chosen)
+
+
+def _check_index(name: str, index: int, num_splits: int) -> None:
+    if num_splits == 0:
+        raise ConfigError(
+            f"data.split.kind: 'public', but {name} has no split (a folder's is split.csv); "
+            "allowed: random"
+        )
+    if index >= num_splits:
+        raise ConfigError(f"data.split.index: {index}; allowed for {name}: 0 to {num_splits - 1}")

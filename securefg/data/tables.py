@@ -1,0 +1,116 @@
+"""Text tables of numbers, read fast, with faults that name the file and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefg.errors import DataError
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file and the 1-based lines they stand on."""
+
+    path: Path
+    lines: Sequence[int]
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def require(self, good: NDArray[np.bool_], column: int, wanted: str) -> None:
+        """Raise at the first row that is not good."""
+        bad = np.flatnonzero(~good)
+        if bad.size:
+            raise self.fault(int(bad[0]), str(self.values[bad[0], column]), wanted)
+
+    def fault(self, row: int, found: str, wanted: str) -> DataError:
+        return fault(self.path, self.lines[row], found, wanted)
+
+
+def fault(path: Path, line: int, found: str, wanted: str) -> DataError:
+    """The one form in which a fault of a text file is told."""
+    return DataError(f"{path}, line {line}: found {_shortened(found)}; wanted {wanted}")
+
+
+def text_lines(path: Path) -> list[tuple[int, str]]:
+    """The lines that are not blank, with their 1-based numbers."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise fault(path, 1, "an empty file", "at least one row")
+    return lines
+
+
+def without_header(path: Path, lines: list[tuple[int, str]], delimiter: str | None) -> list[Any]:
+    """Drop the first line if not one of its fields is a number."""
+    fields = lines[0][1].split(delimiter)
+    if any(_is_number(field) for field in fields):
+        return lines
+    if len(lines) == 1:
+        raise fault(path, lines[0][0], "a header and nothing below it", "at least one row")
+    return lines[1:]
+
+
+def read_table(
+    path: Path,
+    number: type[np.number[Any]],
+    *,
+    columns: int | None = None,
+    delimiter: str | None = None,
+    header: bool = False,
+) -> Table:
+    """All rows as one array; `columns` of None means as many as the first row has."""
+    lines = text_lines(path)
+    if header:
+        lines = without_header(path, lines, delimiter)
+    columns = columns or len(lines[0][1].split(delimiter))
+    numbers, rows = zip(*lines, strict=True)
+    try:
+        values = np.loadtxt(rows, number, comments=None, delimiter=delimiter, ndmin=2)
+    except ValueError:
+        raise _first_fault(path, lines, number, columns, delimiter) from None
+    if values.shape[1] != columns:
+        raise _first_fault(path, lines, number, columns, delimiter)
+    return Table(path, numbers, values)
+
+
+def _first_fault(
+    path: Path,
+    lines: list[tuple[int, str]],
+    number: type[np.number[Any]],
+    columns: int,
+    delimiter: str | None,
+) -> DataError:
+    """Read line by line, which is slow, to find the one that is to blame."""
+    kind = "integers" if issubclass(number, np.integer) else "numbers"
+    wanted = f"{columns} {kind}"
+    for line, text in lines:
+        if len(text.split(delimiter)) != columns:
+            return fault(path, line, f"{len(text.split(delimiter))} fields in {text!r}", wanted)
+        try:
+            np.loadtxt([text], number, comments=None, delimiter=delimiter)
+        except ValueError:
+            return fault(path, line, repr(text), wanted)
+    return DataError(f"{path}: wanted {wanted} on every line")
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _shortened(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from securefg.data.graph import Graph
+from securefg.data.partition import Partition
+from securefg.data.partitions.registry import PARTITIONS, PartitionSettings, draw_partition
+from securefg.errors import ConfigError
+from tests.unit.data.graphs import random_graph
+
+_SETTINGS: TypeAdapter[Any] = TypeAdapter(PartitionSettings)
+GRAPH = random_graph(num_nodes=60, num_pairs=150)
+
+ALL = [
+    {"name": "shares"},
+    {"name": "shares", "overlap": 0.1},
+    {"name": "public_private"},
+    {"name": "public_private", "selection": "top_degree"},
+    {"name": "one_node"},
+    {"name": "louvain", "num_clients": 4},
+    {"name": "dirichlet", "num_clients": 3, "min_nodes": 2},
+]
+DISJOINT = ("one_node", "louvain", "dirichlet")
+
+
+def drawn(given: dict[str, Any], graph: Graph = GRAPH, seed: int = 0) -> Partition:
+    return draw_partition(graph, _SETTINGS.validate_python(given), seed)
+
+
+def holders(partition: Partition) -> torch.Tensor:
+    return torch.bincount(partition.nodes, minlength=partition.num_nodes)
+
+
+@pytest.mark.parametrize("given", ALL, ids=str)
+def test_a_partition_follows_the_seed(given: dict[str, Any]):
+    first, again = drawn(given), drawn(given)
+    assert torch.equal(first.nodes, again.nodes)
+    assert torch.equal(first.offsets, again.offsets)
+    if given["name"] != "one_node":
+        other = drawn(given, seed=1)
+        same = torch.equal(first.offsets, other.offsets) and torch.equal(first.nodes, other.nodes)
+        assert not same
+
+
+@pytest.mark.parametrize("given", [g for g in ALL if g["name"] in DISJOINT], ids=str)
+def test_disjoint_schemes_give_every_node_to_one_client(given: dict[str, Any]):
+    assert holders(drawn(given)).tolist() == [1] * GRAPH.num_nodes
+
+
+def test_shares_are_of_the_sizes_asked_for():
+    partition = drawn({"name": "shares"}, random_graph(num_nodes=100))
+    assert partition.sizes.tolist() == [30, 40, 50, 50, 60, 70]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shares=st.lists(st.floats(0.05, 1), min_size=1, max_size=6),
+    overlap=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_an_overlap_is_the_exact_number_of_nodes_at_all_clients(shares, overlap, seed):
+    sizes = [round(share * GRAPH.num_nodes) for share in shares]
+    common = round(overlap * GRAPH.num_nodes)
+    least = sum(sizes) - (len(sizes) - 1) * GRAPH.num_nodes
+    assume(max(0, least) <= common <= min(sizes))
+    partition = drawn({"name": "shares", "shares": shares, "overlap": overlap}, seed=seed)
+    assert partition.sizes.tolist() == sizes
+    assert int((holders(partition) == len(shares)).sum()) == common
+
+
+def test_free_shares_overlap_by_about_the_product_of_the_shares():
+    partition = drawn({"name": "shares"}, random_graph(num_nodes=20000, num_pairs=1))
+    common = float((holders(partition) == 6).float().mean())
+    assert common == pytest.approx(0.3 * 0.4 * 0.5 * 0.5 * 0.6 * 0.7, abs=0.004)
+
+
+def test_public_nodes_are_at_every_client_and_private_ones_at_one():
+    partition = drawn({"name": "public_private"}, random_graph(num_nodes=100))
+    assert partition.public is not None
+    assert len(partition.public) == 40
+    assert partition.sizes.tolist() == [55] * 4
+    expected = torch.ones(100, dtype=torch.int64).index_fill(0, partition.public, 4)
+    assert torch.equal(holders(partition), expected)
+
+
+def test_top_degree_makes_the_best_connected_nodes_public():
+    given = {"name": "public_private", "selection": "top_degree", "public_share": 0.2}
+    partition = drawn(given)
+    assert partition.public is not None
+    degrees = torch.bincount(GRAPH.edge_index[0], minlength=GRAPH.num_nodes)
+    private = torch.ones(GRAPH.num_nodes, dtype=torch.bool).index_fill(0, partition.public, False)
+    assert int(degrees[partition.public].min()) >= int(degrees[private].max())
+
+
+def test_without_public_nodes_the_parts_are_disjoint_and_equal():
+    partition = drawn({"name": "public_private", "public_share": 0})
+    assert partition.sizes.tolist() == [15] * 4
+    assert holders(partition).tolist() == [1] * GRAPH.num_nodes
+
+
+def test_louvain_keeps_communities_together_and_sizes_balanced():
+    cliques = [(10 * c + i, 10 * c + j) for c in range(8) for i in range(10) for j in range(i)]
+    edges = torch.tensor(cliques).T
+    graph = random_graph(num_nodes=80)
+    graph = Graph(**{**vars(graph), "edge_index": torch.cat([edges, edges.flip(0)], 1)})
+    partition = drawn({"name": "louvain", "num_clients": 4}, graph)
+    assert partition.sizes.tolist() == [20] * 4
+    for nodes in partition.clients:
+        assert torch.bincount(nodes // 10, minlength=8).unique().tolist() == [0, 10]
+
+
+def test_louvain_cuts_a_community_that_is_too_large():
+    pairs = torch.combinations(torch.arange(30)).T
+    graph = Graph(**{**vars(random_graph()), "edge_index": torch.cat([pairs, pairs.flip(0)], 1)})
+    assert drawn({"name": "louvain", "num_clients": 3}, graph).sizes.tolist() == [10] * 3
+
+
+def test_a_small_alpha_skews_the_labels_more():
+    graph = random_graph(num_nodes=3000)
+
+    def skew(alpha: float) -> float:
+        given = {"name": "dirichlet", "num_clients": 5, "alpha": alpha, "min_nodes": 1}
+        counts = [torch.bincount(graph.labels[n], minlength=3) for n in drawn(given, graph).clients]
+        return float(np.mean([int(c.max()) / int(c.sum()) for c in counts]))
+
+    assert skew(0.1) > 0.7
+    assert skew(1000) < 0.4
+
+
+def test_metis_without_its_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    with pytest.raises(ConfigError, match=r"pip install 'securefg\[metis\]'"):
+        drawn({"name": "metis", "num_clients": 2})
+
+
+def test_metis_gives_every_client_its_part(monkeypatch: pytest.MonkeyPatch):
+    def part_graph(num_parts: int, adjacency: list[Any], options: Any) -> tuple[int, list[int]]:
+        assert sum(map(len, adjacency)) == GRAPH.edge_index.shape[1]
+        assert options.seed >= 0
+        return 0, [node % num_parts for node in range(len(adjacency))]
+
+    fake = SimpleNamespace(part_graph=part_graph, Options=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "pymetis", fake)
+    assert drawn({"name": "metis", "num_clients": 3}).sizes.tolist() == [20] * 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "halves"},
+        {"name": "shares", "shares": [0.5, 1.1]},
+        {"name": "shares", "shares": [0.5, 0]},
+        {"name": "shares", "shares": []},
+        {"name": "shares", "overlap": -0.1},
+        {"name": "shares", "num_clients": 3},
+        {"name": "public_private", "num_clients": 0},
+        {"name": "public_private", "public_share": 1.5},
+        {"name": "public_private", "selection": "best"},
+        {"name": "louvain", "num_clients": 0},
+        {"name": "dirichlet", "alpha": 0},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(given: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        _SETTINGS.validate_python(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"name": "louvain", "num_clients": 61}, r"num_clients: 61; allowed for 60 nodes.*1 to 60"),
+        ({"name": "dirichlet", "num_clients": 7}, r"num_clients: 7; .* least 10 .*: 1 to 6"),
+        ({"name": "metis", "num_clients": 61}, r"num_clients: 61"),
+        ({"name": "public_private", "num_clients": 61, "public_share": 0}, "num_clients: 61"),
+        ({"name": "shares", "shares": [0.001]}, r"partition\.shares: 0\.001 of 60 nodes is none"),
+        ({"name": "shares", "shares": [0.5, 0.2], "overlap": 0.3}, r"overlap: 18 .*: 0 to 12"),
+        ({"name": "shares", "shares": [0.9, 0.9], "overlap": 0.5}, r"overlap: 30 .*: 48 to 54"),
+        (
+            {"name": "dirichlet", "num_clients": 6, "alpha": 0.001},
+            r"min_nodes: none of 1000 draws",
+        ),
+    ],
+    ids=str,
+)
+def test_what_the_graph_does_not_allow_is_told_with_numbers(given: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        drawn(given)
+
+
+def test_every_scheme_has_a_line_for_the_list():
+    names = ["shares", "public_private", "one_node", "louvain", "dirichlet", "metis"]
+    assert list(PARTITIONS) == names
+    assert all(PARTITIONS.values())

@@ -1,0 +1,120 @@
+"""The published datasets as they are, where SECUREFG_DATA says they lie."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from securefg.data.catalogue import DATASETS
+from securefg.data.datasets import load
+from securefg.data.graph import Graph, sorted_edges
+from securefg.data.settings import DataSettings
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SECUREFG_DATA"),
+    reason="SECUREFG_DATA is not set: it names the folder with the published datasets",
+)
+
+SPLITS = {
+    "cora": (140, 500, 1000),
+    "citeseer": (120, 500, 1000),
+    "pubmed": (60, 500, 1000),
+    "chameleon": (1092, 729, 456),
+    "squirrel": (2496, 1664, 1041),
+    "acm": (60, 500, 1000),
+    "wiki": (294, 500, 1000),
+}
+# `edge_index` columns, for undirected graphs twice the edges.
+ENTRIES = {"cora": 10556, "citeseer": 9104, "pubmed": 88648, "acm": 2 * 13128}
+# What the directed files list, self-loops included: a `Graph` has none.
+LISTED = {"chameleon": (36101, 50), "squirrel": (217073, 140)}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("published")
+
+
+@pytest.fixture(autouse=True)
+def shared_cache(own_cache: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECUREFG_CACHE", str(cache))
+
+
+def loaded(name: str, **given) -> Graph:
+    return load(DataSettings.model_validate({"name": name, **given}), seed=0)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_dataset_has_the_figures_of_the_catalogue(name: str):
+    graph, info = loaded(name), DATASETS[name]
+    assert graph.num_nodes == info.num_nodes
+    assert graph.num_edges == info.num_edges
+    assert graph.num_features == info.num_features
+    assert graph.num_classes == info.num_classes == len(graph.labels.unique())
+    assert graph.directed == info.directed
+    assert graph.split.sizes == SPLITS[name]
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_dataset_keeps_the_promises_of_a_graph(name: str):
+    graph = loaded(name)
+    assert torch.equal(graph.edge_index, sorted_edges(graph.edge_index, graph.num_nodes))
+    if not graph.directed:
+        flipped = sorted_edges(graph.edge_index.flip(0), graph.num_nodes)
+        assert torch.equal(graph.edge_index, flipped)
+    sums = graph.features.abs().sum(1)
+    assert bool(((sums - 1).abs() < 1e-4).logical_or(sums == 0).all())
+    parts = graph.split.train.int() + graph.split.val.int() + graph.split.test.int()
+    assert int(parts.max()) == 1
+
+
+@pytest.mark.parametrize(("name", "entries"), ENTRIES.items())
+def test_edges_are_as_many_as_the_library_loads(name: str, entries: int):
+    assert loaded(name).edge_index.shape[1] == entries
+
+
+@pytest.mark.parametrize(("name", "listed"), LISTED.items())
+def test_directed_edges_are_those_listed_less_the_self_loops(name: str, listed: tuple[int, int]):
+    entries, loops = listed
+    assert loaded(name).num_edges == entries - loops
+
+
+def test_the_ten_public_splits_differ():
+    chosen = [loaded("chameleon", split={"index": index}).split.train for index in range(10)]
+    assert len({tuple(mask.tolist()) for mask in chosen}) == 10
+
+
+def test_citeseer_has_fifteen_nodes_that_its_test_index_leaves_out():
+    graph = loaded("citeseer")
+    empty = graph.features.sum(1) == 0
+    masked = graph.split.train | graph.split.val | graph.split.test
+    assert int(empty.sum()) == 15
+    assert not (empty & masked).any()
+
+
+def test_wiki_has_88_rows_of_zeros_and_small_classes():
+    graph = loaded("wiki")
+    assert int((graph.features.sum(1) == 0).sum()) == 88
+    assert np.sort(torch.bincount(graph.labels).numpy())[:3].tolist() == [9, 10, 11]
+
+
+def test_features_can_be_left_as_published():
+    assert float(loaded("wiki", normalize_features=False).features.max()) > 1600
+
+
+@pytest.mark.parametrize("labels_per_class", [5, 10, 15])
+def test_a_random_split_of_cora_has_its_labels(labels_per_class: int):
+    graph = loaded("cora", split={"kind": "random", "labels_per_class": labels_per_class})
+    assert graph.split.sizes == (7 * labels_per_class, 500, 1000)
+
+
+def test_cora_comes_from_the_cache_in_a_moment():
+    loaded("cora")
+    start = time.perf_counter()
+    loaded("cora")
+    assert time.perf_counter() - start < 0.5
