@@ -122,7 +122,8 @@ class Replies(Generic[M]):
         weights = self._weights(field)
         if weights is None:
             return values.sum(0)
-        return torch.tensordot(weights.to(values.dtype), values, dims=([0], [0]))
+        weighted: Tensor = torch.tensordot(weights.to(values.dtype), values, dims=([0], [0]))
+        return weighted
 
     def mean(self, field: str) -> Tensor:
         """The sum over the sum of the weights; clients that sent no weight count alike."""

@@ -34,7 +34,7 @@ def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:
         _top_rows((part @ embeddings.T).relu_(), num_neighbors)
         for part in torch.split(embeddings, rows)
     ]
-    counts, columns, values = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+    counts, columns, values = (torch.cat(p) for p in zip(*blocks, strict=True))
     return PseudoGraph(counts, columns, values)
 
 

@@ -1,0 +1,106 @@
+"""What a key is derived for: session ids, HKDF info strings, and keys that serve once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import final
+
+from securefg.secagg.encoding import Item, encode
+from securefg.secagg.errors import MaskKeyReused
+from securefg.secagg.keys import PROTOCOL, VERSION
+from securefg.secagg.secret import Secret
+
+
+class Purpose(StrEnum):
+    PAIR_MASK = "pair-mask"
+    SELF_MASK = "self-mask"
+    SHARE_BOX = "share-box"
+
+
+@dataclass(frozen=True)
+class MaskContext:
+    """The one field of one message that a mask key serves, within a session."""
+
+    round: int
+    message: str
+    field: str
+    length: int
+    modulus_bits: int
+
+
+def session_id(roster: Sequence[bytes], config: bytes, model_hash: bytes) -> bytes:
+    """SHA-256 over the identities in roster order, the configuration, and the broadcast model.
+
+    Every key is salted with it: a server that shows two clients different rosters, settings or
+    models gets masks that do not cancel. A party's number is its place in the roster.
+    """
+    return hashlib.sha256(
+        encode((PROTOCOL, VERSION, "session", tuple(roster), config, model_hash))
+    ).digest()
+
+
+def info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
+    """The HKDF info string: version, purpose, both parties, and what the key is for."""
+    return encode((PROTOCOL, VERSION, str(purpose), first, second, *items))
+
+
+def expand(root: Secret, info_string: bytes) -> Secret:
+    """HKDF-Expand to 32 bytes: T(1) = HMAC-SHA256(root, info || 0x01) (RFC 5869, 2.3)."""
+    return Secret(hmac.digest(root.reveal(), info_string + b"\x01", hashlib.sha256))
+
+
+def pair_mask_key(root: Secret, one: int, other: int, context: MaskContext) -> Secret:
+    """The key of the mask that the lower party adds and the higher one subtracts."""
+    low, high = sorted((one, other))
+    return expand(root, info(Purpose.PAIR_MASK, low, high, *_items(context)))
+
+
+def self_mask_key(seed: Secret, session: bytes, party: int, context: MaskContext) -> Secret:
+    """The key of the mask that hides an upload whose pair masks the server has rebuilt.
+
+    The double masking of Bonawitz et al. 2017, section 4: it covers an upload that arrives after
+    its sender was declared dropped.
+    """
+    root = Secret(hmac.digest(session, seed.reveal(), hashlib.sha256))
+    return expand(root, info(Purpose.SELF_MASK, party, party, *_items(context)))
+
+
+def box_key(root: Secret, sender: int, receiver: int) -> Secret:
+    """The key of the share boxes from sender to receiver; the way back has another."""
+    return expand(root, info(Purpose.SHARE_BOX, sender, receiver))
+
+
+def _items(context: MaskContext) -> tuple[Item, ...]:
+    return (
+        context.round,
+        context.message,
+        context.field,
+        context.length,
+        1 << context.modulus_bits,
+    )
+
+
+@final
+class FreshContexts:
+    """Remembers what a session has masked: a context is claimed once, or not at all.
+
+    Length and modulus do not tell uploads apart: two of one (round, message, field) that differ
+    in them alone are refused too.
+    """
+
+    def __init__(self) -> None:
+        self._claimed: set[tuple[int, str, str]] = set()
+
+    def claim(self, context: MaskContext) -> MaskContext:
+        name = (context.round, context.message, context.field)
+        if name in self._claimed:
+            raise MaskKeyReused(
+                f"round {name[0]}, message {name[1]!r}, field {name[2]!r} was masked before in "
+                "this session; a second upload under its keys would give away the difference"
+            )
+        self._claimed.add(name)
+        return context

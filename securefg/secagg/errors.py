@@ -1,0 +1,39 @@
+"""What secure aggregation raises on purpose; no message ever shows a key, a share or a seed.
+
+ProtocolError
+├── BadKey                  a public key that is no key, or that agrees on nothing
+├── BadSignature            a statement that its alleged author did not sign
+├── BadBox                  a box that was not sealed for this session, sender and receiver
+├── BadShares               shares that cannot be combined: too few, duplicate, out of range
+└── ReconstructionFailed    shares that combine to something other than what was shared
+PrivacyError
+└── MaskKeyReused           a second upload under one mask key
+"""
+
+from __future__ import annotations
+
+from securefg.errors import PrivacyError, ProtocolError
+
+
+class BadKey(ProtocolError):
+    """A public key is malformed, or of low order so that the agreement is void."""
+
+
+class BadSignature(ProtocolError):
+    """A signature does not fit the statement and the public key."""
+
+
+class BadBox(ProtocolError):
+    """A box does not open under this session, sender and receiver."""
+
+
+class BadShares(ProtocolError):
+    """Shares are too few, name one point twice, or lie outside the field."""
+
+
+class ReconstructionFailed(ProtocolError):
+    """Shares combine to something other than the secret that was shared."""
+
+
+class MaskKeyReused(PrivacyError):
+    """Two uploads under one mask key would hand over their difference."""

@@ -1,0 +1,101 @@
+"""Identities that sign, and fresh key pairs that agree on a secret per pair and session."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Final, final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from securefg.secagg.encoding import Item, encode
+from securefg.secagg.errors import BadKey, BadSignature, ReconstructionFailed
+from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
+
+PROTOCOL: Final = "securefg-secagg"
+VERSION: Final = 1
+
+
+@final
+class Identity(Unprintable):
+    """A party's long-lived Ed25519 key; the others know its public half beforehand.
+
+    A signature covers encode((protocol, version, purpose, *items)): one made for one purpose
+    says nothing under another.
+    """
+
+    __slots__ = ("_private", "public")
+
+    def __init__(self, secret: Secret) -> None:
+        self._private = Ed25519PrivateKey.from_private_bytes(secret.reveal())
+        self.public = self._private.public_key().public_bytes_raw()
+
+    @classmethod
+    def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Identity:
+        return cls(Secret.fresh(random_bytes))
+
+    def sign(self, purpose: str, *items: Item) -> bytes:
+        return self._private.sign(_statement(purpose, items))
+
+
+def verify(public: bytes, signature: bytes, purpose: str, *items: Item) -> None:
+    """Raise `BadSignature` unless the owner of `public` signed these items for this purpose."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _statement(purpose, items))
+    except (InvalidSignature, ValueError):
+        raise BadSignature(
+            f"the signature on {purpose!r} is not by the key {public.hex()[:16]}…"
+        ) from None
+
+
+def _statement(purpose: str, items: tuple[Item, ...]) -> bytes:
+    return encode((PROTOCOL, VERSION, purpose, *items))
+
+
+@final
+class KeyPair(Unprintable):
+    """An X25519 pair, fresh for every session: one for masks, another for share boxes.
+
+    `secret` is the 32 bytes that Shamir shares; a pair rebuilt from them agrees as the first did.
+    """
+
+    __slots__ = ("_private", "public", "secret")
+
+    def __init__(self, secret: Secret) -> None:
+        self.secret = secret
+        self._private = X25519PrivateKey.from_private_bytes(secret.reveal())
+        self.public = self._private.public_key().public_bytes_raw()
+
+    @classmethod
+    def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> KeyPair:
+        return cls(Secret.fresh(random_bytes))
+
+    def agree(self, peer_public: bytes, session_id: bytes) -> Secret:
+        """The pair's root: HKDF-Extract(salt = session_id, X25519(own secret, peer public)).
+
+        It serves no use by itself; `derive` expands it into one key per purpose (RFC 5869).
+        A point of low order gives every peer the same secret, so it is refused (RFC 7748, 6.1).
+        """
+        try:
+            shared = self._private.exchange(X25519PublicKey.from_public_bytes(peer_public))
+        except ValueError:
+            raise BadKey(
+                f"X25519 public key {peer_public.hex()[:16]}… ({len(peer_public)} bytes) is "
+                "malformed or of low order"
+            ) from None
+        return Secret(hmac.digest(session_id, shared, hashlib.sha256))
+
+
+def opens(public: bytes) -> Callable[[Secret], None]:
+    """A check for `shamir.combine`: the secret must be the one behind this X25519 public key."""
+
+    def check(secret: Secret) -> None:
+        if KeyPair(secret).public != public:
+            raise ReconstructionFailed(
+                f"the shares do not give the secret of public key {public.hex()[:16]}…"
+            )
+
+    return check

@@ -1,0 +1,45 @@
+"""The keystream that masks and noise are made of: AES-256 in counter mode."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
+
+from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
+
+CHUNK_BYTES: Final = 128 * 1024
+"""Zeros, keystream and accumulator of this size stay in the second-level cache together."""
+
+_ZEROS: Final = memoryview(bytes(CHUNK_BYTES))
+_ZERO_NONCE: Final = bytes(16)
+
+
+@final
+class Keystream(Unprintable):
+    """AES-256-CTR(key, nonce 0) over zeros, read from the front (NIST SP 800-38A, 6.5).
+
+    The nonce may be zero because a key serves one stream: mask keys are derived for one use, and
+    seeds for noise are drawn afresh.
+    """
+
+    __slots__ = ("_encryptor",)
+
+    def __init__(self, key: Secret) -> None:
+        self._encryptor = Cipher(AES(key.reveal()), CTR(_ZERO_NONCE)).encryptor()
+
+    @classmethod
+    def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Keystream:
+        return cls(Secret.fresh(random_bytes))
+
+    def fill(self, chunk: NDArray[Any]) -> None:
+        """Overwrite a contiguous array of at most `CHUNK_BYTES` with the next bytes."""
+        self._encryptor.update_into(_ZEROS[: chunk.nbytes], chunk.view(np.uint8).data)
+
+    def read(self, num_bytes: int) -> bytes:
+        """The next bytes; `Keystream(seed).read` is a `RandomBytes`."""
+        return self._encryptor.update(bytes(num_bytes))
