@@ -14,7 +14,10 @@ summary.json, report.html
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,21 +37,31 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, config: RunConfig, fresh: bool = False) -> RunFolder:
-        """A new folder, named by the config's name, seed and hash; refuses one that exists."""
-        path = config.output.root / f"{config.name}-s{config.seed}-{config.hash}"
-        if path.exists() and fresh:
-            cls.open(path)  # raises if it is anything but a run's folder
-            shutil.rmtree(path)
-        elif path.exists():
+    def create(
+        cls, config: RunConfig, fill: Callable[[Path], None], fresh: bool = False
+    ) -> RunFolder:
+        """A new folder, named by the config's name, seed and hash; refuses one that exists.
+
+        It is made under another name, filled, and renamed: it is there whole or not at all.
+        """
+        name = f"{config.name}-s{config.seed}-{config.hash}"
+        path = config.output.root / name
+        if path.exists() and not fresh:
             raise RunFolderError(
                 f"{path} exists: this config has been run. "
                 f"`securefg run --resume {path}` goes on with it, --fresh starts it anew"
             )
-        (path / "private").mkdir(parents=True)
-        folder = cls(path)
-        folder._write_config(config)
-        return folder
+        config.output.root.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=config.output.root))
+        (temporary / "private").mkdir()
+        fill(temporary)
+        cls(temporary)._write_config(config)
+        if path.exists():
+            cls.open(path)  # raises if it is anything but a run's folder
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+        path.chmod(0o755)
+        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -85,9 +85,12 @@ class Outcome:
 def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
     """Run a config from its first round. Nothing is written before all input was found good."""
     experiment = prepare(config)
-    folder = RunFolder.create(config, fresh)
-    experiment.partition.save(folder.path / "partition.safetensors")
-    write_json(folder.path / "partition.json", experiment.statistics.model_dump(mode="json"))
+
+    def fill(path: Path) -> None:
+        experiment.partition.save(path / "partition.safetensors")
+        write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
+
+    folder = RunFolder.create(config, fill, fresh)
     return Run(experiment, folder, observer or Silent(), None).execute()
 
 

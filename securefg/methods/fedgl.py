@@ -22,7 +22,7 @@ from securefg.messages import Message, private, public
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
 from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
-from securefg.models.sparse import SparseMatrix
+from securefg.models.sparse import SparseMatrix, feature_matrix
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import (
     Cohort,
@@ -135,7 +135,7 @@ class Client(Host):
         graph = self._shard.graph
         self._shape = GcnShape(graph.num_features, self._settings.hidden, graph.num_classes)
         self._adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(site.device)
-        self._features = SparseMatrix.from_dense(graph.features).to(site.device)
+        self._features = feature_matrix(graph.features).to(site.device)
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
         self._node_ids = self._shard.node_ids.to(site.device)
@@ -302,7 +302,7 @@ class GlobalGoal(Evaluator):
         self._graph, self._settings, self._device = union, settings, device
         self._shape = GcnShape(union.num_features, settings.hidden, union.num_classes)
         self._adjacency = normalized_adjacency(union.edge_index, union.num_nodes).to(device)
-        self._features = SparseMatrix.from_dense(union.features).to(device)
+        self._features = feature_matrix(union.features).to(device)
         self._nodes = torch.arange(union.num_nodes, device=device)
 
     @torch.no_grad()

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from securefg.models.sparse import SparseMatrix
+from securefg.models.sparse import FeatureMatrix, SparseMatrix
 
 
 class Operator(Protocol):
@@ -66,7 +66,7 @@ def _glorot(fan_in: int, fan_out: int, stream: torch.Generator) -> Tensor:
 def gcn(
     weights: Sequence[Tensor],
     adjacency: Operator,
-    features: SparseMatrix,
+    features: FeatureMatrix,
     dropout: float = 0.0,
     stream: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from securefg.models.adam import Adam
 from securefg.models.gcn import GcnShape, Operator, gcn
-from securefg.models.sparse import SparseMatrix
+from securefg.models.sparse import FeatureMatrix
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GcnTrainer:
         self,
         epochs: int,
         adjacency: Operator,
-        features: SparseMatrix,
+        features: FeatureMatrix,
         targets: list[Targets],
         dropout: float,
         stream: torch.Generator,

@@ -73,6 +73,28 @@ class SparseMatrix:
         return SparseMatrix(**moved, shape=self.shape)
 
 
+@dataclass(frozen=True)
+class DenseMatrix:
+    """The same face for a matrix that is mostly non-zero."""
+
+    values: Tensor
+
+    def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
+        return values @ dense
+
+    def to(self, device: torch.device) -> DenseMatrix:
+        return DenseMatrix(self.values.to(device))
+
+
+FeatureMatrix = SparseMatrix | DenseMatrix
+
+
+def feature_matrix(features: Tensor) -> FeatureMatrix:
+    """Sparse where that is faster: below a quarter non-zero."""
+    density = float((features != 0).float().mean())
+    return SparseMatrix.from_dense(features) if density < 0.25 else DenseMatrix(features)
+
+
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:

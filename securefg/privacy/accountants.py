@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-import dp_accounting
-from dp_accounting import pld, rdp
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
@@ -73,28 +71,6 @@ def _gaussian_log_delta(epsilon: float, mu: float) -> float:
     return first + math.log1p(-math.exp(min(second - first, -1e-17)))
 
 
-def pld_accountant(steps: Composition, delta: float) -> float:
-    accountant = pld.PLDAccountant()
-    accountant.compose(_event(steps))
-    return max(0.0, float(accountant.get_epsilon(delta)))
-
-
-def rdp_accountant(steps: Composition, delta: float) -> float:
-    accountant = rdp.RdpAccountant()
-    accountant.compose(_event(steps))
-    return max(0.0, float(accountant.get_epsilon(delta)))
-
-
-def _event(steps: Composition) -> dp_accounting.DpEvent:
-    events = []
-    for step in steps:
-        event = dp_accounting.GaussianDpEvent(step.noise_multiplier)
-        if step.sampling < 1:
-            event = dp_accounting.PoissonSampledDpEvent(step.sampling, event)
-        events.append(dp_accounting.SelfComposedDpEvent(event, step.count))
-    return dp_accounting.ComposedDpEvent(events)
-
-
 @lru_cache(maxsize=4096)
 def tightest(steps: Composition, delta: float) -> float:
     """The claimed epsilon: exact where it can be, else PLD, else (huge epsilon) RDP."""
@@ -102,6 +78,9 @@ def tightest(steps: Composition, delta: float) -> float:
         return 0.0
     if all(step.sampling == 1 for step in steps):
         return exact_gaussian(steps, delta)
+    # Loading the library takes most of a second, which runs without sampling need not pay.
+    from securefg.privacy.dp_accounting_library import pld_accountant, rdp_accountant
+
     upper = rdp_accountant(steps, delta)
     return upper if upper > MAX_DISCRETISED_EPSILON else pld_accountant(steps, delta)
 

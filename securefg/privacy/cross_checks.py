@@ -10,7 +10,8 @@ import warnings
 
 from opacus.accountants import PRVAccountant, RDPAccountant
 
-from securefg.privacy.accountants import Accountant, Composition, pld_accountant, rdp_accountant
+from securefg.privacy.accountants import Accountant, Composition
+from securefg.privacy.dp_accounting_library import pld_accountant, rdp_accountant
 
 
 def opacus_rdp(steps: Composition, delta: float) -> float:

@@ -17,7 +17,7 @@ from securefg.evaluation import LocalScore, score_locally
 from securefg.messages import Message, public
 from securefg.models.gcn import GcnShape, gcn, normalized_adjacency
 from securefg.models.local_training import GcnTrainer, Targets
-from securefg.models.sparse import SparseMatrix
+from securefg.models.sparse import feature_matrix
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
 from securefg.streams import torch_stream
@@ -54,7 +54,7 @@ class Party(Host):
         graph = self._shard.graph
         self._shape = GcnShape(graph.num_features, self._settings.hidden, graph.num_classes)
         self._adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(site.device)
-        self._features = SparseMatrix.from_dense(graph.features).to(site.device)
+        self._features = feature_matrix(graph.features).to(site.device)
         self._train = graph.split.train.nonzero().flatten().to(site.device)
         initial = self._shape.initial(torch_stream(site.seed, "weights", self._shard.client))
         self._trainer = GcnTrainer(

@@ -1,0 +1,194 @@
+"""The command line: `securefg run`, `list`, `report`, `config`.
+
+Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 130 interrupted (the run can be resumed).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from securefg.errors import InputError, RunFolderError, SecurefgError
+
+app = typer.Typer(
+    help="Federated graph learning whose privacy is measured, not claimed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+INTERRUPTED = 130
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a setting.")
+]
+
+
+class Kind(StrEnum):
+    methods = "methods"
+    datasets = "datasets"
+    partitions = "partitions"
+    attacks = "attacks"
+
+
+@app.command()
+def run(
+    config: Annotated[
+        Path | None, typer.Argument(help="A YAML config.", show_default=False)
+    ] = None,
+    overrides: Overrides = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Train; every message recorded and accounted."""
+    from securefg import runner
+    from securefg.config import load_config
+    from securefg.progress import Bar, Interrupt, Lines, Quiet
+    from securefg.reports import build_report
+    from securefg.run_folder import RunFolder
+
+    parsed = None if config is None else load_config(config, overrides or [])
+    console = Console(stderr=as_json)
+    with Interrupt() as interrupt:
+        observer: Quiet = Lines(interrupt, console)
+        if quiet or as_json:
+            observer = Quiet(interrupt)
+        elif console.is_terminal:
+            observer = Bar(interrupt, console)
+        with observer:
+            if resume is not None:
+                folder = RunFolder.open(resume)
+                if parsed is not None and parsed.hash != folder.config().hash:
+                    raise RunFolderError(
+                        f"{resume}: a run of another config: its hash is {folder.config().hash}, "
+                        f"that of {config} is {parsed.hash}"
+                    )
+                outcome = runner.resume(folder, observer)
+            elif parsed is None:
+                raise InputError("nothing to run: give a CONFIG, or --resume RUN")
+            else:
+                outcome = runner.start(parsed, observer, fresh=fresh)
+    if outcome.summary is None:
+        again = f"securefg run --resume {outcome.folder.path}"
+        Console(stderr=True).print(f"interrupted; go on with: {again}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)
+    report = build_report(outcome.folder)
+    if as_json:
+        sys.stdout.write(json.dumps(outcome.summary, indent=2, allow_nan=False) + "\n")
+    elif not quiet:
+        console.print(summary_table(outcome.summary))
+        console.print(f"run     {outcome.folder.path}", highlight=False, soft_wrap=True)
+        console.print(f"report  {report}", highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
+    """List what there is, with one line each."""
+    from securefg.catalogue import rows
+
+    header, body = rows(kind.value)
+    table = Table(*header, box=None, pad_edge=False)
+    for line in body:
+        table.add_row(*line)
+    Console().print(table if body else f"no {kind.value} yet")
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+) -> None:
+    """Rebuild the page of a finished run."""
+    from securefg.reports import build_report
+    from securefg.run_folder import RunFolder
+
+    folder = RunFolder.open(run)
+    folder.summary()
+    Console().print(str(build_report(folder)), soft_wrap=True, highlight=False)
+
+
+@config_app.command("schema")
+def schema() -> None:
+    """JSON Schema of a run's config, for editors."""
+    from securefg.config import config_schema
+
+    sys.stdout.write(json.dumps(config_schema(), indent=2) + "\n")
+
+
+@config_app.command("show")
+def show(config: Annotated[Path, typer.Argument()], overrides: Overrides = None) -> None:
+    """A config with all its defaults filled in, and its hash."""
+    import yaml
+
+    from securefg.config import load_config
+
+    parsed = load_config(config, overrides or [])
+    sys.stdout.write(f"# hash {parsed.hash}\n")
+    sys.stdout.write(yaml.safe_dump(parsed.model_dump(mode="json"), sort_keys=False))
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """The short table that ends a run."""
+    from securefg.progress import human_bytes
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    best, rounds = summary["best_round"], summary["rounds"]
+    table.add_row("rounds", f"{rounds} ({summary['stopped']}), best {best}")
+    for name in ("test_accuracy", "val_accuracy"):
+        value = summary[name]
+        table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
+    for unit, claim in summary["epsilon"].items():
+        table.add_row(f"epsilon per {unit}", _claim_words(claim))
+    if not summary["noise_protects"]:
+        table.add_row("", "the noise is seeded: it protects nothing")
+    for way in ("up", "down"):
+        size = summary["bytes"][way]
+        total = human_bytes(size["payload"] + size["envelope"])
+        table.add_row(f"bytes {way}", f"{total} ({human_bytes(size['envelope'])} of it envelope)")
+    if summary["dropped"]:
+        table.add_row("drop-outs", str(summary["dropped"]))
+    table.add_row("seconds", f"{summary['seconds']:.1f}")
+    return table
+
+
+def _claim_words(claim: dict[str, Any]) -> str:
+    if not claim["private"]:
+        return f"infinite: without noise left {', '.join(claim['because'])}"
+    return f"{claim['epsilon']:.4f} at delta {claim['delta']:g}"
+
+
+def main() -> None:
+    """The entry point: bad input is answered in a line or two, bugs keep their traceback."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except InputError as error:
+        _complain(str(error))
+        sys.exit(2)
+    except SecurefgError as error:
+        _complain(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _complain("stopped at once; the run can be resumed from its last checkpoint")
+        sys.exit(INTERRUPTED)
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"securefg: {message}\n")
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    sys.stderr.write(f"securefg: warning: {message}\n")

@@ -1,0 +1,32 @@
+"""Compositions through Google's dp-accounting: privacy loss distributions, and Renyi divergences."""
+
+from __future__ import annotations
+
+import dp_accounting
+from dp_accounting import pld, rdp
+
+from securefg.privacy.accountants import Composition
+
+
+def pld_accountant(steps: Composition, delta: float) -> float:
+    """Tight up to discretisation; gigabytes of memory past an epsilon of some hundreds."""
+    accountant = pld.PLDAccountant()
+    accountant.compose(_event(steps))
+    return max(0.0, float(accountant.get_epsilon(delta)))
+
+
+def rdp_accountant(steps: Composition, delta: float) -> float:
+    """An upper bound, at any epsilon."""
+    accountant = rdp.RdpAccountant()
+    accountant.compose(_event(steps))
+    return max(0.0, float(accountant.get_epsilon(delta)))
+
+
+def _event(steps: Composition) -> dp_accounting.DpEvent:
+    events = []
+    for step in steps:
+        event = dp_accounting.GaussianDpEvent(step.noise_multiplier)
+        if step.sampling < 1:
+            event = dp_accounting.PoissonSampledDpEvent(step.sampling, event)
+        events.append(dp_accounting.SelfComposedDpEvent(event, step.count))
+    return dp_accounting.ComposedDpEvent(events)
