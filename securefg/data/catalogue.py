@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from securefg.errors import ConfigError
+
+Norm = Literal["l1", "l2", "none"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,8 @@ class DatasetInfo:
     """What `securefg list datasets` shows; a figure that depends on the settings is None.
 
     num_edges counts an undirected edge once, without self-loops and duplicates, as `Graph` does.
-    normalized says whether the rows are L1-normalised when `data.normalize_features` is not set.
+    norm is what rows are scaled to when `data.normalize_features` is not set: bags of words to a
+    sum of one (L1), tf-idf of long pages to unit length (L2), as is usual for each.
     """
 
     name: str
@@ -24,7 +28,7 @@ class DatasetInfo:
     num_features: int | None = None
     num_classes: int | None = None
     directed: bool = False
-    normalized: bool = True
+    norm: Norm = "l1"
 
 
 _ALL = (
@@ -38,24 +42,22 @@ _ALL = (
         "squirrel", "links between Wikipedia pages, heterophilous", 5201, 216933, 2089, 5, True
     ),
     DatasetInfo("acm", "papers that share an author, keywords", 3025, 13128, 1870, 3),
-    DatasetInfo("wiki", "links between Wikipedia pages, tf-idf", 2405, 11596, 4973, 17),
+    DatasetInfo("wiki", "links between Wikipedia pages, tf-idf", 2405, 11596, 4973, 17, norm="l2"),
     DatasetInfo(
         "wikics",
         "links between computer science pages, dense word vectors",
         11701,
         num_features=300,
         num_classes=10,
-        normalized=False,
+        norm="none",
     ),
     DatasetInfo(
         "csbm",
         "contextual stochastic block model: tasks dnc, snc and sc",
         num_classes=2,
-        normalized=False,
+        norm="none",
     ),
-    DatasetInfo(
-        "folder", "bring your own: edges, features, labels as csv or npz", normalized=False
-    ),
+    DatasetInfo("folder", "bring your own: edges, features, labels as csv or npz", norm="none"),
 )
 
 DATASETS: Mapping[str, DatasetInfo] = MappingProxyType({info.name: info for info in _ALL})

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from securefg.data.cache import cached
-from securefg.data.catalogue import DATASETS
+from securefg.data.catalogue import DATASETS, Norm
 from securefg.data.csbm import draw_csbm
 from securefg.data.dataset import Dataset
 from securefg.data.graph import Graph
@@ -59,10 +60,13 @@ def load(settings: DataSettings, seed: int) -> Graph:
     )
 
 
-def normalize_rows(features: Tensor) -> Tensor:
-    """x_i / |x_i|_1; a row of zeros stays as it is."""
-    norms = features.abs().sum(1, keepdim=True)
-    return features / norms.masked_fill(norms == 0, 1)
+def normalize_rows(features: Tensor, norm: Norm = "l1") -> Tensor:
+    """x_i / |x_i|_1 or x_i / |x_i|_2; a row of zeros stays as it is."""
+    if norm == "none":
+        return features
+    norms: Tensor = torch.linalg.vector_norm(features, ord=int(norm[1]), dim=1, keepdim=True)
+    scaled: Tensor = features / norms.masked_fill(norms == 0, 1)
+    return scaled
 
 
 def _published(settings: DataSettings) -> Dataset:
@@ -73,6 +77,4 @@ def _published(settings: DataSettings) -> Dataset:
 
 
 def _scaled(features: Tensor, settings: DataSettings) -> Tensor:
-    asked = settings.normalize_features
-    wanted = DATASETS[settings.name].normalized if asked is None else asked
-    return normalize_rows(features) if wanted else features
+    return normalize_rows(features, settings.normalize_features or DATASETS[settings.name].norm)

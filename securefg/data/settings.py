@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from securefg.data.catalogue import canonical
+from securefg.data.catalogue import Norm, canonical
 from securefg.settings import Settings
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -93,7 +93,7 @@ class DataSettings(Settings):
     """Which dataset, from where, and how it is split.
 
     root                where the raw files lie; else SECUREFG_DATA; else they are downloaded
-    normalize_features  divide every row by its L1 norm; not set: as is usual for the dataset
+    normalize_features  what rows are scaled by; not set: as is usual for the dataset
     csbm                for the name "csbm" only, and filled in for it when left out
     folder              for the name "folder" only: the folder to read
     """
@@ -101,7 +101,7 @@ class DataSettings(Settings):
     name: Annotated[str, AfterValidator(canonical)]
     root: Path | None = None
     split: SplitSettings = SplitSettings()
-    normalize_features: bool | None = None
+    normalize_features: Norm | None = None
     csbm: CsbmSettings | None = None
     folder: Path | None = None
 

@@ -29,12 +29,14 @@ def settings(root: Path, **given) -> DataSettings:
 def test_rows_are_divided_by_their_l1_norm_and_zeros_stay():
     rows = normalize_rows(torch.tensor([[1.0, -3.0], [0.0, 0.0]]))
     assert rows.tolist() == [[0.25, -0.75], [0, 0]]
+    unit = normalize_rows(torch.tensor([[3.0, -4.0]]), "l2")
+    assert torch.allclose(unit, torch.tensor([[0.6, -0.8]]))
 
 
 @pytest.mark.parametrize(
-    ("asked", "first"), [(None, [0.25, 0.75]), (True, [0.25, 0.75]), (False, [1, 3])]
+    ("asked", "first"), [(None, [0.25, 0.75]), ("l1", [0.25, 0.75]), ("none", [1, 3])]
 )
-def test_features_are_scaled_as_asked_or_as_usual(root: Path, asked: bool | None, first):
+def test_features_are_scaled_as_asked_or_as_usual(root: Path, asked: str | None, first):
     graph = load(settings(root, normalize_features=asked), seed=0)
     assert graph.features[0].tolist() == first
 

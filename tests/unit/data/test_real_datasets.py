@@ -104,7 +104,7 @@ def test_wiki_has_88_rows_of_zeros_and_small_classes():
 
 
 def test_features_can_be_left_as_published():
-    assert float(loaded("wiki", normalize_features=False).features.max()) > 1600
+    assert float(loaded("wiki", normalize_features="none").features.max()) > 1600
 
 
 @pytest.mark.parametrize("labels_per_class", [5, 10, 15])

@@ -1,0 +1,107 @@
+"""Every engine carries the same bytes and gives the same weights, for every method and config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from securefg import runner
+from securefg.config import RunConfig, load_config, parse_config
+from securefg.errors import BudgetExceeded, RunFailed
+from securefg.run_folder import RunFolder
+from securefg.transcript import read_transcript
+from tests.small import CSBM, config
+
+CONFIGS = sorted(Path("configs").glob("*.yaml"))
+
+
+def small_version(path: Path, root: Path) -> RunConfig:
+    """The config as shipped, on a small graph for a few rounds."""
+    tree = load_config(path).model_dump(mode="json")
+    tree["data"] = {"name": "csbm", "csbm": dict(CSBM)}
+    tree["training"]["rounds"] = 3
+    if tree["partition"]["name"] == "shares":
+        tree["partition"]["shares"] = [0.5, 0.6, 0.7]
+    tree["output"] = {"root": str(root), "transcript_every": 1}
+    return parse_config(tree)
+
+
+def finished(parsed: RunConfig, *overrides: str) -> RunFolder:
+    return runner.start(parse_config(parsed.model_dump(mode="json"), overrides)).folder
+
+
+def same_result(one: RunFolder, other: RunFolder) -> bool:
+    models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
+    sizes = [run.summary()["bytes"] for run in (one, other)]
+    return models[0] == models[1] and sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_processes_give_the_weights_and_bytes_of_one_process(path: Path, tmp_path: Path) -> None:
+    parsed = small_version(path, tmp_path)
+    seeded = "privacy.noise_rng=seeded"
+    here = finished(parsed, f"output.root={tmp_path}/here", seeded)
+    apart = finished(parsed, f"output.root={tmp_path}/apart", "engine.name=processes", seeded)
+    assert same_result(here, apart)
+
+
+def test_a_method_that_smuggles_through_a_global_fails_under_processes(tmp_path: Path) -> None:
+    method = "method={name: tests.contract.smuggler}"
+    here = finished(config(tmp_path / "here"), method)
+    apart = finished(config(tmp_path / "apart"), method, "engine.name=processes")
+    assert not same_result(here, apart)
+
+
+@pytest.mark.parametrize("engine", ["inprocess", "processes"])
+def test_a_run_goes_on_without_a_client_that_raises(engine: str, tmp_path: Path) -> None:
+    run = finished(config(tmp_path), "method.name=tests.contract.failing", f"engine.name={engine}")
+    assert [line["dropped"] for line in run.metrics()] == [0, 1, 1, 1]
+    assert run.summary()["dropped"] == 1
+    drops = [r for r in read_transcript(run.transcript) if r.kind == "dropped"]
+    assert [(r.round, r.clients, r.note) for r in drops] == [(2, "0", "ValueError")]
+    assert not any(b"12345" in path.read_bytes() for path in run.path.rglob("*") if path.is_file())
+
+
+def test_a_host_that_dies_stays_away_and_the_run_goes_on(tmp_path: Path) -> None:
+    run = finished(
+        config(tmp_path),
+        "method.name=tests.contract.failing",
+        "method.deadly=true",
+        "engine.name=processes",
+    )
+    assert [line["dropped"] for line in run.metrics()] == [0, 1, 2, 3]
+    assert run.summary()["rounds"] == 4
+
+
+def test_a_run_without_any_client_left_fails(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="round 2: every client dropped out"):
+        finished(config(tmp_path), "method.name=tests.contract.failing", "partition.shares=[1.0]")
+
+
+@pytest.mark.parametrize("engine", ["inprocess", "processes"])
+def test_a_budget_ends_the_run_before_the_release_that_would_pass_it(
+    engine: str, tmp_path: Path
+) -> None:
+    run = finished(
+        config(tmp_path),
+        "privacy={mechanism: local_gaussian, noise_multiplier: 2, budget: 4, noise_rng: seeded}",
+        "method={name: fedgl, pseudo_labels: false, pseudo_graph: false, weighting: equal}",
+        "training.rounds=50",
+        f"engine.name={engine}",
+    )
+    summary = run.summary()
+    assert summary["stopped"].startswith("privacy budget")
+    assert summary["epsilon"]["client"]["epsilon"] <= 4
+    assert summary["rounds"] == 3  # mu = sqrt(3)/2: 3.88; a fourth release would make 4.38
+
+
+def test_a_budget_too_small_for_one_release_sends_nothing(tmp_path: Path) -> None:
+    run = finished(
+        config(tmp_path),
+        "privacy={mechanism: local_gaussian, noise_multiplier: 2, budget: 0.5}",
+        "method={name: fedgl, weighting: equal}",
+    )
+    assert run.summary()["rounds"] == 0
+    assert not any(r.up for r in read_transcript(run.transcript))
+    assert issubclass(BudgetExceeded, Exception)

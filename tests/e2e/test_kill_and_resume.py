@@ -1,0 +1,31 @@
+"""A run killed at any moment resumes to the same weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("kill_and_resume.py")
+
+
+@pytest.mark.parametrize(
+    ("method", "engine", "kills", "seed"),
+    [
+        ("fedgl", "inprocess", 20, 1),
+        ("alone", "inprocess", 10, 2),
+        ("fedgl", "processes", 2, 3),
+    ],
+)
+def test_a_killed_run_resumes_to_the_same_weights(
+    method: str, engine: str, kills: int, seed: int, tmp_path: Path
+) -> None:
+    command = [sys.executable, str(SCRIPT), str(tmp_path), method, engine, str(kills), str(seed)]
+    environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"kills {kills}" in done.stdout
