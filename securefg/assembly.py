@@ -21,10 +21,12 @@ from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.engines.inprocess import InProcess
 from securefg.engines.processes import Processes
 from securefg.errors import ConfigError
+from securefg.federation import Secure
 from securefg.methods import get_method
 from securefg.privacy.policy import Policy, make_policy
-from securefg.roles import Method, PublicInfo
+from securefg.roles import Method, PublicInfo, asked_at_once
 from securefg.run_folder import RunFolder
+from securefg.secagg.identity_store import make_identities
 from securefg.streams import derive_seed
 
 
@@ -68,11 +70,26 @@ def prepare(config: RunConfig) -> Experiment:
         statistics=statistics(held, partition),
         shards=shards(held, partition),
         public=public,
-        policy=make_policy(config.privacy, method.planned(config.method, config.training, public)),
+        policy=make_policy(
+            config.privacy,
+            method.planned(config.method, config.training, public),
+            asked_at_once(partition.num_clients, config.training.participation),
+        ),
     )
 
 
-def start_engine(experiment: Experiment, folder: RunFolder, attempt: int) -> Engine:
+def enrol(experiment: Experiment, folder: RunFolder) -> Secure | None:
+    """Identities for all clients, where the run aggregates securely."""
+    settings = experiment.config.privacy.secure_aggregation
+    if settings is None:
+        return None
+    roster = make_identities(folder.identities, _hosts(experiment))
+    return Secure(settings, experiment.config.hash, roster)
+
+
+def start_engine(
+    experiment: Experiment, folder: RunFolder, attempt: int, secure: Secure | None
+) -> Engine:
     """Build every host, here or in processes of their own."""
     config = experiment.config
     specs = [
@@ -85,6 +102,8 @@ def start_engine(experiment: Experiment, folder: RunFolder, attempt: int) -> Eng
             device=str(experiment.public.device),
             ledger_path=folder.ledger_path,
             attempt=attempt,
+            identity_file=folder.identities / f"{name}.keys" if secure else None,
+            roster=tuple(secure.identities) if secure else (),
         )
         for name, clients in _hosts(experiment).items()
     ]

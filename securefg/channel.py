@@ -1,24 +1,31 @@
 """The channel: the one way by which private data leaves a client.
 
-`seal` takes a host's reply, applies each private field's rule to every client's row of it, books
-the releases, and encodes. A private field without a rule raises, and nothing leaves.
+`seal` takes a host's reply, applies each private field's rule to every client's row of it, masks
+what is to be masked, books the releases, and encodes. A private field without a rule raises, and
+nothing leaves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from securefg import codec
 from securefg.codec import Clients
-from securefg.errors import BudgetExceeded, MaskingRefused, ProtocolError
+from securefg.errors import BudgetExceeded, PrivacyError, ProtocolError
 from securefg.messages import Message, Value
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
+from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
 from securefg.privacy.stages import num_rows
+from securefg.secagg.derive import MaskContext
+from securefg.secagg.ring import RingArray
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,22 @@ class Sealed:
     releases: list[Release]
 
 
+class Masker(Protocol):
+    """Puts the masks of the open session on rows of ring elements, in place."""
+
+    def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None: ...
+
+
 class Channel:
     """A host's way out. Its ledger holds the releases of this host's clients alone."""
 
-    def __init__(self, policy: Policy, noise: NoiseSource, ledger: Ledger) -> None:
-        self._policy = policy
+    def __init__(
+        self, policy: Policy, noise: NoiseSource, ledger: Ledger, masker: Masker | None = None
+    ) -> None:
+        self.policy = policy
         self._noise = noise
         self._ledger = ledger
+        self._masker = masker
 
     def seal(self, message: Message, turn: Turn) -> Sealed:
         private = {
@@ -54,7 +70,7 @@ class Channel:
             if message.declarations[name].is_private and value is not None
         }
         releases = [self._release(message, name, x, turn) for name, x in private.items()]
-        check_budget(self._policy, self._ledger, [r.mechanism for r in releases])
+        check_budget(self.policy, self._ledger, [r.mechanism for r in releases])
         protected: dict[str, Value] = {
             name: self._protect(message, name, x, turn) for name, x in private.items()
         }
@@ -62,15 +78,48 @@ class Channel:
         return Sealed(codec.encode_fields({**message.values(), **protected}), releases)
 
     def _release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
-        rule = self._policy.rule(type(message), name)
-        rows = 1 if rule.name == "plain" else num_rows(values, rule.per)
-        mechanism = self._policy.mechanism(type(message), name, rows)
+        dim, rows = values[0].numel(), num_rows(values)
+        mechanism = self.policy.mechanism(type(message), name, dim, rows)
         return Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
 
     def _protect(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
-        rule = self._policy.rule(type(message), name)
         stream = (message.kind, name, turn.round, turn.step)
+        masked = self.policy.mask(type(message), name)
+        if masked is not None:
+            return self._mask(masked, message, name, values, turn, stream)
+        rule = self.policy.rule(type(message), name)
         return rule.apply(values, self._noise, turn.clients, stream)
+
+    def _mask(
+        self,
+        masked: MaskedField,
+        message: Message,
+        name: str,
+        values: Tensor,
+        turn: Turn,
+        stream: tuple[str | int, ...],
+    ) -> Tensor:
+        if self._masker is None:
+            raise PrivacyError(f"{message.kind}.{name} is to be masked, and no session is open")
+        weights = message.values().get(message.declarations[name].weight or "")
+        rows = masked.encode(
+            values.cpu(),
+            weights if isinstance(weights, Tensor) else None,
+            self._noise,
+            turn.clients,
+            stream,
+        )
+        context = mask_context(message, name, turn.round, masked, rows.shape[1])
+        self._masker.mask(rows, turn.clients.numbers(), context)
+        signed = rows.view(np.dtype(f"<i{masked.grid.ring.bits // 8}"))
+        return torch.from_numpy(signed).reshape(values.shape)
+
+
+def mask_context(
+    message: Message | type[Message], name: str, round: int, masked: MaskedField, length: int
+) -> MaskContext:
+    """What a mask key serves: both sides must name it alike."""
+    return MaskContext(round, message.kind, name, length, masked.grid.ring.bits)
 
 
 def check_budget(policy: Policy, ledger: Ledger, next_releases: list[Mechanism]) -> None:
@@ -88,15 +137,6 @@ def check_budget(policy: Policy, ledger: Ledger, next_releases: list[Mechanism])
         raise BudgetExceeded(
             f"the next release would bring epsilon per {policy.unit} to {after_it.epsilon:.4g}, "
             f"past privacy.budget = {policy.budget:g}"
-        )
-
-
-def refuse_masking(message: type[Message], field: str) -> None:
-    """Masking leaves the server nothing but a sum; a field of which it needs each value is lost."""
-    if message.declarations[field].scope != "sum":
-        raise MaskingRefused(
-            f"{message.__name__}.{field} cannot be masked: the server needs every single value of "
-            "it, and a masked field shows only the sum; noise is the defence here"
         )
 
 

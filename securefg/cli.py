@@ -165,7 +165,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
 
 
 def _claim_words(claim: dict[str, Any]) -> str:
-    if not claim["private"]:
+    if claim["epsilon"] is None:
         return f"infinite: without noise left {', '.join(claim['because'])}"
     return f"{claim['epsilon']:.4f} at delta {claim['delta']:g}"
 

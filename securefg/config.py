@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import difflib
 import hashlib
 import json
+import re
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, SerializeAsAny, ValidationError, field_validator
+from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, field_validator
 
 from securefg.data.partitions.registry import PartitionSettings
 from securefg.data.partitions.shares import SharesSettings
@@ -71,7 +75,14 @@ class RunConfig(Settings):
     engine: EngineSettings = EngineSettings()
     output: OutputSettings = OutputSettings()
     seed: int = Field(0, ge=0)
-    device: str = Field("auto", pattern=r"^(auto|cpu|meta|cuda(:\d+)?)$")
+    device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, value: str) -> str:
+        if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", value):
+            raise ValueError("wanted auto, cpu, cuda or cuda:N")
+        return value
 
     @field_validator("method", mode="before")
     @classmethod
@@ -100,13 +111,14 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 def parse_config(
     tree: dict[str, Any], overrides: Sequence[str] = (), default_name: str = "run"
 ) -> RunConfig:
-    tree = {"name": default_name, **tree}
+    tree = {"name": default_name, **copy.deepcopy(tree)}
+    tree.pop("resolved", None)  # a run folder's own config.yaml can be run again
     for override in overrides:
         _set(tree, override)
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(e) for e in error.errors()[:4])) from error
+        raise ConfigError("\n".join(_explain(e, tree) for e in error.errors()[:3])) from error
 
 
 def config_schema() -> dict[str, Any]:
@@ -159,23 +171,47 @@ def _set(tree: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override}: the value is not YAML") from error
 
 
-def _explain(error: Any) -> str:
+def _explain(error: Any, tree: dict[str, Any]) -> str:
     """`key: what is wrong, found, allowed`, without pydantic's framing."""
-    keys = [str(key) for key in error["loc"] if not str(key).startswith(("function-", "tagged-"))]
+    keys = _path(error["loc"], tree)
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        return f"{'.'.join(keys)}: unknown key{_known_keys(keys)}"
+        return f"{'.'.join(keys)}: unknown key{_allowed(keys, tree)}"
     found = error.get("input")
     shown = f", found {found!r}" if isinstance(found, str | int | float | bool | list) else ""
     return f"{'.'.join(keys) or 'config'}: {message}{shown}"
 
 
-def _known_keys(keys: list[str]) -> str:
-    models: dict[str, type[Settings]] = {
-        "training": TrainingSettings,
-        "privacy": PrivacySettings,
-        "engine": EngineSettings,
-        "output": OutputSettings,
-    }
-    model = RunConfig if len(keys) == 1 else models.get(keys[0])
-    return f"; allowed: {', '.join(model.model_fields)}" if model else ""
+def _path(location: Sequence[Any], tree: Any) -> list[str]:
+    """The keys as the user wrote them: pydantic puts names of choices between them."""
+    keys: list[str] = []
+    for index, key in enumerate(location[:-1]):
+        if index == 1 and keys == ["partition"] and key == tree.get("name"):
+            continue
+        inside = tree.get(key) if isinstance(tree, dict) else None
+        if inside is not None or not isinstance(tree, dict):
+            keys.append(str(key))
+            tree = inside
+    return [*keys, *(str(key) for key in location[-1:])]
+
+
+def _allowed(keys: list[str], tree: dict[str, Any]) -> str:
+    """The keys that the settings at this place have, the nearest one first."""
+    models: list[type[BaseModel]] = [RunConfig]
+    for key in keys[:-1]:
+        tree = tree[key] if isinstance(tree.get(key), dict) else {}
+        if key == "method":
+            models = [get_method(tree["name"]).settings]
+        else:
+            found = [m.model_fields[key].annotation for m in models if key in m.model_fields]
+            models = [model for annotation in found for model in _models_in(annotation)] or models
+    names = {name: None for model in models for name in model.model_fields}
+    near = difflib.get_close_matches(keys[-1], names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{hint} allowed: {', '.join(names)}" if hint else f"; allowed: {', '.join(names)}"
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in typing.get_args(annotation) for model in _models_in(part)]

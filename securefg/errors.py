@@ -13,6 +13,7 @@
     │   ├── MaskingRefused      masking asked for where the single value is needed
     │   └── BudgetExceeded      the next release would pass `privacy.budget`
     └── RunFailed               a run that cannot go on, e.g. too many clients dropped; exit code 1
+        └── RoundAborted        too few clients left to finish a round; the next one may go on
 
 An `InputError` is answered in a line or two on the terminal. A traceback is for bugs only.
 """
@@ -70,3 +71,7 @@ class BudgetExceeded(PrivacyError):
 
 class RunFailed(SecurefgError):
     """A run that cannot go on."""
+
+
+class RoundAborted(RunFailed):
+    """Too few clients are left to finish a round; nothing of it was unmasked or used."""

@@ -6,7 +6,7 @@ Recording sits here, between the server and the engine, so that no method can fo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from securefg import codec
-from securefg.channel import check_budget
+from securefg.channel import check_budget, mask_context
 from securefg.codec import Clients, Envelope, Size
 from securefg.engines.base import Answer, Dropped, Engine, HostId
 from securefg.errors import ProtocolError, RunFailed
@@ -22,6 +22,8 @@ from securefg.messages import Message
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.policy import Policy
 from securefg.roles import Cohort, Replies
+from securefg.secagg.server import Aggregator
+from securefg.secagg.settings import SecureAggregationSettings
 from securefg.transcript import Record, TranscriptWriter
 
 M = TypeVar("M", bound=Message)
@@ -35,6 +37,15 @@ class Traffic:
     up: Size = field(default_factory=Size)
     down: Size = field(default_factory=Size)
     dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Secure:
+    """What the server needs to drive secure aggregation; nothing of it is secret."""
+
+    settings: SecureAggregationSettings
+    config_hash: str
+    identities: Sequence[bytes]
 
 
 class Federation(Cohort):
@@ -51,7 +62,18 @@ class Federation(Cohort):
         transcript: TranscriptWriter,
         keep_body: Callable[[int], bool] = lambda round: True,
         attempt: int = 1,
+        secure: Secure | None = None,
     ) -> None:
+        self._aggregator = None
+        if secure is not None:
+            self._aggregator = Aggregator(
+                secure.settings,
+                secure.config_hash,
+                secure.identities,
+                self.exchange,
+                policy.least_survivors,
+            )
+            self.min_holders = secure.settings.min_holders
         self.num_clients = sum(len(clients) for clients in engine.hosts.values())
         self.traffic = Traffic()
         self._engine = engine
@@ -68,11 +90,39 @@ class Federation(Cohort):
         self._round, self._step = number, 0
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        if self._policy.masks(reply):
+            return self._ask_masked(request, reply, clients)
+        return self.exchange(request, reply, clients)
+
+    def exchange(
+        self, request: Message, reply: type[M], clients: Clients | None = None
+    ) -> Replies[M]:
+        """One request, one reply from each: masked fields stay masked."""
         self._step += 1
         asked = self._hosts_of(clients)
         check_budget(self._policy, self._ledger, self._planned.get(reply, []))
         answers = self._engine.deliver(self._send(request, asked))
         return self._receive(reply, asked, answers)
+
+    def _ask_masked(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
+        """One session of secure aggregation around the ask; of masked fields only sums come out."""
+        assert self._aggregator is not None
+        opened = self._aggregator.collect(request, reply, clients)
+        replies: Replies[M] = opened.replies
+        sums = {}
+        for name in self._policy.masks(reply):
+            values, masked = getattr(replies.message, name), self._policy.mask(reply, name)
+            if values is not None and masked is not None:
+                context = mask_context(reply, name, self._round, masked, values[0].numel())
+                sums[name] = masked.decode(opened.total(name, context), values.shape[1:])
+        self._record_sums(reply, replies.clients, sums)
+        return replace(replies, sums=sums)
+
+    def _record_sums(self, reply: type[Message], clients: Clients, sums: dict[str, Tensor]) -> None:
+        """What the server learnt from a session; it crossed no wire, so it has no size."""
+        body = codec.encode_fields(sums)
+        envelope = self._envelope("sum", "server", f"{reply.kind}.sum", clients, body)
+        self._append(envelope, ("server",), Size(), keep=self._keep_body(self._round))
 
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
         if clients is None:
@@ -127,7 +177,8 @@ class Federation(Cohort):
             self._book(reply, answer)
             rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
             numbered = replace(envelope, seq=self._next_seq())
-            self._record(["server"], numbered, [answer.framed], rules=rules)
+            hidden = tuple(n for n, d in reply.declarations.items() if d.scope == "confidential")
+            self._record(["server"], numbered, [answer.framed], rules=rules, confidential=hidden)
             messages.append(codec.decode(envelope.body, reply))
             replied += clients.numbers()
         message = _concatenated(reply, messages) if messages else None
@@ -162,13 +213,42 @@ class Federation(Cohort):
         framed: list[bytes],
         rules: dict[str, str] | None = None,
         personal: tuple[str, ...] = (),
+        confidential: tuple[str, ...] = (),
     ) -> None:
         size = sum((codec.size_of(data) for data in framed), Size())
         if receivers == ["server"]:
             self.traffic.up += size
         else:
             self.traffic.down += size
-        keep = self._keep_body(self._round)
+        if confidential:
+            fields = codec.decode_fields(envelope.body)
+            kept = {name: fields[name] for name in fields if name not in confidential}
+            envelope = replace(envelope, body=codec.encode_fields(kept))
+        self._append(
+            envelope,
+            tuple(receivers),
+            size,
+            rules=rules or {},
+            personal=personal,
+            keep=self._keep_body(self._round),
+        )
+
+    def _record_drop(self, drop: Dropped) -> None:
+        self.traffic.dropped += len(drop.clients)
+        envelope = self._envelope(drop.host, "server", "dropped", drop.clients, b"")
+        self._append(envelope, ("server",), Size(), note=drop.reason)
+
+    def _append(
+        self,
+        envelope: Envelope,
+        receivers: tuple[str, ...],
+        size: Size,
+        *,
+        rules: dict[str, str] | None = None,
+        personal: tuple[str, ...] = (),
+        keep: bool = True,
+        note: str = "",
+    ) -> None:
         self._transcript.append(
             Record(
                 seq=envelope.seq,
@@ -177,7 +257,7 @@ class Federation(Cohort):
                 attempt=self._attempt,
                 seconds=round(time.time(), 3),
                 sender=envelope.sender,
-                receivers=tuple(receivers),
+                receivers=receivers,
                 kind=envelope.kind,
                 clients=str(envelope.clients),
                 payload=size.payload,
@@ -185,27 +265,8 @@ class Federation(Cohort):
                 rules=rules or {},
                 personal=personal,
                 thinned=not keep,
+                note=note,
                 body=envelope.body if keep else b"",
-            )
-        )
-
-    def _record_drop(self, drop: Dropped) -> None:
-        self.traffic.dropped += len(drop.clients)
-        envelope = self._envelope(drop.host, "server", "dropped", drop.clients, b"")
-        self._transcript.append(
-            Record(
-                seq=envelope.seq,
-                round=envelope.round,
-                step=envelope.step,
-                attempt=self._attempt,
-                seconds=round(time.time(), 3),
-                sender=drop.host,
-                receivers=("server",),
-                kind="dropped",
-                clients=str(drop.clients),
-                payload=0,
-                envelope=0,
-                note=drop.reason,
             )
         )
 

@@ -5,9 +5,10 @@
         num_nodes: Tensor = private("sum", "how many nodes the client holds")
 
 A declaration says who may learn the value. `public`: everybody. `personal`: the server computes it
-and only the client that it is addressed to receives it; the first axis is the client. `private`: it
-comes from a client's data and leaves through `Channel.seal` alone; `"each"` where the server needs
-the single value, `"sum"` where it needs only the sum over the clients.
+and only the client that it is addressed to receives it; the first axis is the client.
+`confidential`: key material, which no record keeps. `private`: it comes from a client's data and
+leaves through `Channel.seal` alone; `"each"` where the server needs the single value, `"sum"` where
+it needs only the sum over the clients.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from securefg.errors import ProtocolError, UndeclaredField
 
-Scope = Literal["public", "personal", "each", "sum"]
+Scope = Literal["public", "personal", "confidential", "each", "sum"]
 Scalar = bool | int | float | str
 Value = Tensor | Scalar | None
 
@@ -58,6 +59,11 @@ def personal(about: str) -> Any:
     return Declaration("personal", about)
 
 
+def confidential(about: str) -> Any:
+    """Key material of a protocol: it crosses, and is never written to a transcript."""
+    return Declaration("confidential", about)
+
+
 def private(
     needed: Literal["each", "sum"],
     about: str,
@@ -70,7 +76,9 @@ def private(
 
 
 @dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(public, personal, private)
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(public, personal, confidential, private),
 )
 class Message:
     """Base of all messages; a subclass is a frozen record of declared fields.

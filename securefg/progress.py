@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from securefg.assembly import Experiment
-from securefg.runner import RoundReport
+from securefg.observing import RoundReport
 
 SECONDS_BETWEEN_LINES = 5.0
 

@@ -7,9 +7,10 @@ models on the client's own nodes, and no server ever sees what it returns.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 import torch
@@ -100,11 +101,15 @@ class Server(ABC):
 
 @dataclass(frozen=True)
 class Replies(Generic[M]):
-    """The replies of one ask, rows in the order of the clients' numbers."""
+    """The replies of one ask, rows in the order of the clients' numbers.
+
+    `sums` holds what secure aggregation opened: of these fields nothing but the sum is known.
+    """
 
     message: M | None
     clients: Clients
     dropped: tuple[Dropped, ...]
+    sums: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -118,6 +123,8 @@ class Replies(Generic[M]):
 
     def sum(self, field: str) -> Tensor:
         """The sum over the clients, each value weighted as the declaration says."""
+        if field in self.sums:
+            return self.sums[field]
         values = self._array(field)
         weights = self._weights(field)
         if weights is None:
@@ -127,6 +134,9 @@ class Replies(Generic[M]):
 
     def mean(self, field: str) -> Tensor:
         """The sum over the sum of the weights; clients that sent no weight count alike."""
+        name = self._message.declarations[field].weight
+        if name is not None and name in self.sums:
+            return self.sum(field) / self.sums[name]
         weights = self._weights(field)
         total = self.count if weights is None else float(weights.double().sum())
         return self.sum(field) / total
@@ -152,6 +162,8 @@ class Cohort(ABC):
     """The clients, as the server sees them."""
 
     num_clients: int
+    min_holders: int = 1
+    """From how many holders on a node's sum may be released; above 1 under masking."""
 
     @abstractmethod
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
@@ -188,6 +200,11 @@ class Method:
 
 
 def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:
-    """A uniform sample of ceil(share * num_clients) clients, at least one."""
-    count = max(1, -int(-share * num_clients // 1))
+    """A uniform sample of the clients asked at once."""
+    count = asked_at_once(num_clients, share)
     return Clients.of(torch.randperm(num_clients, generator=stream)[:count].tolist())
+
+
+def asked_at_once(num_clients: int, share: float) -> int:
+    """ceil(share * num_clients), at least one."""
+    return max(1, math.ceil(share * num_clients - 1e-9))

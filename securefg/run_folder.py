@@ -121,6 +121,10 @@ class RunFolder:
         return self.path / "checkpoints"
 
     @property
+    def identities(self) -> Path:
+        return self.path / "private" / "identities"
+
+    @property
     def shards(self) -> Path:
         return self.path / "private" / "shards"
 

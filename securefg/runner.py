@@ -5,62 +5,32 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
 
 from securefg import codec
-from securefg.assembly import Experiment, prepare, start_engine
+from securefg.assembly import Experiment, enrol, prepare, start_engine
 from securefg.checkpoint import Checkpoint, Progress, last_checkpoint, write_checkpoint
 from securefg.codec import Clients, Envelope, Size
 from securefg.config import RunConfig
 from securefg.engines.base import Engine
-from securefg.errors import BudgetExceeded, RunFolderError
+from securefg.errors import BudgetExceeded, RoundAborted, RunFolderError
 from securefg.evaluation import Scores, pool
-from securefg.federation import Federation, Traffic
+from securefg.federation import Federation, Secure, Traffic
 from securefg.files import write_atomically, write_json
 from securefg.messages import Message
+from securefg.observing import Observer, RoundReport, Silent
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
+from securefg.roles import Server
 from securefg.run_folder import RunFolder, read_json_lines
 from securefg.summary import summarize
 from securefg.transcript import TranscriptWriter, whole_length
-
-
-@dataclass(frozen=True)
-class RoundReport:
-    """One round, as the progress display and `metrics.jsonl` show it."""
-
-    round: int
-    train_loss: float
-    val_loss: float
-    val_accuracy: float
-    test_accuracy: float
-    epsilon: dict[str, float | None]
-    bytes_up: int
-    bytes_down: int
-    dropped: int
-    seconds: float
-
-
-class Observer(Protocol):
-    """Watches a run. `stop_requested` is asked after every round."""
-
-    def started(self, experiment: Experiment, first_round: int) -> None: ...
-    def round_done(self, report: RoundReport) -> None: ...
-    def stop_requested(self) -> bool: ...
-
-
-class Silent:
-    """An observer that says nothing and never stops."""
-
-    def started(self, experiment: Experiment, first_round: int) -> None: ...
-    def round_done(self, report: RoundReport) -> None: ...
-
-    def stop_requested(self) -> bool:
-        return False
 
 
 @dataclass
@@ -117,15 +87,17 @@ class Run:
         self._checkpoint = checkpoint
         self._config = experiment.config
         self._best = Best()
+        self._scores = Scores(0.0, 0.0, 0.0, 0.0)
         self._seconds_before = 0.0
         self._started = time.monotonic()
         torch.set_num_threads(self._config.engine.threads)
 
     def execute(self) -> Outcome:
         first_round = self._take_up()
-        engine = start_engine(self._x, self._folder, self._attempt)
+        secure = enrol(self._x, self._folder)
+        engine = start_engine(self._x, self._folder, self._attempt, secure)
         try:
-            federation = self._federation(engine)
+            federation = self._federation(engine, secure)
             return self._rounds(engine, federation, first_round)
         finally:
             self._transcript.close()
@@ -170,7 +142,7 @@ class Run:
         lines = "".join(json.dumps(line) + "\n" for line in kept)
         write_atomically(self._folder.metrics_path, lines)
 
-    def _federation(self, engine: Engine) -> Federation:
+    def _federation(self, engine: Engine, secure: Secure | None) -> Federation:
         every = self._config.output.transcript_every
         federation = Federation(
             engine,
@@ -179,6 +151,7 @@ class Run:
             self._transcript,
             keep_body=lambda round: every > 0 and (round == 1 or round % every == 0),
             attempt=self._attempt,
+            secure=secure,
         )
         if self._checkpoint:
             progress = self._checkpoint.progress
@@ -193,46 +166,70 @@ class Run:
         server = method.make_server(self._x.public, config.method, config.training, federation)
         if self._checkpoint:
             server.restore(self._checkpoint.server_state())
-        self._observer.started(self._x, first_round)
-        number, reason = first_round - 1, "all rounds done"
         evaluator = (
             method.make_evaluator(self._x.union, config.method, self._x.public.device)
             if method.make_evaluator
             else None
         )
+
+        def score(release: Message, body: bytes) -> Scores:
+            if evaluator is not None:
+                return evaluator.score(release)
+            return pool(engine.measure(_framed(release.kind, body)))
+
+        self._observer.started(self._x, first_round)
+        number, reason = first_round - 1, "all rounds done"
         for number in range(first_round, config.training.rounds + 1):
             if self._is_stale(number):
-                number, reason = number - 1, "early stopping"
-                break
+                return self._finish(engine, federation, number - 1, "early stopping")
             federation.begin_round(number)
             try:
-                release = server.round(number)
+                aborted = self._round(number, server, score)
             except BudgetExceeded as error:
-                number, reason = number - 1, f"privacy budget: {error}"
-                break
-            body = codec.encode(release)
-            scores = (
-                evaluator.score(release)
-                if evaluator
-                else pool(engine.measure(_framed(release.kind, body)))
-            )
-            self._keep_best(number, release, body, scores)
-            report = self._report(number, scores, federation.traffic)
-            self._append_metrics(report)
-            self._observer.round_done(report)
-            last = number == config.training.rounds
-            interrupted = self._observer.stop_requested() and not last
+                reason = f"privacy budget: {error}"
+                return self._finish(engine, federation, number - 1, reason)
+            self._tell(number, federation.traffic, aborted)
+            interrupted = self._observer.stop_requested() and number < config.training.rounds
             if interrupted or number % config.output.checkpoint_every == 0:
                 self._write_checkpoint(number, federation.traffic, server.state(), engine)
             if interrupted:
                 return Outcome(self._folder, None, "interrupted")
         return self._finish(engine, federation, number, reason)
 
+    def _round(self, number: int, server: Server, score: Callable[[Message, bytes], Scores]) -> str:
+        """One round of the method, scored; returns why it was aborted, if it was."""
+        secure = self._config.privacy.secure_aggregation
+        try:
+            release = server.round(number)
+        except RoundAborted as error:
+            if secure is not None and secure.on_abort == "skip":
+                return str(error)
+            raise
+        body = codec.encode(release)
+        self._scores = score(release, body)
+        self._keep_best(number, release, body)
+        return ""
+
+    def _tell(self, number: int, traffic: Traffic, aborted: str) -> None:
+        report = RoundReport(
+            round=number,
+            **asdict(self._scores),
+            epsilon={c.unit: finite(c.epsilon) for c in self._claims()},
+            bytes_up=traffic.up.payload + traffic.up.envelope,
+            bytes_down=traffic.down.payload + traffic.down.envelope,
+            dropped=traffic.dropped,
+            seconds=self._seconds(),
+            aborted=aborted,
+        )
+        self._append_metrics(report)
+        self._observer.round_done(report)
+
     def _is_stale(self, number: int) -> bool:
         patience = self._config.training.patience
         return patience is not None and number - self._best.round > patience and number > 1
 
-    def _keep_best(self, number: int, release: Message, body: bytes, scores: Scores) -> None:
+    def _keep_best(self, number: int, release: Message, body: bytes) -> None:
+        scores = self._scores
         score = (
             scores.val_accuracy
             if self._config.training.monitor == "val_accuracy"
@@ -240,17 +237,6 @@ class Run:
         )
         if score > self._best.score:
             self._best = Best(number, score, release.kind, body)
-
-    def _report(self, number: int, scores: Scores, traffic: Traffic) -> RoundReport:
-        return RoundReport(
-            round=number,
-            **asdict(scores),
-            epsilon={c.unit: finite(c.epsilon) for c in self._claims()},
-            bytes_up=traffic.up.payload + traffic.up.envelope,
-            bytes_down=traffic.down.payload + traffic.down.envelope,
-            dropped=traffic.dropped,
-            seconds=self._seconds(),
-        )
 
     def _claims(self) -> list[Claim]:
         return claims(self._ledger, self._x.policy.delta)

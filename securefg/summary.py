@@ -28,6 +28,7 @@ def summarize(
     attempts: int,
 ) -> dict[str, Any]:
     config = experiment.config
+    protects, delta = experiment.policy.protects, experiment.policy.delta
     best = next((m for m in metrics if m["round"] == best_round), {})
     return {
         "name": config.name,
@@ -44,8 +45,10 @@ def summarize(
         "local_test_accuracy": _local(local),
         "bytes": {"up": _size(traffic.up), "down": _size(traffic.down)},
         "dropped": traffic.dropped,
-        "epsilon": {c.unit: claim_json(c) for c in claims(ledger, experiment.policy.delta)},
-        "noise_protects": experiment.policy.protects,
+        "aborted_rounds": sum(1 for line in metrics if line["aborted"]),
+        "epsilon": {c.unit: claim_json(c, protects) for c in claims(ledger, delta)},
+        "noise_protects": protects,
+        "masked": {name: found.facts() for name, found in experiment.policy.masked.items()},
         "seconds": seconds,
         "attempts": attempts,
         "device": str(experiment.public.device),
@@ -55,13 +58,17 @@ def summarize(
     }
 
 
-def claim_json(claim: Claim) -> dict[str, Any]:
-    """`epsilon` null and `private` false where a field left without noise; `because` names it."""
+def claim_json(claim: Claim, protects: bool) -> dict[str, Any]:
+    """`epsilon` null and `private` false where a field left without noise; `because` names it.
+
+    Seeded noise has the epsilon that real noise of its size would have, and is not private.
+    """
+    because = [*claim.because, *([] if protects or not claim.private else ["seeded noise"])]
     return {
         "epsilon": claim.epsilon if math.isfinite(claim.epsilon) else None,
         "delta": claim.delta,
-        "private": claim.private,
-        "because": list(claim.because),
+        "private": not because,
+        "because": because,
     }
 
 

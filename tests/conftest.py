@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis without deadlines (machines are shared), one thread for torch."""
+"""What all tests share: hypothesis without deadlines, one thread for torch."""
 
 from __future__ import annotations
 

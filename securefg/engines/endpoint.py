@@ -9,11 +9,17 @@ import safetensors.torch
 
 from securefg import codec
 from securefg.channel import Channel, Turn
-from securefg.codec import Clients
+from securefg.codec import Clients, Envelope
 from securefg.engines.base import Answer, HostId
 from securefg.evaluation import LocalScore
 from securefg.files import write_atomically
+from securefg.messages import Message
 from securefg.roles import Host, Method
+from securefg.secagg import messages as secagg_messages
+from securefg.secagg.client import SecureClients
+from securefg.secagg.statements import request_hash
+
+STAGES = {message.kind: message for message in secagg_messages.MESSAGES}
 
 
 @dataclass(frozen=True)
@@ -26,17 +32,27 @@ class Endpoint:
     host: Host
     channel: Channel
     attempt: int = 1
+    secure: SecureClients | None = None
 
     def answer(self, framed: bytes) -> Answer:
         request = codec.unframe(framed)
-        message = codec.decode(request.body, self.method.message(request.kind))
         turn = Turn(request.round, request.step, request.clients, self.attempt)
-        reply = self.host.handle(message, turn)
+        reply = self._reply(request, turn)
         sealed = self.channel.seal(reply, turn)
         envelope = replace(
             request, sender=self.name, receiver="server", kind=reply.kind, body=sealed.body
         )
         return Answer(codec.frame(envelope), sealed.releases)
+
+    def _reply(self, request: Envelope, turn: Turn) -> Message:
+        stage = STAGES.get(request.kind)
+        if stage is not None and self.secure is not None:
+            return self.secure.handle(codec.decode(request.body, stage), turn)
+        message = codec.decode(request.body, self.method.message(request.kind))
+        reply = self.host.handle(message, turn)
+        if self.secure is not None and self.channel.policy.masks(type(reply)):
+            self.secure.check_request(request_hash(message))
+        return reply
 
     def measure(self, framed: bytes) -> list[LocalScore]:
         envelope = codec.unframe(framed)

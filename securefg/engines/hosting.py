@@ -17,6 +17,8 @@ from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.roles import Site
+from securefg.secagg.client import SecureClients
+from securefg.secagg.identity_store import load_identities
 from securefg.streams import derive_seed
 
 
@@ -32,6 +34,8 @@ class HostSpec:
     device: str
     ledger_path: Path
     attempt: int
+    identity_file: Path | None = None
+    roster: tuple[bytes, ...] = ()
 
 
 def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
@@ -43,7 +47,8 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         seed=derive_seed(config.seed, "clients"),
         device=torch.device(spec.device),
     )
-    channel = Channel(spec.policy, _noise(config), _own_ledger(spec))
+    secure = _secure_clients(spec)
+    channel = Channel(spec.policy, _noise(config), _own_ledger(spec), secure)
     return Endpoint(
         name=spec.name,
         clients=spec.clients,
@@ -51,6 +56,20 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         host=method.make_host(site),
         channel=channel,
         attempt=spec.attempt,
+        secure=secure,
+    )
+
+
+def _secure_clients(spec: HostSpec) -> SecureClients | None:
+    settings = spec.config.privacy.secure_aggregation
+    if settings is None or spec.identity_file is None:
+        return None
+    return SecureClients(
+        settings,
+        spec.config.hash,
+        load_identities(spec.identity_file, spec.clients),
+        spec.roster,
+        spec.policy.least_survivors,
     )
 
 

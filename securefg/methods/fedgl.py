@@ -75,8 +75,8 @@ class Globals(Message):
     index_size: int = public("number of nodes in the global index")
     pseudo_labels: Tensor | None = public("fused label per node, -1 where not sure")
     graph_counts: Tensor | None = public("number of every node's neighbours in the pseudo graph")
-    graph_columns: Tensor | None = public("these neighbours, node after node")
-    graph_values: Tensor | None = public("their weights")
+    graph_columns: Tensor | None = public("neighbours in the pseudo graph, node after node")
+    graph_values: Tensor | None = public("weights of the pseudo graph's edges")
 
 
 class Update(Message):
@@ -98,23 +98,26 @@ class Update(Message):
 
 def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
     """Which private fields leave, how often at most."""
-    fields = {
+    shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
+    nodes, rounds = info.num_nodes, training.rounds
+    width = info.num_classes if settings.embedding == "final" else settings.hidden
+    releases = {
+        "weights": PlannedRelease(Update, "weights", rounds, shape.num_parameters),
+        "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes),
+        "predictions": PlannedRelease(
+            Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
+        ),
+        "embeddings": PlannedRelease(Update, "embeddings", rounds, nodes * width, nodes),
+        "holds": PlannedRelease(Update, "holds", rounds, nodes, nodes, bound=1.0),
+    }
+    sent = {
         "weights": True,
         "num_nodes": settings.weighting == "nodes",
         "predictions": settings.pseudo_labels,
         "embeddings": settings.pseudo_graph,
         "holds": _needs_holders(settings),
     }
-    return [
-        PlannedRelease(
-            Update,
-            name,
-            training.rounds,
-            info.num_nodes if Update.declarations[name].rows else 1,
-        )
-        for name, sent in fields.items()
-        if sent
-    ]
+    return [release for name, release in releases.items() if sent[name]]
 
 
 def _needs_holders(settings: Settings) -> bool:

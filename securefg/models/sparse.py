@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# PyTorch announces once per process that CSR tensors are in beta; the products here are stable.
-warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support is in beta state")
+with warnings.catch_warnings():
+    # PyTorch announces once per process that CSR tensors are in beta; the products here are stable.
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1))
 
 
 @dataclass(frozen=True)

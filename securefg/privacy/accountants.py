@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -24,11 +24,15 @@ MAX_DISCRETISED_EPSILON = 60.0
 
 @dataclass(frozen=True)
 class Step:
-    """`count` Gaussian releases of one unit, each drawn with probability `sampling`."""
+    """`count` Gaussian releases of one unit, each drawn with probability `sampling`.
+
+    A discrete step has the zCDP of a Gaussian with this multiplier, but not its exact trade-off.
+    """
 
     noise_multiplier: float
     count: int
     sampling: float = 1.0
+    discrete: bool = False
 
 
 Composition = tuple[Step, ...]
@@ -73,16 +77,18 @@ def _gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def tightest(steps: Composition, delta: float) -> float:
-    """The claimed epsilon: exact where it can be, else PLD, else (huge epsilon) RDP."""
+    """The claimed epsilon: exact for plain Gaussians, PLD for sampled ones, RDP for zCDP."""
     if not steps:
         return 0.0
-    if all(step.sampling == 1 for step in steps):
+    if all(step.sampling == 1 and not step.discrete for step in steps):
         return exact_gaussian(steps, delta)
     # Loading the library takes most of a second, which runs without sampling need not pay.
     from securefg.privacy.dp_accounting_library import pld_accountant, rdp_accountant
 
     upper = rdp_accountant(steps, delta)
-    return upper if upper > MAX_DISCRETISED_EPSILON else pld_accountant(steps, delta)
+    if upper > MAX_DISCRETISED_EPSILON or any(step.discrete for step in steps):
+        return upper
+    return pld_accountant(steps, delta)
 
 
 def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, tuple[str, ...]]:
@@ -91,7 +97,7 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
     A whole message bounds each of its rows too. n rows with noise multiplier z each bound the
     client's whole message with z / sqrt(n).
     """
-    merged: dict[tuple[float, float], int] = {}
+    merged: dict[tuple[float, float, bool], int] = {}
     unbounded = []
     for mechanism, count in profile.items():
         if count == 0:
@@ -101,9 +107,9 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
             continue
         by_rows = unit == "client" and mechanism.per == "row"
         multiplier = mechanism.noise_multiplier / math.sqrt(mechanism.num_rows if by_rows else 1)
-        key = (multiplier, mechanism.sampling)
+        key = (multiplier, mechanism.sampling, mechanism.rule == "distributed_discrete")
         merged[key] = merged.get(key, 0) + count
-    steps = tuple(Step(z, count, q) for (z, q), count in sorted(merged.items()))
+    steps = tuple(Step(z, count, q, d) for (z, q, d), count in sorted(merged.items()))
     return steps, tuple(sorted(set(unbounded)))
 
 
@@ -140,7 +146,7 @@ def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: f
     def excess(log_multiplier: float) -> float:
         scale = math.exp(log_multiplier)
         steps, _ = steps_for(planned, unit)
-        scaled = tuple(Step(s.noise_multiplier * scale, s.count, s.sampling) for s in steps)
+        scaled = tuple(replace(s, noise_multiplier=s.noise_multiplier * scale) for s in steps)
         return tightest(scaled, delta) - target
 
     root = float(brentq(excess, math.log(1e-4), math.log(1e7), xtol=1e-10))

@@ -1,4 +1,4 @@
-"""Compositions through Google's dp-accounting: privacy loss distributions, and Renyi divergences."""
+"""Compositions through Google's dp-accounting: loss distributions, and Renyi divergences."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ class Mechanism:
     noise_multiplier  sigma over the sensitivity of the unit `per`; None where nothing was added
     num_rows          how many rows a message has, where the unit is the row
     sampling          probability with which a hidden Poisson sample drew the unit, else 1
+    protects          False where the noise came from a seed
+    masked            the server saw the sum alone
     """
 
     field: str
@@ -39,6 +41,7 @@ class Mechanism:
     sampling: float = 1.0
     adjacency: str = "replace_one"
     protects: bool = True
+    masked: bool = False
 
 
 @dataclass(frozen=True)

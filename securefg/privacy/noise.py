@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.codec import Clients
-from securefg.streams import derive_seed
+from securefg.secagg.prg import Keystream
+from securefg.secagg.secret import RandomBytes
+from securefg.streams import derive_seed, numpy_stream
 
 
 class NoiseSource(Protocol):
@@ -24,16 +25,30 @@ class NoiseSource(Protocol):
         """Normals of `shape`, whose first axis is `clients`, from the stream `name`."""
         ...
 
+    def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        """For draws that protect nothing, such as rounding."""
+        ...
+
+    def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
+        """For samplers of other laws."""
+        ...
+
 
 class SystemNoise:
-    """Normals from the system's random bytes; names of streams have no effect."""
+    """Normals from AES-256-CTR under a fresh key of the system's; names have no effect."""
 
     protects = True
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
         words = _words_per_client(shape)
-        bits = np.frombuffer(os.urandom(8 * shape[0] * words), dtype=np.uint64)
+        bits = np.frombuffer(Keystream.fresh().read(8 * shape[0] * words), dtype=np.uint64)
         return _normals(bits.reshape(shape[0], words), shape)
+
+    def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        return np.random.default_rng()
+
+    def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
+        return Keystream.fresh().read
 
 
 class SeededNoise:
@@ -52,6 +67,12 @@ class SeededNoise:
         words, key = _words_per_client(shape), derive_seed(self._seed, "noise", *name)
         parts = [_bits(key, low, high, words) for low, high in clients.ranges]
         return _normals(np.concatenate(parts), shape)
+
+    def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        return numpy_stream(self._seed, "noise", str(clients), *name)
+
+    def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
+        return self.generator(clients, name).bytes
 
 
 def _bits(key: int, low: int, high: int, words: int) -> NDArray[np.uint64]:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from securefg.errors import ConfigError, NoRule
 from securefg.messages import Declaration, Message
 from securefg.privacy.accountants import calibrate, steps_for
 from securefg.privacy.ledger import Mechanism, Unit
-from securefg.privacy.rules import LocalGaussian, Plain, Rule
+from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import masked_fields
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
 from securefg.privacy.settings import FieldSettings, PrivacySettings
 from securefg.privacy.stages import Per
 
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """A private field that a method will send: how often in the run, and with how many rows."""
+    """A private field that a method will send.
+
+    count     how often in the run, at most
+    dim       how many numbers a client sends at once
+    num_rows  in how many rows, where the field has rows
+    bound     what no number passes by its nature (a count, a probability), where there is such
+    """
 
     message: type[Message]
     field: str
     count: int
+    dim: int = 1
     num_rows: int = 1
+    bound: float | None = None
 
     @property
     def name(self) -> str:
@@ -30,54 +42,86 @@ class PlannedRelease:
     def declaration(self) -> Declaration:
         return self.message.declarations[self.field]
 
+    def unit_dim(self, per: Per) -> int:
+        return self.dim if per == "message" else self.dim // self.num_rows
+
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules by `Message.field`, and the claim they must keep."""
+    """Rules by `Message.field`, the masked fields among them, and the claim they must keep.
 
-    rules: dict[str, Rule]
+    least_survivors  no smaller cohort is unmasked: the sum would lack noise that was planned
+    """
+
+    rules: Mapping[str, Rule]
     delta: float
     unit: Unit
     budget: float | None
     protects: bool
+    masked: Mapping[str, MaskedField] = field(default_factory=dict)
+    least_survivors: int = 0
 
-    def rule(self, message: type[Message], field: str) -> Rule:
-        name = f"{message.__name__}.{field}"
-        if name not in self.rules:
-            raise NoRule(f"{name} is private and no rule covers it; nothing was sent")
-        return self.rules[name]
+    def rule(self, message: type[Message], name: str) -> Rule:
+        full = f"{message.__name__}.{name}"
+        if full not in self.rules:
+            raise NoRule(f"{full} is private and no rule covers it; nothing was sent")
+        return self.rules[full]
 
-    def mechanism(self, message: type[Message], field: str, num_rows: int) -> Mechanism:
-        """The fact to book when the field leaves."""
-        rule, name = self.rule(message, field), f"{message.__name__}.{field}"
+    def mask(self, message: type[Message], name: str) -> MaskedField | None:
+        return self.masked.get(f"{message.__name__}.{name}")
+
+    def masks(self, message: type[Message]) -> list[str]:
+        """The fields of a message that travel masked."""
+        return [name for name in message.declarations if self.mask(message, name)]
+
+    def mechanism(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
+        """The fact to book when the field leaves: `dim` numbers in `num_rows` rows."""
+        rule, full = self.rule(message, name), f"{message.__name__}.{name}"
+        masked = full in self.masked
         if isinstance(rule, Plain):
-            return Mechanism(field=name, rule=rule.name)
+            return Mechanism(field=full, rule="masked" if masked else "plain", masked=masked)
+        rows = num_rows if rule.per == "row" else 1
+        multiplier = rule.noise_multiplier
+        if isinstance(rule, DistributedDiscrete):
+            multiplier = rule.effective_multiplier(rule.plan_for(dim // rows))
         return Mechanism(
-            field=name,
+            field=full,
             rule=rule.name,
             per=rule.per,
-            noise_multiplier=rule.noise_multiplier,
-            num_rows=num_rows if rule.per == "row" else 1,
+            noise_multiplier=multiplier,
+            num_rows=rows,
             adjacency=rule.adjacency,
             protects=self.protects,
+            masked=masked,
         )
 
 
-def make_policy(settings: PrivacySettings, planned: list[PlannedRelease]) -> Policy:
-    """Settle every rule; with `target_epsilon`, find the noise that keeps it."""
+def make_policy(
+    settings: PrivacySettings, planned: Sequence[PlannedRelease], num_clients: int
+) -> Policy:
+    """Settle every rule and, with `target_epsilon`, the noise that keeps it; plan the masking.
+
+    num_clients  how many are asked at once
+    """
     _refuse_unknown_fields(settings, planned)
-    rules = {release.name: _rule(settings, release) for release in planned}
-    policy = Policy(
+    rules = {release.name: _rule(settings, release, num_clients) for release in planned}
+    if settings.target_epsilon is not None:
+        rules = _calibrated(rules, settings, planned)
+    masked = masked_fields(settings.secure_aggregation, planned, rules, num_clients)
+    rules |= {name: found.rule for name, found in masked.items()}
+    distributed = any(isinstance(rule, DistributedDiscrete) for rule in rules.values())
+    return Policy(
         rules=rules,
         delta=settings.delta,
         unit=settings.unit,
         budget=settings.budget,
         protects=settings.noise_rng == "system",
+        masked=masked,
+        least_survivors=_survivors(settings, num_clients) if distributed else 0,
     )
-    return policy if settings.target_epsilon is None else _calibrated(policy, settings, planned)
 
 
-def _refuse_unknown_fields(settings: PrivacySettings, planned: list[PlannedRelease]) -> None:
+def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedRelease]) -> None:
     known = [release.name for release in planned]
     for name in settings.fields:
         if name not in known:
@@ -86,37 +130,49 @@ def _refuse_unknown_fields(settings: PrivacySettings, planned: list[PlannedRelea
             )
 
 
-def _rule(settings: PrivacySettings, release: PlannedRelease) -> Rule:
+def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) -> Rule:
     own = settings.fields.get(release.name) or FieldSettings(mechanism=settings.mechanism)
     if own.mechanism == "plain":
         return Plain()
     multiplier = own.noise_multiplier or settings.noise_multiplier
     if multiplier is None and settings.target_epsilon is None:
-        raise ConfigError(f"privacy.fields.{release.name}: local_gaussian wants noise_multiplier")
-    default_per: Per = "row" if release.declaration.rows else "message"
-    return LocalGaussian(
-        clip_l2=own.clip_l2 or settings.clip_l2,
-        noise_multiplier=multiplier or 1.0,
-        per=own.per or settings.per or default_per,
-        adjacency=settings.adjacency,
+        raise ConfigError(f"privacy.fields.{release.name}: noise wants a noise_multiplier")
+    clip, multiplier = own.clip_l2 or settings.clip_l2, multiplier or 1.0
+    per = own.per or settings.per or ("row" if release.declaration.rows else "message")
+    if own.mechanism == "local_gaussian":
+        return LocalGaussian(clip, multiplier, per, settings.adjacency)
+    if settings.secure_aggregation is None:
+        raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
+    noises = _survivors(settings, num_clients) - math.floor(
+        settings.secure_aggregation.corrupt * num_clients
     )
+    return DistributedDiscrete(clip, multiplier, per, 1.0, max(1, noises), settings.adjacency)
 
 
-def _calibrated(policy: Policy, settings: PrivacySettings, planned: list[PlannedRelease]) -> Policy:
+def _survivors(settings: PrivacySettings, num_clients: int) -> int:
+    """The least number of clients whose masked reply must arrive."""
+    assert settings.secure_aggregation is not None
+    return num_clients - math.floor(settings.secure_aggregation.dropout * num_clients)
+
+
+def _calibrated(
+    rules: dict[str, Rule], settings: PrivacySettings, planned: Sequence[PlannedRelease]
+) -> dict[str, Rule]:
+    """Scale all noise by the one factor with which the planned releases cost the target."""
     assert settings.target_epsilon is not None
-    profile = {
-        policy.mechanism(r.message, r.field, r.num_rows): r.count
-        for r in planned
-        if isinstance(policy.rules[r.name], LocalGaussian)
-    }
-    steps, _ = steps_for(profile, settings.unit)
-    if not steps:
+    profile: dict[Mechanism, int] = {}
+    for release in planned:
+        rule = rules[release.name]
+        if not isinstance(rule, Plain):
+            rows = release.num_rows if rule.per == "row" else 1
+            fact = Mechanism(release.name, rule.name, rule.per, rule.noise_multiplier, rows)
+            profile[fact] = release.count
+    if not steps_for(profile, settings.unit)[0]:
         raise ConfigError("privacy.target_epsilon: this run sends no field with noise")
-    multiplier = calibrate(profile, settings.unit, settings.delta, settings.target_epsilon)
-    rules = {
-        name: replace(rule, noise_multiplier=rule.noise_multiplier * multiplier)
-        if isinstance(rule, LocalGaussian)
-        else rule
-        for name, rule in policy.rules.items()
+    factor = calibrate(profile, settings.unit, settings.delta, settings.target_epsilon)
+    return {
+        name: rule
+        if isinstance(rule, Plain)
+        else replace(rule, noise_multiplier=rule.noise_multiplier * factor)
+        for name, rule in rules.items()
     }
-    return replace(policy, rules=rules)

@@ -1,18 +1,23 @@
 """Rules: what the channel does to a private field before it leaves, and the release it books.
 
-Two rules exist without masking: `plain` (nothing; books epsilon = infinity) and `local_gaussian`
-(clip, then Gaussian noise that suffices alone: every single upload is protected).
+`plain` does nothing and books epsilon = infinity. `local_gaussian` clips and adds Gaussian noise
+that suffices alone: every single upload is protected. `distributed_discrete` adds to every client's
+upload a share of the noise that only the sum carries whole; it is of use under masking alone.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
 from securefg.codec import Clients
+from securefg.errors import PrivacyError
+from securefg.privacy.discrete_gaussian import rho_of_sum
 from securefg.privacy.noise import NoiseSource
+from securefg.privacy.rounding import RoundingPlan
 from securefg.privacy.stages import Adjacency, Per, clip_l2, sensitivity_l2
 
 
@@ -63,4 +68,55 @@ class LocalGaussian:
         )
 
 
-Rule = Plain | LocalGaussian
+@dataclass(frozen=True)
+class DistributedDiscrete:
+    """The distributed discrete Gaussian mechanism (Kairouz, Liu and Steinke 2021).
+
+    Every unit is clipped, put on a grid of step 1/scale, rounded, and given integer noise
+    N_Z(0, sigma^2); `least_noises` honest survivors together carry z times the sensitivity.
+    Protects one row, or one client's message, against all who see the sum; the single upload is
+    protected by its masks, not by its noise.
+    """
+
+    clip_l2: float
+    noise_multiplier: float
+    per: Per
+    scale: float
+    least_noises: int
+    adjacency: Adjacency = "zero_out"
+    name: Literal["distributed_discrete"] = "distributed_discrete"
+
+    def plan(self, values: Tensor) -> RoundingPlan:
+        return self.plan_for(values[0].numel() if self.per == "message" else values.shape[-1])
+
+    def plan_for(self, dim: int) -> RoundingPlan:
+        return RoundingPlan(self.clip_l2, self.scale, dim)
+
+    def sensitivity(self, plan: RoundingPlan) -> float:
+        """In steps of the grid, rounding included."""
+        return sensitivity_l2(plan.norm_bound, self.adjacency)
+
+    def local_stddev(self, plan: RoundingPlan) -> float:
+        """sigma of one client's noise, in steps of the grid."""
+        return self.noise_multiplier * self.sensitivity(plan) / math.sqrt(self.least_noises)
+
+    def effective_multiplier(self, plan: RoundingPlan) -> float:
+        """1 / sqrt(2 rho): the Gaussian whose zCDP this is, with the gap between a sum of
+        discrete Gaussians and one discrete Gaussian counted in."""
+        sigma = self.local_stddev(plan)
+        rho = rho_of_sum(self.sensitivity(plan), sigma, self.least_noises, plan.dim)
+        return 1 / math.sqrt(2 * rho)
+
+    def apply(
+        self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]
+    ) -> Tensor:
+        raise PrivacyError("distributed noise protects only a masked sum; nothing was sent")
+
+    def words(self) -> str:
+        return (
+            f"each {self.per} clipped to L2 norm {self.clip_l2:g}; the sum carries discrete "
+            f"Gaussian noise of {self.noise_multiplier:.4g} times the sensitivity"
+        )
+
+
+Rule = Plain | LocalGaussian | DistributedDiscrete

@@ -7,9 +7,10 @@ from typing import Literal
 from pydantic import Field, PositiveFloat, model_validator
 
 from securefg.privacy.stages import Adjacency, Per
+from securefg.secagg.settings import SecureAggregationSettings
 from securefg.settings import Settings
 
-Mechanism = Literal["plain", "local_gaussian"]
+Mechanism = Literal["plain", "local_gaussian", "distributed_discrete"]
 
 
 class FieldSettings(Settings):
@@ -51,13 +52,15 @@ class PrivacySettings(Settings):
     fields: dict[str, FieldSettings] = Field(
         default_factory=dict, description="exceptions, by Message.field"
     )
-    secure_aggregation: None = Field(None, description="masking; not available yet")
+    secure_aggregation: SecureAggregationSettings | None = Field(
+        None, description="masking of sums; {} takes all defaults"
+    )
 
     @model_validator(mode="after")
     def _noise_is_given_once(self) -> PrivacySettings:
         given = [self.noise_multiplier, self.target_epsilon]
-        if self.mechanism == "local_gaussian" and given.count(None) != 1:
-            raise ValueError("local_gaussian wants one of noise_multiplier and target_epsilon")
+        if self.mechanism != "plain" and given.count(None) != 1:
+            raise ValueError(f"{self.mechanism} wants one of noise_multiplier and target_epsilon")
         if self.mechanism == "plain" and self.target_epsilon is not None:
-            raise ValueError("target_epsilon wants mechanism: local_gaussian")
+            raise ValueError("target_epsilon wants mechanism: local_gaussian, or another noise")
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -27,6 +28,6 @@ def sensitivity_l2(bound: float, adjacency: Adjacency) -> float:
     return 2.0 * bound if adjacency == "replace_one" else bound
 
 
-def num_rows(values: Tensor, per: Per) -> int:
-    """Units of clipping in one client's array."""
-    return 1 if per == "message" else values[0].numel() // values.shape[-1]
+def num_rows(values: Tensor) -> int:
+    """Rows in one client's array: all axes but the client's and the last."""
+    return math.prod(values.shape[1:-1])

@@ -1,0 +1,7 @@
+"""Reports: a run's stored results as one HTML file that opens from disk; no training."""
+
+from __future__ import annotations
+
+from securefg.reports.page import build_report
+
+__all__ = ["build_report"]

@@ -7,7 +7,8 @@ ProtocolError
 ├── BadShares               shares that cannot be combined: too few, duplicate, out of range
 └── ReconstructionFailed    shares that combine to something other than what was shared
 PrivacyError
-└── MaskKeyReused           a second upload under one mask key
+├── MaskKeyReused           a second upload under one mask key
+└── Refused                 a client will not take part in what the server asks
 """
 
 from __future__ import annotations
@@ -37,3 +38,7 @@ class ReconstructionFailed(ProtocolError):
 
 class MaskKeyReused(PrivacyError):
     """Two uploads under one mask key would hand over their difference."""
+
+
+class Refused(PrivacyError):
+    """A client will not go on: what the server asks for could open a single upload."""

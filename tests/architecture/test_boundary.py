@@ -13,7 +13,11 @@ METHOD_FILES = sorted(
 )
 CLIENT_NAMES = {"Shard", "Site", "Graph", "shard", "shards", "graph", "features", "labels", "split"}
 UNPICKLES = r"pickle\.loads?|(?<!safetensors\.)torch\.load\(|Unpickler|allow_pickle=True"
-LAYERS: dict[str, set[str]] = {"securefg": set(), "attacks": {"securefg"}, "audits": {"securefg", "attacks"}}
+LAYERS: dict[str, set[str]] = {
+    "securefg": set(),
+    "attacks": {"securefg"},
+    "audits": {"securefg", "attacks"},
+}
 
 
 def server_classes(path: Path) -> list[ast.ClassDef]:

@@ -12,6 +12,7 @@ import yaml
 from securefg import cli, codec, runner
 from securefg.codec import Clients, Envelope
 from securefg.errors import CodecError
+from securefg.observing import RoundReport, Silent
 from securefg.run_folder import RunFolder
 from securefg.transcript import read_transcript
 from tests.small import config, tree
@@ -77,11 +78,11 @@ def test_a_broken_data_folder_is_named_by_file_and_line(
     folder = config_file.parent / "mine"
     folder.mkdir()
     (folder / "edges.csv").write_text("0,1\n1,2\n2,x\n")
-    (folder / "features.csv").write_text("1,0\n0,1\n1,1\n")
-    (folder / "labels.csv").write_text("0\n1\n0\n")
+    (folder / "features.csv").write_text("0,1,0\n1,0,1\n2,1,1\n")
+    (folder / "labels.csv").write_text("0,0\n1,1\n2,0\n")
     override = f"data={{name: folder, folder: {folder}}}"
     code, text = answer(capsys, monkeypatch, "run", str(config_file), "--set", override)
-    assert (code, "edges.csv:3" in text) == (2, True), text
+    assert (code, "edges.csv, line 3" in text) == (2, True), text
     assert not (config_file.parent / "runs").exists()
 
 
@@ -110,10 +111,10 @@ def test_a_run_folder_that_exists_is_not_touched(
 
 
 def interrupted(root: Path, *overrides: str) -> RunFolder:
-    class StopAfterTwo(runner.Silent):
+    class StopAfterTwo(Silent):
         rounds = 0
 
-        def round_done(self, report: runner.RoundReport) -> None:
+        def round_done(self, report: RoundReport) -> None:
             self.rounds = report.round
 
         def stop_requested(self) -> bool:

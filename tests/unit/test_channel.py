@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from securefg import codec
-from securefg.channel import Channel, Sealed, Turn, check_budget, refuse_masking
+from securefg.channel import Channel, Sealed, Turn, check_budget
 from securefg.codec import Clients
-from securefg.errors import BudgetExceeded, MaskingRefused, NoRule, ProtocolError
+from securefg.errors import BudgetExceeded, NoRule, ProtocolError
 from securefg.messages import Message, private, public
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism
@@ -242,9 +242,3 @@ def test_all_fields_of_one_message_count_against_the_budget_together() -> None:
 
 def test_without_a_budget_nothing_is_checked() -> None:
     check_budget(policy({"weights": Plain()}), Ledger(1), [Mechanism("Update.weights", "plain")])
-
-
-def test_masking_a_field_of_which_each_value_is_needed_is_refused_with_the_reason() -> None:
-    with pytest.raises(MaskingRefused, match=r"Update\.embeddings cannot be masked.*every single"):
-        refuse_masking(Update, "embeddings")
-    refuse_masking(Update, "weights")

@@ -162,6 +162,14 @@ def test_a_message_cut_at_any_byte_is_refused() -> None:
             read(whole[:length])
 
 
+def test_a_length_that_passes_the_end_is_refused() -> None:
+    """Though all that is there could be read."""
+    whole = framed(b"")
+    longer = whole[:4] + struct.pack("<I", len(whole)) + whole[8:]
+    with pytest.raises(CodecError, match="ends in the middle"):
+        codec.unframe(longer)
+
+
 def test_a_changed_byte_gives_a_message_or_a_codec_error() -> None:
     whole, stream = a_frame(), torch.Generator().manual_seed(0)
     refused = 0

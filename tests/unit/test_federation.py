@@ -269,6 +269,13 @@ def test_a_dropped_host_is_named_and_the_mean_renormalises(bed: Bed) -> None:
     )
 
 
+def test_a_mean_of_clients_that_count_alike_renormalises_too(bed: Bed) -> None:
+    for host in bed.hosts.values():
+        host.weighted = False
+    bed.hosts["host-2"].fail = OSError()
+    assert bed.federation.ask(ask(), Tell).mean("number").tolist() == [1.0] * 3
+
+
 def test_only_the_clients_asked_are_counted_as_dropped(bed: Bed) -> None:
     bed.hosts["host-2"].fail = OSError()
     replies = bed.federation.ask(ask(), Tell, Clients.of([0, 4]))
@@ -436,10 +443,20 @@ def test_every_ask_of_a_round_has_its_own_step(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "count"), [(1.0, 10), (0.5, 5), (0.45, 5), (0.01, 1), (0.91, 10)]
+    ("clients", "share", "count"),
+    [
+        (10, 1.0, 10),
+        (10, 0.5, 5),
+        (10, 0.45, 5),
+        (10, 0.01, 1),
+        (10, 0.91, 10),
+        (100, 0.07, 7),
+        (100, 0.55, 55),
+    ],
 )
-def test_a_sample_has_the_share_asked_rounded_up(share: float, count: int) -> None:
-    assert len(sample_clients(10, share, torch_stream(0, "participation"))) == count
+def test_a_sample_has_the_share_asked_rounded_up(clients: int, share: float, count: int) -> None:
+    """0.07 * 100 is a little more than 7 in binary, and still means 7."""
+    assert len(sample_clients(clients, share, torch_stream(0, "participation"))) == count
 
 
 def test_every_client_is_sampled_alike() -> None:

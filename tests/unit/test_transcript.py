@@ -114,7 +114,8 @@ def test_an_absent_transcript_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_torn_at_any_byte_gives_the_whole_records_and_a_warning(tmp_path: Path) -> None:
-    ends = ends_of(tmp_path, RECORDS)
+    records = [ADDRESSED, UPLOAD_0]
+    ends = ends_of(tmp_path, records)
     path = tmp_path / "messages.bin"
     data = path.read_bytes()
     for length in range(len(data)):
@@ -122,7 +123,7 @@ def test_a_file_torn_at_any_byte_gives_the_whole_records_and_a_warning(tmp_path:
         whole = sum(end <= length for end in ends)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert list(read_transcript(tmp_path)) == RECORDS[:whole]
+            assert list(read_transcript(tmp_path)) == records[:whole]
         assert len(caught) == (0 if length in (0, *ends) else 1)
         assert whole_length(tmp_path) == (ends[whole - 1] if whole else 0)
 

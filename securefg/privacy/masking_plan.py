@@ -1,0 +1,124 @@
+"""Which fields are masked, and on which grid: planned before the run, so that no sum overflows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from securefg.errors import ConfigError, MaskingRefused
+from securefg.privacy.masked import MaskedField
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
+from securefg.secagg.quantise import Grid
+from securefg.secagg.ring import Ring
+from securefg.secagg.settings import SecureAggregationSettings
+
+if TYPE_CHECKING:
+    from securefg.privacy.policy import PlannedRelease
+
+LEAST_SIGMA: Final = 3.0
+"""Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
+
+LARGEST_SIGMA: Final = 2.0**14
+"""A finer grid gains nothing: rounding is part of the bound, and tables grow with sigma."""
+
+
+def masked_fields(
+    settings: SecureAggregationSettings | None,
+    planned: Sequence[PlannedRelease],
+    rules: Mapping[str, Rule],
+    num_clients: int,
+) -> dict[str, MaskedField]:
+    """Every field that is to be masked, with its grid. Refuses what masking cannot serve."""
+    if settings is None:
+        return {}
+    by_name = {release.name: release for release in planned}
+    wanted = settings.fields
+    if wanted is None:
+        wanted = tuple(n for n, release in by_name.items() if release.declaration.scope == "sum")
+    if not wanted:
+        raise MaskingRefused(
+            "privacy.secure_aggregation: this method uploads nothing of which the server needs "
+            "only the sum; noise is the defence here"
+        )
+    for name in wanted:
+        if name not in by_name:
+            raise ConfigError(
+                f"privacy.secure_aggregation.fields: no private field {name!r}; "
+                f"this run sends {', '.join(by_name)}"
+            )
+        refuse_unless_sum(by_name[name])
+    return {
+        name: _masked(settings, by_name[name], by_name, rules[name], num_clients) for name in wanted
+    }
+
+
+def refuse_unless_sum(release: PlannedRelease) -> None:
+    """Masking leaves the server nothing but a sum; a field of which it needs each value is lost."""
+    if release.declaration.scope != "sum":
+        raise MaskingRefused(
+            f"{release.name} cannot be masked: the server needs every single value of it, and a "
+            "masked field shows only the sum; noise is the defence here"
+        )
+
+
+def _masked(
+    settings: SecureAggregationSettings,
+    release: PlannedRelease,
+    by_name: Mapping[str, PlannedRelease],
+    rule: Rule,
+    num_clients: int,
+) -> MaskedField:
+    ring = Ring(settings.ring_bits)
+    weight = by_name.get(f"{release.message.__name__}.{release.declaration.weight}")
+    if isinstance(rule, DistributedDiscrete):
+        if weight is not None:
+            raise ConfigError(
+                f"{release.name}: distributed noise cannot be planned for a sum weighted by the "
+                f"private {weight.name}; let clients count alike (method.weighting: equal)"
+            )
+        return _discrete(rule, release, ring, num_clients)
+    bound = release.bound or settings.value_bound
+    if isinstance(rule, LocalGaussian):
+        bound = rule.clip_l2 + 8 * rule.stddev
+    heaviest = weight.bound if weight is not None else None
+    largest = bound if heaviest is None else heaviest * max(bound, 1.0)
+    scale = settings.scale or _finest(ring, num_clients * largest)
+    return MaskedField(rule, Grid(num_clients, bound, scale, heaviest, dim=release.dim, ring=ring))
+
+
+def _finest(ring: Ring, largest_sum: float) -> float:
+    """The largest power of two by which a sum can be scaled and stay in the ring."""
+    return 2.0 ** math.floor(math.log2(ring.largest / largest_sum) - 1e-9)
+
+
+def _discrete(
+    rule: DistributedDiscrete, release: PlannedRelease, ring: Ring, num_clients: int
+) -> MaskedField:
+    """The finest grid that fits the ring and keeps the tables of the sampler small."""
+    scale = 2.0 ** math.ceil(math.log2(LARGEST_SIGMA / rule.clip_l2))
+    while True:
+        tried = replace(rule, scale=scale)
+        plan = tried.plan_for(release.unit_dim(rule.per))
+        sigma = tried.local_stddev(plan)
+        if sigma < LEAST_SIGMA:
+            raise ConfigError(
+                f"{release.name}: no grid of the {ring.bits}-bit ring holds the sum of "
+                f"{num_clients} clients with noise of at least {LEAST_SIGMA:g} steps; take more "
+                "noise or ring_bits: 64"
+            )
+        if sigma <= LARGEST_SIGMA:
+            try:
+                grid = Grid(
+                    num_clients,
+                    rule.clip_l2 + 1 / scale,
+                    scale,
+                    noise_sigma=sigma,
+                    dim=release.dim,
+                    ring=ring,
+                )
+                return MaskedField(tried, grid)
+            except ConfigError:
+                pass  # it could overflow: try a coarser grid
+        scale /= 2

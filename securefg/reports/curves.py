@@ -1,0 +1,129 @@
+"""The curves over the rounds: accuracy, loss, epsilon where it is finite, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from securefg.observing import RoundReport
+from securefg.reports.figures import Figure, LegendEntry, LineChart, Series, draw_lines
+from securefg.reports.results import Results
+from securefg.reports.units import bytes_text, delta_text, epsilon_text, percent, significant
+
+MAX_POINTS = 400
+
+
+def curves(results: Results) -> tuple[Figure, ...]:
+    """No figure at all where no round was finished."""
+    if not results.rounds:
+        return ()
+    rounds = thinned(results.rounds, results.summary.best_round)
+    return (
+        _accuracy(results, rounds),
+        _loss(results, rounds),
+        _bytes(results, rounds),
+        *_epsilons(results, rounds),
+    )
+
+
+def thinned(rounds: Sequence[RoundReport], best: int) -> tuple[RoundReport, ...]:
+    """Evenly spaced rounds, at most about `MAX_POINTS`, with the best and the last one."""
+    stride = -(-len(rounds) // MAX_POINTS)
+    last = len(rounds) - 1
+    return tuple(r for i, r in enumerate(rounds) if i % stride == 0 or i == last or r.round == best)
+
+
+def drops(rounds: Sequence[RoundReport]) -> tuple[tuple[int, int], ...]:
+    """(round, clients that dropped out since the round before); the metrics count all so far."""
+    first = [(rounds[0].round, rounds[0].dropped)]
+    later = [(b.round, b.dropped - a.dropped) for a, b in pairwise(rounds)]
+    return tuple((number, count) for number, count in first + later if count > 0)
+
+
+def _accuracy(results: Results, rounds: Sequence[RoundReport]) -> Figure:
+    series = (
+        Series("validation", tuple(r.val_accuracy for r in rounds), 1, dashed=True),
+        Series("test", tuple(r.test_accuracy for r in rounds), 2),
+    )
+    caption = "The test score is shown for the record; only validation chose the round."
+    lost = drops(rounds)
+    caption += " Crosses mark drop-outs." if lost else ""
+    return _figure(results, rounds, "Accuracy", caption, series, _short_percent, lost=lost)
+
+
+def _loss(results: Results, rounds: Sequence[RoundReport]) -> Figure:
+    series = (
+        Series("validation", tuple(r.val_loss for r in rounds), 1, dashed=True),
+        Series("training", tuple(r.train_loss for r in rounds), 3),
+    )
+    return _figure(results, rounds, "Loss", "Mean cross entropy per node.", series, significant)
+
+
+def _bytes(results: Results, rounds: Sequence[RoundReport]) -> Figure:
+    series = (
+        Series("up", tuple(float(r.bytes_up) for r in rounds), 1),
+        Series("down", tuple(float(r.bytes_down) for r in rounds), 2, dashed=True),
+    )
+    caption = "Encoded bytes so far, over all clients, envelopes included."
+    return _figure(results, rounds, "Bytes sent", caption, series, bytes_text, from_zero=True)
+
+
+def _epsilons(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
+    """A figure per unit, since the units lie orders of magnitude apart."""
+    found = []
+    for unit in results.summary.epsilon:
+        values = tuple(r.epsilon.get(unit) for r in rounds)
+        if not any(values):
+            continue
+        series = (Series(f"epsilon per {unit}", values, 4 if unit == "row" else 3),)
+        caption = f"Of all releases so far, at delta {delta_text(results.config.privacy.delta)}."
+        if not results.summary.noise_protects:
+            caption += " Void here: the noise was seeded."
+        name = f"Epsilon per {unit}"
+        found.append(_figure(results, rounds, name, caption, series, _epsilon, from_zero=True))
+    return found
+
+
+def _figure(
+    results: Results,
+    rounds: Sequence[RoundReport],
+    name: str,
+    caption: str,
+    series: tuple[Series, ...],
+    text: Callable[[float], str],
+    from_zero: bool = False,
+    lost: tuple[tuple[int, int], ...] = (),
+) -> Figure:
+    chart = LineChart(
+        label=f"{name} by round. {_ends(rounds, series, text)}",
+        rounds=tuple(r.round for r in rounds),
+        series=series,
+        text=text,
+        best=results.summary.best_round,
+        drops=lost,
+        from_zero=from_zero,
+    )
+    legend = tuple(LegendEntry(s.name, s.style) for s in series)
+    return Figure(name, caption, draw_lines(chart), legend)
+
+
+def _ends(
+    rounds: Sequence[RoundReport], series: Sequence[Series], text: Callable[[float], str]
+) -> str:
+    """What a screen reader says of the lines."""
+    said = []
+    for one in series:
+        known = [(r.round, v) for r, v in zip(rounds, one.values, strict=True) if v is not None]
+        if known:
+            (first, low), (last, high) = known[0], known[-1]
+            said.append(f"{one.name}: {text(low)} at round {first}, {text(high)} at round {last}.")
+    return " ".join(said)
+
+
+def _short_percent(share: float) -> str:
+    return percent(share).replace(".0%", "%")
+
+
+def _epsilon(value: float) -> str:
+    text = epsilon_text(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text

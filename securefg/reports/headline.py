@@ -1,0 +1,124 @@
+"""The head of the page: what came out, what it cost, and the privacy verdict for every unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefg.reports.results import Results
+from securefg.reports.units import (
+    bytes_text,
+    number,
+    percent,
+    plural,
+    seconds_text,
+)
+from securefg.reports.verdicts import Verdict, verdicts
+
+
+@dataclass(frozen=True)
+class Tile:
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    title: str
+    method: str
+    dataset: str
+    about: str
+    accuracy: str
+    definition: str
+    tiles: tuple[Tile, ...]
+    verdicts: tuple[Verdict, ...]
+    notices: tuple[tuple[str, str], ...]
+
+
+def headline(results: Results) -> Headline:
+    summary = results.summary
+    return Headline(
+        title=summary.name,
+        method=summary.method,
+        dataset=summary.dataset,
+        about=results.method.summary,
+        accuracy=percent(summary.test_accuracy),
+        definition=_definition(results),
+        tiles=_tiles(results),
+        verdicts=verdicts(results),
+        notices=_notices(results),
+    )
+
+
+def _definition(results: Results) -> str:
+    if not results.rounds:
+        return "No round was finished, so there is no model to score."
+    monitor = results.config.training.monitor
+    best = f"at round {results.summary.best_round:,}, the best by {monitor}"
+    if results.method.make_evaluator is None:
+        return (
+            f"Every party's own model on its own test nodes, {best}; pooled, so that "
+            "a node which two parties hold counts twice."
+        )
+    return (
+        f"The global model {best}, on the test nodes of the union graph: "
+        "the graph that all clients hold together."
+    )
+
+
+def _tiles(results: Results) -> tuple[Tile, ...]:
+    summary, up, down = results.summary, results.summary.bytes.up, results.summary.bytes.down
+    planned = results.config.training.rounds
+    tiles = [
+        Tile("Validation accuracy", percent(summary.val_accuracy), f"round {summary.best_round:,}"),
+        Tile("Rounds", number(summary.rounds), f"of {planned:,}; {_stop(results)}"),
+        Tile("Clients", number(results.partition.num_clients), _drops(summary.dropped)),
+        Tile("Sent up", bytes_text(up.total), f"{bytes_text(up.envelope)} of it envelope"),
+        Tile("Sent down", bytes_text(down.total), f"{bytes_text(down.envelope)} of it envelope"),
+        Tile("Time", seconds_text(summary.seconds), f"on {summary.device}, {summary.engine}"),
+    ]
+    if summary.local_test_accuracy and summary.local_test_accuracy.pooled is not None:
+        note = f"mean of clients {percent(summary.local_test_accuracy.mean_of_clients)}"
+        pooled = percent(summary.local_test_accuracy.pooled)
+        tiles.insert(1, Tile("On clients' own test nodes", pooled, note))
+    return tuple(tiles)
+
+
+def _stop(results: Results) -> str:
+    if results.summary.stopped == "early stopping":
+        patience = results.config.training.patience
+        return f"early stopping: {patience} rounds without a better validation score"
+    return results.summary.stopped
+
+
+def _drops(dropped: int) -> str:
+    return f"{plural(dropped, 'drop-out')}" if dropped else "no drop-outs"
+
+
+def _notices(results: Results) -> tuple[tuple[str, str], ...]:
+    """(title, text) of what a reader must not miss."""
+    found = []
+    if not results.summary.noise_protects:
+        found.append(
+            (
+                "Seeded noise does not protect",
+                "privacy.noise_rng is seeded: whoever knows the seed can subtract the noise. "
+                "Use this run to reproduce or to test, never as a private release.",
+            )
+        )
+    if results.summary.attempts > 1:
+        found.append((f"This run took {results.summary.attempts} attempts", _resumed(results)))
+    if results.traffic.damage:
+        found.append(("The transcript is not whole", results.traffic.damage))
+    return tuple(found)
+
+
+def _resumed(results: Results) -> str:
+    after = " and ".join(number(last) for last in results.resumed_after)
+    again = (
+        "Noise was drawn afresh, so rounds that were lost and repeated are on the books twice."
+        if any(b.mechanism.noise_multiplier for b in results.booked)
+        and results.config.privacy.noise_rng == "system"
+        else "A repeated round sent the same bytes again and is on the books once."
+    )
+    return f"It was taken up again after round {after}. {again}"

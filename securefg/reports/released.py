@@ -1,0 +1,113 @@
+"""The ledger in words: what left each client, how often, how protected, and who saw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefg.messages import Declaration
+from securefg.privacy.rules import LocalGaussian
+from securefg.reports.bookings import Booked
+from securefg.reports.results import Results
+from securefg.reports.units import plural, span
+
+
+@dataclass(frozen=True)
+class Released:
+    """One line of the table. `tone`: `open` (left as it is), `void`, `bounded` or `public`."""
+
+    field: str
+    about: str
+    often: str
+    who: str
+    tone: str
+    protection: str
+    seen: str
+
+
+def released(results: Results) -> tuple[Released, ...]:
+    """Private fields as booked, then the public ones that went up beside them."""
+    private = [_private(results, booked) for booked in results.booked]
+    return (*private, *_public(results))
+
+
+def declaration(results: Results, field: str) -> Declaration | None:
+    """The declaration of `Message.field`; None where the method has no such field any more."""
+    message, _, name = field.partition(".")
+    for kind in results.method.messages:
+        if kind.__name__ == message and name in kind.declarations:
+            return kind.declarations[name]
+    return None
+
+
+def _private(results: Results, booked: Booked) -> Released:
+    mechanism = booked.mechanism
+    declared = declaration(results, mechanism.field)
+    return Released(
+        field=mechanism.field,
+        about=declared.about if declared else "not declared by this version of the method",
+        often=_often(booked),
+        who=f"{plural(booked.num_clients, 'client')}, rounds "
+        f"{span(booked.first_round, booked.last_round)}",
+        tone=_tone(booked),
+        protection=_protection(results, booked),
+        seen=_seen(declared),
+    )
+
+
+def _often(booked: Booked) -> str:
+    times = span(booked.fewest, booked.most)
+    return f"{times} time{'s' if times != '1' else ''} by each client"
+
+
+def _tone(booked: Booked) -> str:
+    if booked.mechanism.noise_multiplier is None:
+        return "open"
+    return "bounded" if booked.mechanism.protects else "void"
+
+
+def _protection(results: Results, booked: Booked) -> str:
+    mechanism = booked.mechanism
+    if mechanism.noise_multiplier is None:
+        return "Not at all: it left as it is."
+    if mechanism.rule != "local_gaussian":
+        return f"{mechanism.rule}, noise multiplier {mechanism.noise_multiplier:g}."
+    rule = LocalGaussian(
+        clip_l2=_clip(results, mechanism.field),
+        noise_multiplier=mechanism.noise_multiplier,
+        per=mechanism.per,
+        adjacency="zero_out" if mechanism.adjacency == "zero_out" else "replace_one",
+    )
+    words = rule.words()
+    rows = f"; {plural(mechanism.num_rows, 'row')} a message" if mechanism.per == "row" else ""
+    return f"{words[0].upper()}{words[1:]} (noise multiplier {rule.noise_multiplier:.4g}){rows}."
+
+
+def _clip(results: Results, field: str) -> float:
+    privacy = results.config.privacy
+    own = privacy.fields.get(field)
+    return (own.clip_l2 if own else None) or privacy.clip_l2
+
+
+def _seen(declared: Declaration | None) -> str:
+    if declared is not None and declared.scope == "sum":
+        return "The server, each client's own value; the sum would have been enough for it."
+    return "The server, each client's own value, which the method needs."
+
+
+def _public(results: Results) -> list[Released]:
+    sent = {kind.kind: kind for kind in results.traffic.kinds if kind.up}
+    return [
+        Released(
+            field=f"{message.__name__}.{name}",
+            about=declared.about,
+            often=plural(sent[message.kind].messages, "message"),
+            who="all clients together",
+            tone="public",
+            protection=f"Declared {declared.scope}, not private, and so not booked.",
+            seen="The server.",
+        )
+        for message in results.method.messages
+        if message.kind in sent
+        for name, declared in message.declarations.items()
+        if not declared.is_private
+    ]

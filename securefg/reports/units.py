@@ -1,0 +1,69 @@
+"""Numbers as people read them. A bound is only ever rounded up."""
+
+from __future__ import annotations
+
+import math
+
+_PREFIXES = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(count: float) -> str:
+    """Decimal units: 1,000 bytes are 1 kB."""
+    power = 0
+    while power < len(_PREFIXES) - 1 and round(count / 1000**power, 1) >= 1000:
+        power += 1
+    return f"{significant(count / 1000**power)} {_PREFIXES[power]}"
+
+
+def significant(value: float) -> str:
+    """Three digits or the whole part, without zeros at the end: 1234 -> 1,234, 0.50 -> 0.5."""
+    if value == 0:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{100 * share:.1f}%"
+
+
+def number(count: int) -> str:
+    return f"{count:,}"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def seconds_text(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def epsilon_text(epsilon: float | None) -> str:
+    """Three digits, rounded up: the page never promises more than the accountant did."""
+    if epsilon is None:
+        return "∞"
+    if epsilon == 0:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(epsilon)))
+    # The slack keeps 8.000000000000001, an accountant's 8, from being shown as 8.01.
+    raised = math.ceil(epsilon * 10**decimals - 1e-6) / 10**decimals
+    return f"{raised:,.{decimals}f}"
+
+
+def delta_text(delta: float) -> str:
+    return f"{delta:g}".replace("e-0", "e-")
+
+
+def span(low: int, high: int) -> str:
+    return number(low) if low == high else f"{low:,}–{high:,}"
+
+
+def degree_range(index: int) -> str:
+    """Bins of degrees, as partitions count them: bin 0 is degree 0, bin b is 2^(b-1) to 2^b - 1."""
+    return "0" if index == 0 else span(2 ** (index - 1), 2**index - 1)

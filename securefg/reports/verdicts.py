@@ -1,0 +1,94 @@
+"""The privacy verdict for every unit, in a sentence, and what it means for an attacker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from securefg.privacy.ledger import Unit
+from securefg.reports.odds import chance_to_distinguish
+from securefg.reports.results import Results, StoredClaim
+from securefg.reports.units import delta_text, epsilon_text
+
+Tone = Literal["open", "void", "weak", "bounded", "silent"]
+
+# From here on a bound is shown as one that hardly protects.
+WEAK = 0.99
+
+_COVERS: dict[Unit, str] = {
+    "client": "all that one client sent in the whole run",
+    "row": "one row of what a client sent, in all rounds together",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The claim for one unit.
+
+    tone    open: no bound; void: the noise was seeded; weak: finite, and hardly a protection;
+            bounded; silent: nothing private was sent
+    fields  those that left without noise
+    """
+
+    unit: Unit
+    covers: str
+    tone: Tone
+    symbol: str
+    sentence: str
+    meaning: str
+    fields: tuple[str, ...]
+
+
+def verdicts(results: Results) -> tuple[Verdict, ...]:
+    return tuple(_verdict(results, unit, claim) for unit, claim in results.summary.epsilon.items())
+
+
+def _verdict(results: Results, unit: Unit, claim: StoredClaim) -> Verdict:
+    tone, chance = _tone(results, unit, claim)
+    return Verdict(
+        unit=unit,
+        covers=_COVERS[unit],
+        tone=tone,
+        symbol="void" if tone == "void" else f"ε = {epsilon_text(claim.epsilon)}",
+        sentence=_sentence(results, tone, unit, claim),
+        meaning=_meaning(unit, chance) if tone in ("bounded", "weak") else "",
+        fields=claim.because,
+    )
+
+
+def _tone(results: Results, unit: Unit, claim: StoredClaim) -> tuple[Tone, float]:
+    """The tone, and the chance to tell two candidates apart."""
+    if claim.epsilon is None:
+        return "open", 1.0
+    if not results.booked:
+        return "silent", 0.5
+    if not results.summary.noise_protects:
+        return "void", 1.0
+    chance = chance_to_distinguish(results.booked, unit, claim.epsilon, claim.delta)
+    return ("weak" if chance > WEAK else "bounded"), chance
+
+
+def _sentence(results: Results, tone: Tone, unit: Unit, claim: StoredClaim) -> str:
+    adjacency = results.config.privacy.adjacency.replace("_", "-")
+    bound = f"psilon = {epsilon_text(claim.epsilon)} at delta {delta_text(claim.delta)} per {unit}"
+    if tone == "open":
+        return f"Epsilon per {unit}: infinite. These fields left without noise:"
+    if tone == "silent":
+        return "No private field left any client, so there is nothing to bound."
+    if tone == "void":
+        return (
+            "The noise was seeded and protects nothing. With noise from the system, "
+            f"e{bound}, {adjacency}, would hold."
+        )
+    return f"E{bound}, {adjacency}."
+
+
+def _meaning(unit: Unit, chance: float) -> str:
+    """Rounded up, as every bound on the page."""
+    most = math.ceil(chance * 1000 - 1e-9) / 10
+    start = "So large a bound hardly protects. It lets" if chance > WEAK else "It lets"
+    return (
+        f"{start} whoever sees all uploads be right about which of two equally likely candidates "
+        f"a {unit} is with a probability of up to {most:.1f}%."
+    )

@@ -1,0 +1,354 @@
+"""The clients' side of secure aggregation, for all clients of one host at once.
+
+A client refuses whatever would let a server open a single upload: a roster without it or with
+strangers, a cohort under the minimum, another request than the session was made for, survivors and
+dropped that overlap, itself among the dropped, fewer survivors than the threshold, a second unmask.
+Every refusal raises; nothing of the session leaves after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from securefg.channel import Turn
+from securefg.messages import Message
+from securefg.secagg import boxes, derive, shamir
+from securefg.secagg.arrays import from_bytes, to_bytes
+from securefg.secagg.derive import FreshContexts, MaskContext
+from securefg.secagg.encoding import Item
+from securefg.secagg.errors import Refused
+from securefg.secagg.graph import MaskGraph
+from securefg.secagg.graph_parameters import choose
+from securefg.secagg.keys import Identity, KeyPair, verify
+from securefg.secagg.masks import RowMask, apply_row_masks
+from securefg.secagg.messages import (
+    Advertise,
+    Agreed,
+    Deliver,
+    Keys,
+    Ready,
+    Revealed,
+    Roster,
+    Shares,
+    Survivors,
+    Unmask,
+)
+from securefg.secagg.ring import RingArray
+from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
+from securefg.secagg.settings import SecureAggregationSettings
+from securefg.secagg.statements import advertised, graph_seed, survivors_statement
+
+SHARE_BYTES = 33
+
+
+@dataclass
+class Party:
+    """One client's secrets in one session."""
+
+    number: int
+    mask_pair: KeyPair
+    box_pair: KeyPair
+    seed: Secret
+    held_seed: dict[int, shamir.Share] = field(default_factory=dict, repr=False)
+    held_key: dict[int, shamir.Share] = field(default_factory=dict, repr=False)
+    box_roots: dict[int, Secret] = field(default_factory=dict, repr=False)
+
+
+@dataclass
+class Session:
+    """What the clients of a host know of the session they are in; replaced by the next one."""
+
+    round: int
+    purpose: str
+    parties: dict[int, Party]
+    id: bytes = b""
+    model_hash: bytes = b""
+    clients: tuple[int, ...] = ()
+    mask_keys: dict[int, bytes] = field(default_factory=dict)
+    graph: MaskGraph | None = None
+    sharers: tuple[int, ...] = ()
+    contexts: FreshContexts = field(default_factory=FreshContexts)
+    agreed: tuple[int, ...] | None = None
+    unmasked: bool = False
+
+
+class SecureClients:
+    """All clients of a host, with their long-lived identities and the roster of everybody's."""
+
+    def __init__(
+        self,
+        settings: SecureAggregationSettings,
+        config_hash: str,
+        identities: Mapping[int, Identity],
+        roster: Sequence[bytes],
+        least_survivors: int = 0,
+        random_bytes: RandomBytes = SYSTEM_RANDOM,
+    ) -> None:
+        self._settings, self._config = settings, config_hash.encode()
+        self._least = max(settings.min_clients, least_survivors)
+        self._identities, self._roster = identities, roster
+        self._random = random_bytes
+        self._session: Session | None = None
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        """Answer one stage for `turn.clients`."""
+        numbers = turn.clients.numbers()
+        match request:
+            case Advertise():
+                return self._advertise(request, turn, numbers)
+            case Roster():
+                return self._share(request, numbers)
+            case Deliver():
+                return self._open(request, numbers)
+            case Survivors():
+                return self._agree(request, numbers)
+            case Unmask():
+                return self._reveal(request, numbers)
+        raise Refused(f"{request.kind} is no stage of secure aggregation")
+
+    # -------------------------------------------------------------------------- advertise keys
+
+    def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
+        parties = {number: self._fresh_party(number) for number in numbers}
+        self._session = session = Session(turn.round, request.purpose, parties)
+        signatures = [
+            self._identities[n].sign(
+                "advertise", *self._said(session, n, p.mask_pair.public, p.box_pair.public)
+            )
+            for n, p in parties.items()
+        ]
+        return Keys(
+            mask_key=from_bytes([p.mask_pair.public for p in parties.values()]),
+            box_key=from_bytes([p.box_pair.public for p in parties.values()]),
+            signature=from_bytes(signatures),
+        )
+
+    def _fresh_party(self, number: int) -> Party:
+        masks, boxes_, seed = (Secret.fresh(self._random) for _ in range(3))
+        return Party(number, KeyPair(masks), KeyPair(boxes_), seed)
+
+    def _said(
+        self, session: Session, client: int, mask_key: bytes, box_key: bytes
+    ) -> tuple[Item, ...]:
+        return advertised(self._config, session.round, session.purpose, client, mask_key, box_key)
+
+    # ------------------------------------------------------------------------------ share keys
+
+    def _share(self, request: Roster, numbers: list[int]) -> Shares:
+        session = self._current()
+        self._accept_roster(session, request, numbers)
+        assert session.graph is not None
+        box_keys = dict(zip(session.clients, to_bytes(request.box_keys), strict=True))
+        rows, commitments = [], []
+        for number in numbers:
+            party = session.parties[number]
+            rows.append(from_bytes(self._sealed_shares(session, party, box_keys)))
+            commitments.append(shamir.commitment(party.seed, session.id, _place(session, number)))
+        return Shares(boxes=torch.stack(rows), commitment=from_bytes(commitments))
+
+    def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
+        clients = tuple(request.clients.tolist())
+        if session.id:
+            raise Refused("a second roster in one session")
+        if len(set(clients)) != len(clients) or list(clients) != sorted(clients):
+            raise Refused("the roster names a client twice or out of order")
+        if not set(numbers) <= set(clients):
+            raise Refused("the roster leaves out a client that it was sent to")
+        if not all(0 <= c < len(self._roster) for c in clients):
+            raise Refused("the roster names a client that nobody knows")
+        if len(clients) < self._settings.min_clients:
+            raise Refused(f"a cohort of {len(clients)}, under {self._settings.min_clients}")
+        columns = (request.mask_keys, request.box_keys, request.signatures)
+        rows = zip(clients, *(to_bytes(column) for column in columns), strict=True)
+        for client, mask_key, box_key, signature in rows:
+            said = self._said(session, client, mask_key, box_key)
+            verify(self._roster[client], signature, "advertise", *said)
+            own = session.parties.get(client)
+            if own is not None and own.mask_pair.public != mask_key:
+                raise Refused(f"the roster has another key for client {client} than its own")
+        session.clients = clients
+        session.mask_keys = dict(zip(clients, to_bytes(request.mask_keys), strict=True))
+        session.model_hash = to_bytes(request.model_hash[None])[0]
+        identities = [self._roster[c] for c in clients]
+        session.id = derive.session_id(identities, self._config, session.model_hash)
+        parameters = choose(len(clients), self._settings.threat)
+        session.graph = MaskGraph.drawn(parameters, graph_seed(session.id, request))
+
+    def _sealed_shares(
+        self, session: Session, party: Party, box_keys: dict[int, bytes]
+    ) -> list[bytes]:
+        """Shares of the mask key and of the seed, in one box for each holder."""
+        graph, place = session.graph, _place(session, party.number)
+        assert graph is not None
+        holders = graph.holders(place)
+        points = [holder + 1 for holder in holders]
+        threshold = graph.parameters.threshold
+        of_key = shamir.split(party.mask_pair.secret, points, threshold, self._random)
+        of_seed = shamir.split(party.seed, points, threshold, self._random)
+        sealed = []
+        for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
+            other = session.clients[holder]
+            root = party.box_pair.agree(box_keys[other], session.id)
+            party.box_roots[holder] = root
+            both = key_share.encode() + seed_share.encode()
+            sealed.append(boxes.seal(root, session.id, place, holder, both, self._random))
+        return sealed
+
+    # ------------------------------------------------------------------------- deliver shares
+
+    def _open(self, request: Deliver, numbers: list[int]) -> Ready:
+        session = self._current()
+        sharers = tuple(request.sharers.tolist())
+        if session.sharers or not session.id:
+            raise Refused("shares were delivered twice, or before the roster")
+        if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
+            raise Refused("the sharers are not of this session, or leave out the receiver")
+        assert session.graph is not None
+        if len(sharers) < max(session.graph.parameters.threshold, self._settings.min_clients):
+            raise Refused(f"only {len(sharers)} clients shared their keys")
+        session.sharers = sharers
+        opened = [self._open_boxes(session, n, request.boxes[i]) for i, n in enumerate(numbers)]
+        return Ready(opened=torch.tensor(opened))
+
+    def _open_boxes(self, session: Session, number: int, rows: Tensor) -> int:
+        party, place = session.parties[number], _place(session, number)
+        assert session.graph is not None
+        sharers = {_place(session, sharer) for sharer in session.sharers}
+        opened = 0
+        for sender, box in zip(session.graph.holders(place), to_bytes(rows), strict=True):
+            if sender not in sharers:
+                continue
+            both = boxes.open_box(party.box_roots[sender], session.id, sender, place, box)
+            party.held_key[sender] = shamir.Share.decode(place + 1, both[:SHARE_BYTES])
+            party.held_seed[sender] = shamir.Share.decode(place + 1, both[SHARE_BYTES:])
+            opened += 1
+        return opened
+
+    # -------------------------------------------------------------------------- masked input
+
+    def check_request(self, request_hash: bytes) -> None:
+        """The request must be the one that the session id was made with."""
+        session = self._current()
+        if not session.sharers or session.model_hash != request_hash:
+            raise Refused("the request is not the one that this session was made for")
+
+    def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
+        """Put every client's pair masks and self mask on its row, in place."""
+        session = self._current()
+        assert session.graph is not None
+        if context.message != session.purpose or context.round != session.round:
+            raise Refused(f"this session masks {session.purpose}, not {context.message}")
+        session.contexts.claim(context)
+        row_of = {_place(session, n): row for row, n in enumerate(numbers)}
+        apply_row_masks(rows, self._row_masks(session, row_of, context))
+
+    def _row_masks(
+        self, session: Session, row_of: dict[int, int], context: MaskContext
+    ) -> list[RowMask]:
+        assert session.graph is not None
+        sharers = {_place(session, sharer) for sharer in session.sharers}
+        masks = []
+        for place, row in row_of.items():
+            party = session.parties[session.clients[place]]
+            own = derive.self_mask_key(party.seed, session.id, place, context)
+            masks.append(RowMask(own, row, None))
+            for peer in session.graph.neighbours(place):
+                if peer not in sharers or (peer in row_of and peer < place):
+                    continue  # a pair within this host is made once, by its lower end
+                root = party.mask_pair.agree(session.mask_keys[session.clients[peer]], session.id)
+                key = derive.pair_mask_key(root, place, peer, context)
+                rows = (row, row_of.get(peer))
+                masks.append(RowMask(key, *(rows if place < peer else rows[::-1])))
+        return masks
+
+    # ------------------------------------------------------------------- consistency, unmask
+
+    def _agree(self, request: Survivors, numbers: list[int]) -> Agreed:
+        session = self._current()
+        survivors = tuple(request.clients.tolist())
+        if session.agreed is not None:
+            raise Refused("asked twice to agree on the survivors")
+        self._check_survivors(session, survivors, numbers)
+        session.agreed = survivors
+        said = survivors_statement(session.id, survivors)
+        return Agreed(
+            signature=from_bytes([self._identities[n].sign("survivors", *said) for n in numbers])
+        )
+
+    def _check_survivors(
+        self, session: Session, survivors: tuple[int, ...], numbers: list[int]
+    ) -> None:
+        assert session.graph is not None
+        if len(set(survivors)) != len(survivors) or not set(survivors) <= set(session.sharers):
+            raise Refused("the survivors name a client twice, or one that shared no keys")
+        if not set(numbers) <= set(survivors):
+            raise Refused("a client that replied is not among the survivors")
+        parameters = session.graph.parameters
+        least = max(parameters.threshold if parameters.complete else 0, self._least)
+        if len(survivors) < least:
+            raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")
+
+    def _reveal(self, request: Unmask, numbers: list[int]) -> Revealed:
+        session = self._current()
+        survivors, dropped = request.survivors.tolist(), request.dropped.tolist()
+        if session.unmasked:
+            raise Refused("a second unmask request in one session")
+        if set(survivors) & set(dropped):
+            raise Refused("a client is listed both as alive and as dropped")
+        if set(survivors) | set(dropped) != set(session.sharers):
+            raise Refused("survivors and dropped are not the clients that shared their keys")
+        self._check_survivors(session, tuple(survivors), numbers)
+        if self._settings.malicious:
+            self._check_agreement(session, tuple(survivors), request)
+        session.unmasked = True
+        alive = {_place(session, n) for n in survivors}
+        rows = [self._shares_to_reveal(session, n, alive) for n in numbers]
+        return Revealed(
+            shares=torch.stack([shares for shares, _ in rows]),
+            which=torch.stack([which for _, which in rows]),
+        )
+
+    def _check_agreement(
+        self, session: Session, survivors: tuple[int, ...], request: Unmask
+    ) -> None:
+        """Enough survivors must have been told the same, before any share goes out."""
+        signers = request.signers.tolist()
+        if session.agreed != survivors or len(set(signers)) != len(signers):
+            raise Refused("the survivors are not those that were agreed on")
+        if not set(signers) <= set(survivors):
+            raise Refused("a signature by a client that is no survivor")
+        said = survivors_statement(session.id, survivors)
+        for signer, signature in zip(signers, to_bytes(request.signatures), strict=True):
+            verify(self._roster[signer], signature, "survivors", *said)
+        assert session.graph is not None
+        needed = session.graph.parameters.threshold
+        if len(signers) < needed:
+            raise Refused(f"{len(signers)} signatures on the survivors, under {needed}")
+
+    def _shares_to_reveal(
+        self, session: Session, number: int, alive: set[int]
+    ) -> tuple[Tensor, Tensor]:
+        party, place = session.parties[number], _place(session, number)
+        assert session.graph is not None
+        shares, which = [], []
+        for other in session.graph.holders(place):
+            held = party.held_seed if other in alive else party.held_key
+            share = held.get(other)
+            shares.append(share.encode() if share else bytes(SHARE_BYTES))
+            which.append(0 if share is None else 1 if other in alive else 2)
+        return from_bytes(shares), torch.tensor(which, dtype=torch.uint8)
+
+    def _current(self) -> Session:
+        if self._session is None:
+            raise Refused("no session is open")
+        return self._session
+
+
+def _place(session: Session, number: int) -> int:
+    """A client's place in the session: what the graph, Shamir's points and the keys speak of."""
+    return int(np.searchsorted(session.clients, number))

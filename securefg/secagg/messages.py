@@ -1,0 +1,88 @@
+"""The stages of secure aggregation as messages (Bonawitz et al. 2017, figure 4).
+
+server                              every client
+Advertise            ->             Keys                two fresh public keys, signed
+Roster               ->             Shares              sealed shares for the holders
+Deliver              ->             Ready               the shares meant for it
+the method's request ->             its masked reply
+Survivors            ->             Agreed              only against a malicious server
+Unmask               ->             Revealed            a share of every neighbour's, of one kind
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from securefg.messages import Message, confidential, personal, public
+
+
+class Advertise(Message):
+    """A new session for one reply of one round."""
+
+    purpose: str = public("the message whose sums are wanted")
+
+
+class Keys(Message):
+    mask_key: Tensor = public("X25519 key for masks, fresh")
+    box_key: Tensor = public("X25519 key for share boxes, fresh")
+    signature: Tensor = public("Ed25519 signature on both keys, the round and the settings")
+
+
+class Roster(Message):
+    """Everybody who advertised; `model_hash` binds the session to the request that will come."""
+
+    clients: Tensor = public("numbers of the clients in the session")
+    mask_keys: Tensor = public("their keys for masks")
+    box_keys: Tensor = public("their keys for share boxes")
+    signatures: Tensor = public("their signatures")
+    model_hash: Tensor = public("SHA-256 of the request that the masked reply answers")
+
+
+class Shares(Message):
+    boxes: Tensor = public("sealed shares, row j for the j-th holder")
+    commitment: Tensor = public("commitment to the seed of the self mask")
+
+
+class Deliver(Message):
+    sharers: Tensor = public("the clients whose shares were handed out")
+    boxes: Tensor = personal("the sealed shares that others made for this client")
+
+
+class Ready(Message):
+    opened: Tensor = public("number of boxes that opened")
+
+
+class Survivors(Message):
+    clients: Tensor = public("the clients whose masked reply arrived")
+
+
+class Agreed(Message):
+    signature: Tensor = public("signature on the survivors in this session")
+
+
+class Unmask(Message):
+    survivors: Tensor = public("the clients whose masked reply arrived")
+    dropped: Tensor = public("the sharers whose masked reply did not arrive")
+    signers: Tensor = public("who signed the survivors")
+    signatures: Tensor = public("their signatures")
+
+
+class Revealed(Message):
+    """Row j: the share of the j-th sharer that this client holds: of the seed, or of the key."""
+
+    shares: Tensor = confidential("shares of survivors' seeds or of dropped clients' mask keys")
+    which: Tensor = public("0 none, 1 of the seed, 2 of the mask key")
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Advertise,
+    Keys,
+    Roster,
+    Shares,
+    Deliver,
+    Ready,
+    Survivors,
+    Agreed,
+    Unmask,
+    Revealed,
+)

@@ -1,0 +1,39 @@
+"""What both sides must derive alike: signed statements, the graph's seed, a request's hash."""
+
+from __future__ import annotations
+
+import hashlib
+
+from securefg import codec
+from securefg.messages import Message
+from securefg.secagg.arrays import to_bytes
+from securefg.secagg.encoding import Item, encode
+from securefg.secagg.messages import Roster
+
+
+def advertised(
+    config: bytes, round: int, purpose: str, client: int, mask_key: bytes, box_key: bytes
+) -> tuple[Item, ...]:
+    return (config, round, purpose, client, mask_key, box_key)
+
+
+def survivors_statement(session: bytes, survivors: tuple[int, ...]) -> tuple[Item, ...]:
+    return (session, survivors)
+
+
+def graph_seed(session: bytes, roster: Roster) -> bytes:
+    """Public randomness of the mask graph: SHA-256 over everybody's fresh keys, so that no one
+    party, the server included, picks who sits beside whom."""
+    return hashlib.sha256(
+        encode(("mask-graph", session, tuple(to_bytes(roster.mask_keys))))
+    ).digest()
+
+
+def request_hash(request: Message) -> bytes:
+    """SHA-256 of what everybody is sent: a session is bound to it. Personal rows are left out."""
+    shared = {
+        name: value
+        for name, value in request.values().items()
+        if request.declarations[name].scope != "personal"
+    }
+    return hashlib.sha256(request.kind.encode() + codec.encode_fields(shared)).digest()

@@ -1,0 +1,99 @@
+"""The verdict says what the ledger allows, per unit, and never more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from securefg.reports.headline import headline
+from securefg.reports.odds import chance_to_distinguish
+from securefg.reports.results import read_results
+from securefg.reports.verdicts import Verdict, verdicts
+from securefg.run_folder import RunFolder
+from tests.unit.reports.runs import NOISE, MakeRun
+
+
+def verdicts_of(folder: RunFolder) -> dict[str, Verdict]:
+    return {verdict.unit: verdict for verdict in verdicts(read_results(folder))}
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def notices_of(folder: RunFolder) -> list[str]:
+    return [title for title, _ in headline(read_results(folder)).notices]
+
+
+def test_plain_run_is_infinite_and_names_its_fields(make_run: MakeRun) -> None:
+    verdict = verdicts_of(make_run())["client"]
+    assert (verdict.tone, verdict.symbol) == ("open", "ε = ∞")
+    assert "infinite" in verdict.sentence
+    assert "Update.weights" in verdict.fields
+
+
+def test_noised_run_has_a_bound_per_unit(make_run: MakeRun) -> None:
+    found = verdicts_of(make_run(*NOISE))
+    assert found["row"].tone == "bounded"
+    assert found["row"].sentence.endswith("at delta 1e-5 per row, replace-one.")
+    assert found["client"].fields == ()
+
+
+def test_useless_bound_is_said_to_be_one(make_run: MakeRun) -> None:
+    verdict = verdicts_of(make_run(*NOISE, "privacy.noise_multiplier=0.2"))["client"]
+    assert verdict.tone == "weak"
+    assert "hardly protects" in verdict.meaning
+
+
+def test_run_that_sends_nothing_private_has_nothing_to_bound(make_run: MakeRun) -> None:
+    verdict = verdicts_of(make_run("method={name: alone}"))["client"]
+    assert (verdict.tone, verdict.symbol) == ("silent", "ε = 0")
+
+
+def test_units_are_judged_apart(spoilt: RunFolder) -> None:
+    claim = {"epsilon": 2.5, "delta": 1e-6, "private": True, "because": []}
+    infinite = {**claim, "epsilon": None, "because": ["Update.num_nodes"]}
+    change(spoilt.path / "summary.json", epsilon={"client": infinite, "row": claim})
+    found = verdicts_of(spoilt)
+    assert found["client"].tone == "open"
+    assert found["row"].symbol == "ε = 2.50"
+
+
+def test_seeded_noise_is_void_and_said_loudly(make_run: MakeRun) -> None:
+    folder = make_run(*NOISE, "privacy.noise_rng=seeded")
+    assert {verdict.tone for verdict in verdicts_of(folder).values()} == {"void"}
+    assert notices_of(folder) == ["Seeded noise does not protect"]
+
+
+def test_good_run_has_no_notice(make_run: MakeRun) -> None:
+    assert notices_of(make_run()) == []
+
+
+def test_resumed_run_says_after_which_round(spoilt: RunFolder) -> None:
+    change(spoilt.path / "summary.json", attempts=2)
+    lines = [{"attempt": 1, "after_round": 0}, {"attempt": 2, "after_round": 7}]
+    (spoilt.path / "attempts.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    ((title, text),) = headline(read_results(spoilt)).notices
+    assert title == "This run took 2 attempts"
+    assert "after round 7" in text
+
+
+def test_accuracy_is_defined_by_what_was_scored(make_run: MakeRun) -> None:
+    together = headline(read_results(make_run())).definition
+    alone = headline(read_results(make_run("method={name: alone}"))).definition
+    assert "test nodes of the union graph" in together
+    assert "Every party's own model" in alone
+
+
+def test_chance_follows_the_gaussian_trade_off(make_run: MakeRun) -> None:
+    # 3 rounds of 3 fields with z = 2: mu = sqrt(9) / 2 and Phi(mu / 2) = Phi(0.75).
+    booked = read_results(make_run(*NOISE)).booked
+    assert chance_to_distinguish(booked, "row", 50.0, 1e-5) == pytest.approx(0.773373, abs=1e-6)
+
+
+def test_chance_is_never_above_what_epsilon_allows(make_run: MakeRun) -> None:
+    booked = read_results(make_run(*NOISE)).booked
+    assert chance_to_distinguish(booked, "client", 0.0, 0.0) == 0.5
