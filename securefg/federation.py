@@ -21,6 +21,7 @@ from securefg.errors import ProtocolError, RunFailed
 from securefg.messages import Message
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
 from securefg.roles import Cohort, Replies
 from securefg.secagg.server import Aggregator
 from securefg.secagg.settings import SecureAggregationSettings
@@ -73,7 +74,8 @@ class Federation(Cohort):
                 self.exchange,
                 policy.least_survivors,
             )
-            self.min_holders = secure.settings.min_holders
+            bare = [m for m in policy.masked.values() if isinstance(m.rule, Plain)]
+            self.min_holders = secure.settings.min_holders if bare else 1
         self.num_clients = sum(len(clients) for clients in engine.hosts.values())
         self.traffic = Traffic()
         self._engine = engine

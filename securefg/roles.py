@@ -98,6 +98,10 @@ class Server(ABC):
     def restore(self, state: State) -> None:
         """Take up a state that `state` gave."""
 
+    def facts(self) -> dict[str, float]:
+        """Figures for the summary that only the method knows."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Replies(Generic[M]):
@@ -163,7 +167,8 @@ class Cohort(ABC):
 
     num_clients: int
     min_holders: int = 1
-    """From how many holders on a node's sum may be released; above 1 under masking."""
+    """From how many holders on a node's sum may be released: above 1 where sums are masked and
+    carry no noise, since a node held by one client is revealed by its sum."""
 
     @abstractmethod
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:

@@ -53,7 +53,7 @@ class RunFolder:
             )
         config.output.root.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=config.output.root))
-        (temporary / "private").mkdir()
+        (temporary / "private").mkdir(mode=0o700)
         fill(temporary)
         cls(temporary)._write_config(config)
         if path.exists():

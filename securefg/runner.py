@@ -164,6 +164,7 @@ class Run:
     def _rounds(self, engine: Engine, federation: Federation, first_round: int) -> Outcome:
         config, method = self._config, self._x.method
         server = method.make_server(self._x.public, config.method, config.training, federation)
+        self._facts = server.facts
         if self._checkpoint:
             server.restore(self._checkpoint.server_state())
         evaluator = (
@@ -283,6 +284,7 @@ class Run:
             stopped=reason,
             seconds=self._seconds(),
             attempts=self._attempt,
+            facts=self._facts(),
         )
         write_json(self._folder.path / "summary.json", summary)
         return Outcome(self._folder, summary, reason)

@@ -26,6 +26,7 @@ def summarize(
     stopped: str,
     seconds: float,
     attempts: int,
+    facts: dict[str, float],
 ) -> dict[str, Any]:
     config = experiment.config
     protects, delta = experiment.policy.protects, experiment.policy.delta
@@ -51,6 +52,7 @@ def summarize(
         "masked": {name: found.facts() for name, found in experiment.policy.masked.items()},
         "seconds": seconds,
         "attempts": attempts,
+        "method_facts": facts,
         "device": str(experiment.public.device),
         "engine": config.engine.name,
         "versions": versions(),

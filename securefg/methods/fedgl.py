@@ -8,6 +8,7 @@ halves this is federated averaging of a GCN, the paper's baseline "Federated".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from securefg.channel import Turn
+from securefg.codec import Clients
 from securefg.data.graph import Graph
 from securefg.evaluation import Evaluator, LocalScore, Scores, score_locally, score_logits
 from securefg.federation import require_replies
@@ -77,6 +79,7 @@ class Globals(Message):
     graph_counts: Tensor | None = public("number of every node's neighbours in the pseudo graph")
     graph_columns: Tensor | None = public("neighbours in the pseudo graph, node after node")
     graph_values: Tensor | None = public("weights of the pseudo graph's edges")
+    released: Tensor | None = public("nodes with enough holders for their sums to be uploaded")
 
 
 class Update(Message):
@@ -94,6 +97,16 @@ class Update(Message):
     holds: Tensor | None = private(
         "sum", "1 for every node that the client holds", rows="node", weight="num_nodes"
     )
+
+
+class Count(Message):
+    """Asks who holds which node, before any sum over nodes is asked for under masks."""
+
+    index_size: int = public("number of nodes in the global index")
+
+
+class Holdings(Message):
+    holds: Tensor = private("sum", "1 for every node that the client holds", rows="node")
 
 
 def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
@@ -117,7 +130,10 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
         "embeddings": settings.pseudo_graph,
         "holds": _needs_holders(settings),
     }
-    return [release for name, release in releases.items() if sent[name]]
+    # The census is taken only where sums carry no noise, so no noise is planned for it.
+    census = PlannedRelease(Holdings, "holds", 0, nodes, nodes, bound=1.0)
+    counted = [census] if settings.pseudo_labels or settings.pseudo_graph else []
+    return [release for name, release in releases.items() if sent[name]] + counted
 
 
 def _needs_holders(settings: Settings) -> bool:
@@ -144,7 +160,13 @@ class Client(Host):
         self._node_ids = self._shard.node_ids.to(site.device)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        if isinstance(request, Count):
+            ones = torch.ones(len(self._node_ids), 1, device=self._device)
+            return Holdings(holds=self._scattered(ones, request.index_size))
         assert isinstance(request, Globals)
+        return self._trained(request, turn)
+
+    def _trained(self, request: Globals, turn: Turn) -> Update:
         weights = request.weights.to(self._device)
         adjacency = self._complemented(request)  # line 5
         targets = [self._own_targets(), *self._pseudo_targets(request)]
@@ -160,7 +182,7 @@ class Client(Host):
             self._settings.dropout,
             stream,
         )
-        return self._update(trainer, adjacency, request.index_size)  # lines 6 and 8
+        return self._update(trainer, adjacency, request)  # lines 6 and 8
 
     def _complemented(self, request: Globals) -> Operator:
         """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
@@ -177,27 +199,32 @@ class Client(Host):
         return [Targets(chosen, labels[chosen], self._settings.alpha)]
 
     @torch.no_grad()
-    def _update(self, trainer: GcnTrainer, adjacency: Operator, index_size: int) -> Update:
+    def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
         hidden, logits = gcn(trainer.weights, adjacency, self._features)
-        settings = self._settings
+        settings, size, released = self._settings, request.index_size, request.released
         embedding = logits if settings.embedding == "final" else hidden
         return Update(
             weights=trainer.vector()[None],
             num_nodes=torch.tensor([float(len(self._node_ids))])
             if settings.weighting == "nodes"
             else None,
-            predictions=self._scattered(logits.softmax(-1), index_size)
+            predictions=self._scattered(logits.softmax(-1), size, released)
             if settings.pseudo_labels
             else None,
-            embeddings=self._scattered(embedding, index_size) if settings.pseudo_graph else None,
-            holds=self._scattered(torch.ones_like(logits[:, :1]), index_size)
+            embeddings=self._scattered(embedding, size, released)
+            if settings.pseudo_graph
+            else None,
+            holds=self._scattered(torch.ones_like(logits[:, :1]), size, released)
             if _needs_holders(settings)
             else None,
         )
 
-    def _scattered(self, rows: Tensor, index_size: int) -> Tensor:
+    def _scattered(self, rows: Tensor, index_size: int, released: Tensor | None = None) -> Tensor:
+        """Rows in the global index; nodes that too few clients hold are left at zero."""
         whole = rows.new_zeros(1, index_size, rows.shape[1])
         whole[0, self._node_ids] = rows
+        if released is not None:
+            whole[0, ~released.to(rows.device)] = 0
         return whole
 
     @torch.no_grad()
@@ -239,6 +266,7 @@ class FedGLServer(Server):
             graph_counts=None,
             graph_columns=None,
             graph_values=None,
+            released=None,
         )
 
     def round(self, number: int) -> Globals:
@@ -247,7 +275,8 @@ class FedGLServer(Server):
             self._training.participation,
             torch_stream(self._info.seed, "participation", number),
         )
-        replies = require_replies(self._cohort.ask(self._globals, Update, clients), number)
+        asked = replace(self._globals, released=self._enough_holders(number, clients))
+        replies = require_replies(self._cohort.ask(asked, Update, clients), number)
         pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
         self._globals = Globals(
             weights=replies.mean("weights"),  # line 11
@@ -256,8 +285,26 @@ class FedGLServer(Server):
             graph_counts=pseudo.counts.cpu() if pseudo else None,
             graph_columns=pseudo.columns.cpu() if pseudo else None,
             graph_values=pseudo.values.cpu() if pseudo else None,
+            released=asked.released,
         )
         return self._globals
+
+    def _enough_holders(self, number: int, clients: Clients) -> Tensor | None:
+        """Nodes whose sums may be uploaded, counted under masks; once if all clients are asked."""
+        halves = self._settings.pseudo_labels or self._settings.pseudo_graph
+        if self._cohort.min_holders <= 1 or not halves:
+            return None
+        if self._globals.released is not None and self._training.participation == 1:
+            return self._globals.released
+        count = Count(index_size=self._info.num_nodes)
+        replies = require_replies(self._cohort.ask(count, Holdings, clients), number)
+        return replies.sum("holds").flatten().round() >= self._cohort.min_holders
+
+    def facts(self) -> dict[str, float]:
+        released = self._globals.released
+        return (
+            {} if released is None else {"share_of_nodes_released": float(released.float().mean())}
+        )
 
     def _pseudo_labels(self, replies: Replies[Update]) -> Tensor | None:
         """Lines 12-13: fuse the predictions, keep the confident ones."""
@@ -292,6 +339,7 @@ class FedGLServer(Server):
             graph_counts=state.get("graph_counts"),
             graph_columns=state.get("graph_columns"),
             graph_values=state.get("graph_values"),
+            released=state.get("released"),
         )
 
 
@@ -321,7 +369,7 @@ METHOD = Method(
     name="fedgl",
     summary="overlapping subgraphs; models, predictions, embeddings are fused (Chen et al. 2021)",
     settings=Settings,
-    messages=(Globals, Update),
+    messages=(Globals, Update, Count, Holdings),
     planned=planned,
     make_host=Client,
     make_server=FedGLServer,
