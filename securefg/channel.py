@@ -64,13 +64,14 @@ class Channel:
         self._masker = masker
 
     def seal(self, message: Message, turn: Turn) -> Sealed:
+        _refuse_personal(message)
         private = {
             name: _checked(message, name, value, turn)
             for name, value in message.values().items()
             if message.declarations[name].is_private and value is not None
         }
         releases = [self._release(message, name, x, turn) for name, x in private.items()]
-        check_budget(self.policy, self._ledger, [r.mechanism for r in releases])
+        check_budget(self.policy, self._ledger, turn.clients, [r.mechanism for r in releases])
         protected: dict[str, Value] = {
             name: self._protect(message, name, x, turn) for name, x in private.items()
         }
@@ -122,12 +123,14 @@ def mask_context(
     return MaskContext(round, message.kind, name, length, masked.grid.ring.bits)
 
 
-def check_budget(policy: Policy, ledger: Ledger, next_releases: list[Mechanism]) -> None:
-    """Raise before the releases that would carry any client past the budget."""
+def check_budget(
+    policy: Policy, ledger: Ledger, clients: Clients, next_releases: list[Mechanism]
+) -> None:
+    """Raise before the releases that would carry any of these clients past the budget."""
     if policy.budget is None:
         return
     extended = []
-    for profile in ledger.profiles() or [{}]:
+    for profile in ledger.profiles(clients) or [{}]:
         after = dict(profile)
         for mechanism in next_releases:
             after[mechanism] = after.get(mechanism, 0) + 1
@@ -138,6 +141,13 @@ def check_budget(policy: Policy, ledger: Ledger, next_releases: list[Mechanism])
             f"the next release would bring epsilon per {policy.unit} to {after_it.epsilon:.4g}, "
             f"past privacy.budget = {policy.budget:g}"
         )
+
+
+def _refuse_personal(message: Message) -> None:
+    """Personal fields go from the server to clients; the other way they would leave unsealed."""
+    for name, declaration in message.declarations.items():
+        if declaration.scope == "personal":
+            raise ProtocolError(f"{message.kind}.{name} is personal and cannot be in a reply")
 
 
 def _checked(message: Message, name: str, value: Value, turn: Turn) -> Tensor:

@@ -38,6 +38,8 @@ class Progress:
     best_round: int
     best_score: float
     best_kind: str
+    best_loss: float
+    improved: int
     seconds: float
 
 

@@ -48,7 +48,11 @@ class Clients:
     @classmethod
     def parse(cls, text: str) -> Clients:
         bounds = (part.partition("-") for part in text.split(",") if part)
-        return cls(tuple((int(low), int(high or low) + 1) for low, _, high in bounds))
+        ranges = tuple((int(low), int(high or low) + 1) for low, _, high in bounds)
+        flat = [end for pair in ranges for end in pair]
+        if flat != sorted(flat) or any(low >= high for low, high in ranges):
+            raise ValueError(f"{text!r}: wanted ascending numbers and ranges, such as 0-3,7")
+        return cls(ranges)
 
     def __str__(self) -> str:
         return ",".join(f"{a}-{b - 1}" if b - a > 1 else f"{a}" for a, b in self.ranges)
@@ -90,7 +94,7 @@ class Size:
 
 
 def encode_fields(values: Mapping[str, Value]) -> bytes:
-    arrays = {k: v.detach().contiguous().cpu() for k, v in values.items() if isinstance(v, Tensor)}
+    arrays = _apart({k: v for k, v in values.items() if isinstance(v, Tensor)})
     scalars = {k: v for k, v in values.items() if not isinstance(v, Tensor) and v is not None}
     head = json.dumps(scalars, separators=(",", ":"), allow_nan=False).encode()
     return _LENGTH.pack(len(head)) + head + safetensors.torch.save(arrays)
@@ -101,8 +105,19 @@ def decode_fields(body: bytes) -> dict[str, Tensor | Scalar]:
     head, offset = _read_block(body, 0)
     try:
         return {**_parse_json(head), **safetensors.torch.load(body[offset:])}
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, KeyError) as error:
         raise CodecError(f"the arrays of a message cannot be read: {error}") from error
+
+
+def _apart(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous arrays on the CPU, no two of which share memory: the format forbids it."""
+    ready: dict[str, Tensor] = {}
+    for name, value in arrays.items():
+        array = value.detach().contiguous().cpu()
+        taken = {other.untyped_storage().data_ptr() for other in ready.values()}
+        shared = array.untyped_storage().data_ptr() in taken
+        ready[name] = array.clone() if shared else array
+    return ready
 
 
 def encode(message: Message) -> bytes:
@@ -118,6 +133,10 @@ def decode(body: bytes, into: type[M]) -> M:
     missing = sorted(into.declarations.keys() - into.optional - found.keys())
     if missing:
         raise CodecError(f"{into.kind} came without its field {', '.join(missing)}")
+    for name, value in found.items():
+        if type(value) not in into.types[name]:
+            wanted = " or ".join(sorted(kind.__name__ for kind in into.types[name]))
+            raise CodecError(f"{into.kind}.{name} is {type(value).__name__}, wanted {wanted}")
     return into(**{name: found.get(name) for name in into.declarations})
 
 
@@ -156,7 +175,11 @@ def size_of(framed: bytes) -> Size:
     """Payload and envelope of an encoded message."""
     _, body = _read_block(framed, 4)
     _, arrays = _read_block(framed, body)
+    if len(framed) < arrays + 8:
+        raise CodecError("a message that ends in the middle")
     header_length = struct.unpack_from("<Q", framed, arrays)[0]
+    if len(framed) < arrays + 8 + header_length:
+        raise CodecError("a message that ends in the middle")
     payload = len(framed) - arrays - 8 - header_length
     return Size(payload, len(framed) - payload)
 
@@ -174,7 +197,7 @@ def _read_block(data: bytes, offset: int) -> tuple[bytes, int]:
 def _parse_json(head: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(head)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CodecError(f"a message header that cannot be read: {error}") from error
     if not isinstance(parsed, dict):
         raise CodecError("a message header that is not an object")

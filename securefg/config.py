@@ -38,7 +38,11 @@ class TrainingSettings(Settings):
     patience: int | None = Field(
         30, ge=1, description="stop after so many rounds without a better validation score"
     )
-    monitor: Literal["val_accuracy", "val_loss"] = "val_accuracy"
+    monitor: Literal["val_accuracy", "val_loss", "either"] = Field(
+        "either",
+        description="what counts as better: the accuracy, the loss, or one of the two (the kept "
+        "model is then the most accurate one)",
+    )
 
 
 class EngineSettings(Settings):

@@ -83,7 +83,7 @@ def pool(scores: list[LocalScore]) -> Scores:
     val_count = sum(s.val_count for s in scores)
     test_count = sum(s.test_count for s in scores)
     return Scores(
-        train_loss=sum(s.train_loss for s in scores) / len(scores),
+        train_loss=sum(s.train_loss for s in scores) / max(len(scores), 1),
         val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),

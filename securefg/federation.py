@@ -76,7 +76,10 @@ class Federation(Cohort):
             )
             bare = [m for m in policy.masked.values() if isinstance(m.rule, Plain)]
             self.min_holders = secure.settings.min_holders if bare else 1
-        self.num_clients = sum(len(clients) for clients in engine.hosts.values())
+        numbers = [n for clients in engine.hosts.values() for n in clients.numbers()]
+        if numbers != list(range(len(numbers))):
+            raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
+        self.num_clients = len(numbers)
         self.traffic = Traffic()
         self._engine = engine
         self._policy = policy
@@ -102,7 +105,8 @@ class Federation(Cohort):
         """One request, one reply from each: masked fields stay masked."""
         self._step += 1
         asked = self._hosts_of(clients)
-        check_budget(self._policy, self._ledger, self._planned.get(reply, []))
+        everybody = Clients.of([n for own in asked.values() for n in own.numbers()])
+        check_budget(self._policy, self._ledger, everybody, self._planned.get(reply, []))
         answers = self._engine.deliver(self._send(request, asked))
         return self._receive(reply, asked, answers)
 
@@ -130,6 +134,8 @@ class Federation(Cohort):
         if clients is None:
             return dict(self._engine.hosts)
         wanted = set(clients.numbers())
+        if not wanted <= set(range(self.num_clients)):
+            raise ProtocolError(f"clients {clients} were asked; there are {self.num_clients}")
         chosen = {
             name: Clients.of([n for n in own.numbers() if n in wanted])
             for name, own in self._engine.hosts.items()
@@ -138,7 +144,12 @@ class Federation(Cohort):
 
     def _send(self, request: Message, asked: Mapping[HostId, Clients]) -> dict[HostId, bytes]:
         """Frame the request for every host: the body once for all, or a host's own rows of it."""
-        personal = [n for n, d in request.declarations.items() if d.scope == "personal"]
+        personal = [
+            name
+            for name, declaration in request.declarations.items()
+            if declaration.scope == "personal" and getattr(request, name) is not None
+        ]
+        _check_rows(request, personal, sum(len(clients) for clients in asked.values()))
         if any(d.is_private for d in request.declarations.values()):
             raise ProtocolError(f"{request.kind} goes to clients and must have no private field")
         everybody = None if personal else codec.encode(request)
@@ -176,15 +187,21 @@ class Federation(Cohort):
                 continue
             envelope = codec.unframe(answer.framed)
             self._check_reply(envelope, name, clients, reply)
+            message = codec.decode(envelope.body, reply)
+            arrays = [n for n, value in message.values().items() if isinstance(value, Tensor)]
+            _check_rows(message, arrays, len(clients))
+            messages.append(message)
             self._book(reply, answer)
-            rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
-            numbered = replace(envelope, seq=self._next_seq())
-            hidden = tuple(n for n, d in reply.declarations.items() if d.scope == "confidential")
-            self._record(["server"], numbered, [answer.framed], rules=rules, confidential=hidden)
-            messages.append(codec.decode(envelope.body, reply))
+            self._record_reply(reply, envelope, answer)
             replied += clients.numbers()
-        message = _concatenated(reply, messages) if messages else None
-        return Replies(message, Clients.of(replied), tuple(dropped))
+        together = _concatenated(reply, messages) if messages else None
+        return Replies(together, Clients.of(replied), tuple(dropped))
+
+    def _record_reply(self, reply: type[Message], envelope: Envelope, answer: Answer) -> None:
+        rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
+        numbered = replace(envelope, seq=self._next_seq())
+        hidden = tuple(n for n, d in reply.declarations.items() if d.scope == "confidential")
+        self._record(["server"], numbered, [answer.framed], rules=rules, confidential=hidden)
 
     def _check_reply(
         self, envelope: Envelope, name: HostId, clients: Clients, reply: type[Message]
@@ -273,6 +290,16 @@ class Federation(Cohort):
         )
 
 
+def _check_rows(message: Message, names: list[str], wanted: int) -> None:
+    """The first axis is the client: a row too many would weigh more than its client may."""
+    for name in names:
+        shape = getattr(message, name).shape
+        if shape[:1] != (wanted,):
+            raise ProtocolError(
+                f"{message.kind}.{name}: {list(shape)}, wanted {wanted} rows, one per client"
+            )
+
+
 def _rows(request: Message, personal: list[str], rows: slice) -> Message:
     own = {name: getattr(request, name)[rows] for name in personal}
     return type(request)(**{**request.values(), **own})
@@ -286,7 +313,11 @@ def _concatenated(reply: type[M], messages: list[M]) -> M:
     for name in reply.declarations:
         values = [getattr(message, name) for message in messages]
         if all(isinstance(value, Tensor) for value in values):
+            if len({(value.shape[1:], value.dtype) for value in values}) > 1:
+                raise ProtocolError(f"{reply.kind}.{name}: clients sent arrays of different kinds")
             joined[name] = torch.cat(values)
+        elif any(isinstance(value, Tensor) for value in values):
+            raise ProtocolError(f"{reply.kind}.{name}: only some clients sent it")
         elif all(value == values[0] for value in values):
             joined[name] = values[0]
         else:

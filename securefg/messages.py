@@ -28,6 +28,7 @@ Scalar = bool | int | float | str
 Value = Tensor | Scalar | None
 
 ALLOWED_TYPES = (Tensor, bool, int, float, str, NoneType)
+RESERVED = {"kind", "declarations", "optional", "types", "values"}
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,14 @@ class Message:
     kind: ClassVar[str] = ""
     declarations: ClassVar[dict[str, Declaration]] = {}
     optional: ClassVar[frozenset[str]] = frozenset()
+    types: ClassVar[dict[str, frozenset[type]]] = {}
 
     def __init_subclass__(cls) -> None:
+        if cls.__mro__[1] is not Message:
+            raise ProtocolError(f"{cls.__qualname__}: a message cannot be derived from another")
+        reserved = sorted(cls.__annotations__.keys() & RESERVED)
+        if reserved:
+            raise ProtocolError(f"{cls.__qualname__}: {', '.join(reserved)} cannot name a field")
         declared = {name: _declaration(cls, name) for name in cls.__annotations__}
         for name in declared:
             delattr(cls, name)
@@ -119,12 +126,14 @@ def _declaration(cls: type[Message], name: str) -> Declaration:
 
 def _check_types(cls: type[Message]) -> None:
     hints = typing.get_type_hints(cls)
+    cls.types = {}
     cls.optional = frozenset(
         name for name in cls.declarations if NoneType in typing.get_args(hints[name])
     )
     for field in dataclasses.fields(typing.cast(Any, cls)):
         hint, declaration = hints[field.name], cls.declarations[field.name]
         options = set(typing.get_args(hint) if isinstance(hint, UnionType) else (hint,))
+        cls.types[field.name] = frozenset(options)
         if not options <= set(ALLOWED_TYPES):
             raise ProtocolError(f"{cls.kind}.{field.name}: {hint} is not a type of the codec")
         if declaration.scope != "public" and not options <= {Tensor, NoneType}:

@@ -35,12 +35,14 @@ from securefg.transcript import TranscriptWriter, whole_length
 
 @dataclass
 class Best:
-    """The released model with the best validation score so far."""
+    """The released model with the best validation score so far, and when anything last improved."""
 
     round: int = 0
     score: float = -math.inf
     kind: str = ""
     body: bytes = b""
+    loss: float = math.inf
+    improved: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ class Run:
                 progress.best_score,
                 progress.best_kind,
                 self._checkpoint.best_body(),
+                progress.best_loss,
+                progress.improved,
             )
             self._seconds_before = progress.seconds
         return done + 1
@@ -227,17 +231,18 @@ class Run:
 
     def _is_stale(self, number: int) -> bool:
         patience = self._config.training.patience
-        return patience is not None and number - self._best.round > patience and number > 1
+        return patience is not None and number - self._best.improved > patience and number > 1
 
     def _keep_best(self, number: int, release: Message, body: bytes) -> None:
-        scores = self._scores
-        score = (
-            scores.val_accuracy
-            if self._config.training.monitor == "val_accuracy"
-            else -scores.val_loss
-        )
-        if score > self._best.score:
-            self._best = Best(number, score, release.kind, body)
+        """Keep the model with the best score; patience starts anew at every improvement."""
+        scores, best, monitor = self._scores, self._best, self._config.training.monitor
+        score = -scores.val_loss if monitor == "val_loss" else scores.val_accuracy
+        if score > best.score:
+            best.round, best.score, best.kind, best.body = number, score, release.kind, body
+            best.improved = number
+        if scores.val_loss < best.loss:
+            best.loss = scores.val_loss
+            best.improved = number if monitor == "either" else best.improved
 
     def _claims(self) -> list[Claim]:
         return claims(self._ledger, self._x.policy.delta)
@@ -264,6 +269,8 @@ class Run:
             best_round=self._best.round,
             best_score=self._best.score,
             best_kind=self._best.kind,
+            best_loss=self._best.loss,
+            improved=self._best.improved,
             seconds=self._seconds(),
         )
         write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)

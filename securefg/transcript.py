@@ -17,7 +17,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -103,15 +103,17 @@ def read_transcript(folder: Path) -> Iterator[Record]:
     if not path.exists():
         raise RunFolderError(f"{folder}: no transcript here (wanted a file messages.bin)")
     with path.open("rb") as file:
+        start = 0
         while prefix := file.read(_PREFIX.size):
             record = _read_record(file, prefix)
             if record is None:
                 warnings.warn(
-                    f"{path} is cut off or damaged after byte {file.tell()}; "
+                    f"{path} is cut off or damaged after byte {start}; "
                     "what comes before it was read",
                     stacklevel=2,
                 )
                 return
+            start = file.tell()
             yield record
 
 
@@ -131,7 +133,8 @@ def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
     if len(prefix) < _PREFIX.size:
         return None
     magic, head_length, body_length, checksum = _PREFIX.unpack(prefix)
-    if magic != MAGIC:
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    if magic != MAGIC or head_length + body_length > left:
         return None
     head, body = file.read(head_length), file.read(body_length)
     if zlib.crc32(body, zlib.crc32(head)) != checksum or len(body) != body_length:
@@ -154,8 +157,12 @@ class Adversary:
     @classmethod
     def parse(cls, text: str) -> Adversary:
         kind, _, rest = text.partition(":")
-        numbers = frozenset(Clients.parse(rest).numbers()) if rest else frozenset()
-        if kind not in ("server", "client", "wire", "outsider") or (kind == "client") != bool(rest):
+        try:
+            numbers = frozenset(Clients.parse(rest).numbers())
+        except ValueError:
+            numbers = frozenset()
+        known = kind in ("server", "client", "wire", "outsider")
+        if not known or (kind == "client") != bool(numbers) or bool(rest) != bool(numbers):
             raise RunFolderError(
                 f"no adversary {text!r}; wanted server, client:3,5, wire or outsider"
             )
@@ -164,9 +171,12 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Seen:
-    """A message as one adversary saw it: sizes and times, and fields where it could read them."""
+    """A message as one adversary saw it: a header without body, and the fields it could read.
 
-    record: Record
+    `fields` is None where it could read none, or where the transcript was thinned.
+    """
+
+    header: Record
     clients: Clients
     fields: dict[str, Tensor | Scalar] | None
 
@@ -176,30 +186,40 @@ def view(folder: Path, adversary: Adversary) -> Iterator[Seen]:
     sees no message; all it has is the released model."""
     for record in read_transcript(folder):
         clients = Clients.parse(record.clients)
-        if adversary.kind == "wire":
-            yield Seen(record, Clients(()), None)
-        elif adversary.kind == "server":
-            yield Seen(record, clients, None if record.thinned else record.fields())
-        elif adversary.kind == "client":
+        opened = record.sender == "sum"  # what the server computed from a session; it never crossed
+        if adversary.kind == "server":
+            readable = not record.thinned and record.kind != "dropped"
+            yield Seen(_header(record), clients, record.fields() if readable else None)
+        elif adversary.kind == "wire" and not opened and record.kind != "dropped":
+            yield Seen(_outside(record), Clients(()), None)
+        elif adversary.kind == "client" and not opened and record.kind != "dropped":
             yield from _seen_by_clients(record, clients, adversary.clients)
+
+
+def _header(record: Record) -> Record:
+    return replace(record, body=b"", thinned=True)
+
+
+def _outside(record: Record) -> Record:
+    """What encryption leaves visible: when, between whom, and how much."""
+    return replace(_header(record), kind="", clients="", rules={}, personal=(), note="")
 
 
 def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> Iterator[Seen]:
     """Their own rows of what has a row per client; all of what went to everybody."""
     numbers = clients.numbers()
     rows = [row for row, number in enumerate(numbers) if number in own]
-    if not rows or record.kind == "dropped":
+    if not rows:
         return
-    mine = Clients.of([numbers[row] for row in rows])
-    if record.thinned:
-        yield Seen(record, mine, None)
-        return
-    by_client = record.fields().keys() if record.up else set(record.personal)
-    fields = {
-        name: value[rows] if name in by_client and isinstance(value, Tensor) else value
-        for name, value in record.fields().items()
-    }
-    yield Seen(record, mine, fields)
+    mine, fields = Clients.of([numbers[row] for row in rows]), None
+    if not record.thinned:
+        found = record.fields()
+        by_client = found.keys() if record.up else set(record.personal)
+        fields = {
+            name: value[rows] if name in by_client and isinstance(value, Tensor) else value
+            for name, value in found.items()
+        }
+    yield Seen(replace(_header(record), clients=str(mine)), mine, fields)
 
 
 def total(records: Iterator[Record]) -> tuple[Size, Size]:

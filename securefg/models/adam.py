@@ -45,8 +45,8 @@ class Adam:
             w.addcdiv_(m, spread, value=-self.lr / correction1)
 
     def state(self) -> dict[str, Tensor]:
-        moments = {f"first.{i}": m for i, m in enumerate(self.first)}
-        moments |= {f"second.{i}": v for i, v in enumerate(self.second)}
+        moments = {f"first.{i}": m.clone() for i, m in enumerate(self.first)}
+        moments |= {f"second.{i}": v.clone() for i, v in enumerate(self.second)}
         return {**moments, "step_count": torch.tensor(self.step_count)}
 
     def restore(self, state: dict[str, Tensor]) -> None:

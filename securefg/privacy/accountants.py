@@ -16,6 +16,7 @@ from typing import Protocol
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from securefg.errors import ConfigError
 from securefg.privacy.ledger import Ledger, Mechanism, Unit
 
 # Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.
@@ -59,12 +60,12 @@ class Claim:
 def exact_gaussian(steps: Composition, delta: float) -> float:
     """n Gaussian releases are one with mu = sqrt(sum 1/z^2) (Dong et al. 2019); its epsilon solves
     delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018)."""
-    if any(step.sampling < 1 for step in steps):
-        raise ValueError("the exact Gaussian accountant knows no sampling")
+    if any(step.sampling < 1 or step.discrete for step in steps):
+        raise ValueError("the exact Gaussian accountant knows no sampling and no discrete noise")
     mu = math.sqrt(sum(step.count / step.noise_multiplier**2 for step in steps))
     if mu == 0 or _gaussian_log_delta(0.0, mu) <= math.log(delta):
         return 0.0
-    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1
+    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
     root = brentq(lambda eps: _gaussian_log_delta(eps, mu) - math.log(delta), 0.0, high, xtol=1e-12)
     return float(root)
 
@@ -72,7 +73,7 @@ def exact_gaussian(steps: Composition, delta: float) -> float:
 def _gaussian_log_delta(epsilon: float, mu: float) -> float:
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
-    return first + math.log1p(-math.exp(min(second - first, -1e-17)))
+    return first + math.log(-math.expm1(min(second - first, -1e-300)))
 
 
 @lru_cache(maxsize=4096)
@@ -106,6 +107,9 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
             unbounded.append(mechanism.field)
             continue
         by_rows = unit == "client" and mechanism.per == "row"
+        if mechanism.noise_multiplier <= 0:
+            unbounded.append(mechanism.field)
+            continue
         multiplier = mechanism.noise_multiplier / math.sqrt(mechanism.num_rows if by_rows else 1)
         key = (multiplier, mechanism.sampling, mechanism.rule == "distributed_discrete")
         merged[key] = merged.get(key, 0) + count
@@ -149,5 +153,10 @@ def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: f
         scaled = tuple(replace(s, noise_multiplier=s.noise_multiplier * scale) for s in steps)
         return tightest(scaled, delta) - target
 
-    root = float(brentq(excess, math.log(1e-4), math.log(1e7), xtol=1e-10))
-    return math.exp(root)
+    low, high = math.log(1e-4), math.log(1e7)
+    if excess(low) < 0 or excess(high) > 0:
+        raise ConfigError(
+            f"privacy.target_epsilon: no noise multiplier between 1e-4 and 1e7 gives {target:g} "
+            "for the planned releases"
+        )
+    return math.exp(float(brentq(excess, low, high, xtol=1e-10)))

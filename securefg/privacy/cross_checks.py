@@ -11,7 +11,11 @@ import warnings
 from opacus.accountants import PRVAccountant, RDPAccountant
 
 from securefg.privacy.accountants import Accountant, Composition
-from securefg.privacy.dp_accounting_library import pld_accountant, rdp_accountant
+from securefg.privacy.dp_accounting_library import (
+    pld_accountant,
+    rdp_accountant,
+    refuse_discrete,
+)
 
 
 def opacus_rdp(steps: Composition, delta: float) -> float:
@@ -19,6 +23,7 @@ def opacus_rdp(steps: Composition, delta: float) -> float:
 
 
 def opacus_prv(steps: Composition, delta: float) -> float:
+    refuse_discrete(steps)
     return _opacus(PRVAccountant(), steps, delta)
 
 

@@ -10,6 +10,7 @@ from securefg.privacy.accountants import Composition
 
 def pld_accountant(steps: Composition, delta: float) -> float:
     """Tight up to discretisation; gigabytes of memory past an epsilon of some hundreds."""
+    refuse_discrete(steps)
     accountant = pld.PLDAccountant()
     accountant.compose(_event(steps))
     return max(0.0, float(accountant.get_epsilon(delta)))
@@ -20,6 +21,12 @@ def rdp_accountant(steps: Composition, delta: float) -> float:
     accountant = rdp.RdpAccountant()
     accountant.compose(_event(steps))
     return max(0.0, float(accountant.get_epsilon(delta)))
+
+
+def refuse_discrete(steps: Composition) -> None:
+    """A discrete step has a Gaussian's zCDP, not its loss distribution."""
+    if any(step.discrete for step in steps):
+        raise ValueError("discrete noise is accounted by zCDP alone")
 
 
 def _event(steps: Composition) -> dp_accounting.DpEvent:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefg.codec import Clients
-from securefg.errors import RunFolderError
+from securefg.errors import ProtocolError, RunFolderError
 
 Unit = Literal["client", "row"]
 
@@ -84,6 +84,10 @@ class Ledger:
             self._counts[release.mechanism] = np.zeros(self.num_clients, dtype=np.int64)
         counts = self._counts[release.mechanism]
         for low, high in release.clients.ranges:
+            if not 0 <= low < high <= self.num_clients:
+                raise ProtocolError(
+                    f"a release by clients {release.clients}; there are {self.num_clients}"
+                )
             counts[low:high] += 1
 
     @property
@@ -94,11 +98,12 @@ class Ledger:
         """How often each client made a release of this kind."""
         return self._counts[mechanism].copy()
 
-    def profiles(self) -> list[dict[Mechanism, int]]:
+    def profiles(self, clients: Clients | None = None) -> list[dict[Mechanism, int]]:
         """The distinct lists of releases that clients have; those within another one left out."""
         if not self._counts:
             return []
-        table = np.unique(np.stack(list(self._counts.values()), axis=1), axis=0)
+        chosen = slice(None) if clients is None else clients.numbers()
+        table = np.unique(np.stack(list(self._counts.values()), axis=1)[chosen], axis=0)
         kept = [row for row in table if not _is_within_another(row, table)]
         return [dict(zip(self._counts, map(int, row), strict=True)) for row in kept]
 
@@ -126,6 +131,6 @@ def read_ledger(path: Path) -> Iterator[Release]:
     for number, line in enumerate(lines, 1):
         try:
             yield Release.from_json(json.loads(line))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             if number < len(lines):
                 raise RunFolderError(f"{path}:{number}: not a release: {error}") from error

@@ -72,7 +72,17 @@ class MaskedField:
 def _discrete(
     rule: DistributedDiscrete, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream
 ) -> NDArray[np.int64]:
-    """Every unit clipped, rounded to the grid, and given its share of the noise."""
+    """Every unit clipped, rounded to the grid, and given its share of the noise.
+
+    Seeded noise is drawn client by client, so that it does not depend on who shares a host.
+    """
+    if not noise.protects and len(clients) > 1:
+        numbers = clients.numbers()
+        parts = [
+            _discrete(rule, values[i : i + 1], noise, Clients.of([n]), stream)
+            for i, n in enumerate(numbers)
+        ]
+        return np.concatenate(parts)
     plan = rule.plan(values)
     units = clip_l2(values, rule.clip_l2, rule.per).reshape(-1, plan.dim).numpy()
     draws = noise.generator(clients, (*stream, "rounding"))

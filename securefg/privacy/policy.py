@@ -166,7 +166,7 @@ def _calibrated(
         if not isinstance(rule, Plain):
             rows = release.num_rows if rule.per == "row" else 1
             fact = Mechanism(release.name, rule.name, rule.per, rule.noise_multiplier, rows)
-            profile[fact] = release.count
+            profile[fact] = profile.get(fact, 0) + release.count
     if not steps_for(profile, settings.unit)[0]:
         raise ConfigError("privacy.target_epsilon: this run sends no field with noise")
     factor = calibrate(profile, settings.unit, settings.delta, settings.target_epsilon)

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from securefg.errors import PrivacyError
+
 Per = Literal["row", "message"]
 Adjacency = Literal["replace_one", "zero_out"]
 
@@ -18,7 +20,9 @@ def clip_l2(values: Tensor, bound: float, per: Per) -> Tensor:
     x * min(1, bound / |x|_2), in float64 so that rounding cannot carry a norm over the bound.
     """
     exact = values.double()
-    axes = tuple(range(1, exact.dim())) if per == "message" else (-1,)
+    if not bool(torch.isfinite(exact).all()):
+        raise PrivacyError("NaN or infinity in an upload: no clipping bounds it; nothing was sent")
+    axes = tuple(range(1, exact.dim())) if per == "message" or exact.dim() == 1 else (-1,)
     norms = torch.linalg.vector_norm(exact, dim=axes, keepdim=True) if axes else exact.abs()
     return exact * (bound / norms.clamp_min(bound))
 

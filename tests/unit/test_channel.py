@@ -241,4 +241,9 @@ def test_all_fields_of_one_message_count_against_the_budget_together() -> None:
 
 
 def test_without_a_budget_nothing_is_checked() -> None:
-    check_budget(policy({"weights": Plain()}), Ledger(1), [Mechanism("Update.weights", "plain")])
+    check_budget(
+        policy({"weights": Plain()}),
+        Ledger(1),
+        Clients.of([0]),
+        [Mechanism("Update.weights", "plain")],
+    )

@@ -173,7 +173,7 @@ def test_repr_of_a_record_shows_no_body() -> None:
 
 def test_the_server_sees_every_body(tmp_path: Path) -> None:
     seen = seen_by(written(tmp_path, RECORDS), "server")
-    assert [s.record.seq for s in seen] == [1, 2, 3, 4]
+    assert [s.header.seq for s in seen] == [1, 2, 3, 4]
     assert column(seen[1], "own") == [10, 11]
     assert [column(s, "x") for s in seen[2:]] == [[0, 1], [2, 3]]
     assert [s.clients.numbers() for s in seen] == [[0, 1, 2, 3], [0, 1], [0, 1], [2, 3]]
@@ -194,7 +194,7 @@ def test_a_client_sees_the_broadcast_its_own_rows_and_nothing_of_others(tmp_path
 
 def test_colluding_clients_see_the_rows_of_all_of_them(tmp_path: Path) -> None:
     seen = seen_by(written(tmp_path, RECORDS), "client:1,2")
-    assert [s.record.seq for s in seen] == [1, 2, 3, 4]
+    assert [s.header.seq for s in seen] == [1, 2, 3, 4]
     assert [column(s, "x") for s in seen[2:]] == [[1], [2]]
     assert seen[0].clients.numbers() == [1, 2]
 
@@ -210,7 +210,7 @@ def test_a_client_sees_no_drop_out(tmp_path: Path) -> None:
 
 def test_the_wire_sees_times_and_sizes_and_no_field(tmp_path: Path) -> None:
     seen = seen_by(written(tmp_path, RECORDS), "wire")
-    assert [(s.record.seconds, s.record.payload, s.record.envelope) for s in seen] == [
+    assert [(s.header.seconds, s.header.payload, s.header.envelope) for s in seen] == [
         (r.seconds, r.payload, r.envelope) for r in RECORDS
     ]
     assert all(s.fields is None and len(s.clients) == 0 for s in seen)

@@ -1,0 +1,129 @@
+"""What sums give away by linear algebra alone, before any noise: GFL-APPNP, one hop, FedGL.
+
+    SECUREFG_DATA=… python benchmarks/linear_exposure.py
+
+Prints the figures of docs/masking.md. `exposed` is the share of contributions that the adversary
+gets exactly from the sums it was sent.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from scipy import sparse
+
+from securefg.data.datasets import load
+from securefg.data.graph import Graph
+from securefg.data.partition import Partition
+from securefg.data.partitions.registry import draw_partition
+from securefg.data.partitions.shares import SharesSettings
+from securefg.data.settings import DataSettings
+from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
+
+TELEPORT, HOPS = 0.1, 10
+
+
+def one_hop(graph: Graph) -> sparse.csr_array:
+    """A_hat = D^-1/2 (A + I) D^-1/2 in float64: float32 would hide which sums are dependent."""
+    row, column = graph.edge_index.numpy()
+    loops = sparse.eye_array(graph.num_nodes)
+    adjacency = sparse.csr_array((np.ones(row.size), (row, column)), loops.shape) + loops
+    root = sparse.diags_array(adjacency.sum(axis=1) ** -0.5)
+    return sparse.csr_array(root @ adjacency @ root)
+
+
+def appnp(a_hat: sparse.csr_array) -> np.ndarray:
+    """A_tilde = sum_{i<M} alpha (1-alpha)^i A_hat^i + (1-alpha)^M A_hat^M."""
+    power = np.eye(a_hat.shape[0])
+    total = np.zeros_like(power)
+    for hop in range(HOPS):
+        total += TELEPORT * (1 - TELEPORT) ** hop * power
+        power = a_hat @ power
+    return total + (1 - TELEPORT) ** HOPS * power
+
+
+def without_own(weights: np.ndarray) -> np.ndarray:
+    """What a recipient k is sent, sum_{j != k}; its own term it adds itself."""
+    return weights - np.diag(np.diag(weights))
+
+
+def shown(name: str, weights: Weights) -> Exposure:
+    start = time.perf_counter()
+    found = linear_exposure(weights)
+    worst = found.amplification[found.exposed].max(initial=0.0)
+    print(
+        f"{name:<44} exposed {found.share:6.1%}  condition number {found.condition_number:8.1f}  "
+        f"noise amplified up to {worst:8.1f}  ({time.perf_counter() - start:.1f} s)"
+    )
+    return found
+
+
+def each_recipient(name: str, weights: Weights) -> None:
+    """One recipient and its own sum alone: exposed where it has a single contributor."""
+    contributors = np.diff(sparse.csr_array(weights).indptr)
+    single, few = np.count_nonzero(contributors == 1), np.count_nonzero(contributors < 3)
+    print(
+        f"{name:<44} of {len(contributors)} recipients {single} have one contributor, "
+        f"{few} fewer than three"
+    )
+
+
+def held_nodes(partition: Partition) -> None:
+    clients = [nodes.numpy() for nodes in partition.clients]
+    for min_holders in (1, 2):
+        for colluders in (0, 1, len(clients) - 1):
+            shares, counts = [], None
+            for last in range(len(clients)):
+                group = [(last + 1 + i) % len(clients) for i in range(colluders)]
+                found = node_exposure(clients, partition.num_nodes, group, min_holders)
+                shares.append(found.share)
+                counts = counts or found.counts
+            print(
+                f"FedGL, min_holders {min_holders}, server and {colluders} clients: exposed "
+                f"{np.mean(shares):6.1%} of the honest clients' nodes"
+                + (f"; nodes by number of holders {counts}" if colluders == 0 else "")
+            )
+
+
+def expected_single(shares: tuple[float, ...]) -> float:
+    """Share of the held nodes that one client holds, for shares drawn at random."""
+    absent = np.prod([1 - s for s in shares])
+    return float(sum(s / (1 - s) for s in shares) * absent / (1 - absent))
+
+
+def holder_sets(partition: Partition) -> None:
+    """Softmax rows add up to one, so a node's sum weighted by N_k adds up to its holders' nodes."""
+    sizes = partition.sizes.numpy()
+    holds = np.zeros((partition.num_clients, partition.num_nodes), np.int64)
+    holds[partition.owners.numpy(), partition.nodes.numpy()] = 1
+    subsets = np.array(list(np.ndindex(*[2] * len(sizes)))) @ sizes
+    values, times = np.unique(subsets, return_counts=True)
+    unique = np.isin(sizes @ holds, values[times == 1]) & holds.any(0)
+    print(
+        f"FedGL, weighting: nodes, who holds a node follows from its sum for "
+        f"{unique.sum() / holds.any(0).sum():.1%} of the nodes"
+    )
+
+
+def main() -> None:
+    graph = load(DataSettings(name="cora"), seed=0)
+    a_hat = one_hop(graph)
+    a_tilde = appnp(a_hat)
+    shown("one hop, A_hat", a_hat)
+    shown("one hop, without the recipient's own term", without_own(a_hat.toarray()))
+    shown("APPNP, A_tilde", a_tilde)
+    shown("APPNP, without the recipient's own term", without_own(a_tilde))
+    each_recipient("one hop, a recipient alone", without_own(a_hat.toarray()))
+    each_recipient("APPNP, a recipient alone", without_own(a_tilde))
+    settings = SharesSettings()
+    partition = draw_partition(graph, settings, seed=0)
+    print(f"FedGL, expected share with one holder {expected_single(settings.shares):.1%}")
+    held_nodes(partition)
+    holder_sets(partition)
+    both = linear_exposure(np.ones((1, 4)), known=[0, 1, 2])
+    print(f"PPFL-GNN, four clients, a mean, three collude: exposed {both.share:.0%} of the rest")
+
+
+if __name__ == "__main__":
+    main()

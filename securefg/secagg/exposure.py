@@ -1,0 +1,183 @@
+"""Linear exposure: which contributions an adversary can solve for from the sums it was sent.
+
+Masking shows sums and hides their terms. Sums are linear equations, though, and enough of them
+give single terms away, exactly and without any training. Nothing here sees a private value: the
+check needs only who was added to what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from securefg.errors import ConfigError
+
+RESIDUAL: Final = 1e-8
+"""e_j counts as within the row space when less than this of it lies in the null space."""
+
+LARGEST_BLOCK: Final = 8192
+"""Sums, or contributions, that may hang together: a dense SVD of more takes tens of gigabytes."""
+
+Weights = NDArray[Any] | sparse.sparray | sparse.spmatrix
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """What a set of sums gives away about each contribution, a column of the weights.
+
+    exposed           the contribution follows from the sums exactly
+    known             it is the adversary's own and does not count
+    amplification     standard deviation of the best estimate where every sum carries independent
+                      noise of standard deviation 1; infinite where not exposed
+    condition_number  largest over least non-zero singular value; infinite without any sum
+    """
+
+    exposed: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    amplification: NDArray[np.float64]
+    condition_number: float
+
+    @property
+    def share(self) -> float:
+        """The exposed part of what the adversary did not know; 0 if it knew everything."""
+        unknown = np.count_nonzero(~self.known)
+        return float(np.count_nonzero(self.exposed)) / unknown if unknown else 0.0
+
+    def __repr__(self) -> str:
+        return f"Exposure(share={self.share:.4f}, condition_number={self.condition_number:.4g})"
+
+
+def linear_exposure(weights: Weights, known: Collection[int] = ()) -> Exposure:
+    """Contribution j is recoverable from s = W x iff e_j lies in the row space of W.
+
+    With W = U S V^T of rank r and N the last n - r rows of V^T: |N e_j| < 1e-8; the noise
+    amplification is |e_j^T W^+| = |e_j^T V S^-1|. An SVD is taken of every connected part of the
+    bipartite graph of sums and contributions apart, which is exact, and needs no n x n matrix.
+
+    `known` contributions, such as the colluders' own, are subtracted first. Weights must be
+    float64 or integers: rounded to float32, a singular matrix looks like one that can be inverted.
+    """
+    matrix = _checked(weights)
+    columns = matrix.shape[1]
+    is_known = np.zeros(columns, np.bool_)
+    is_known[list(known)] = True
+    residual = np.ones(columns)
+    amplification = np.full(columns, np.inf)
+    spectrum: list[NDArray[np.float64]] = []
+    for rows, unknown in _blocks(matrix, ~is_known):
+        block = matrix[rows][:, unknown].toarray()
+        residual[unknown], amplification[unknown], values = _solve(block)
+        spectrum.append(values)
+    exposed = residual < RESIDUAL
+    found = np.concatenate(spectrum) if spectrum else np.zeros(0)
+    condition = float(found.max() / found.min()) if found.size else np.inf
+    return Exposure(exposed, is_known, np.where(exposed, amplification, np.inf), condition)
+
+
+def session_exposure(survivor_sets: Sequence[Collection[int]], num_contributions: int) -> Exposure:
+    """What several sums over sets of the SAME contributions give away together.
+
+    Two sums of one upload that differ by one client show that client's. One session sends each
+    upload once, so its own list has one set; a method that sums an unchanged value again after
+    drop-outs adds another.
+    """
+    weights = np.zeros((len(survivor_sets), num_contributions), np.int64)
+    for row, members in enumerate(survivor_sets):
+        weights[row, list(members)] = 1
+    return linear_exposure(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeExposure:
+    """What sums per node give away: a node's row with one honest holder is that holder's row.
+
+    num_holders  honest clients, those outside the adversary, that hold each node
+    exposed      the sum was released, and one honest client made it
+    counts       entry h: the number of nodes with h honest holders
+    """
+
+    num_holders: NDArray[np.int64]
+    exposed: NDArray[np.bool_]
+    counts: tuple[int, ...]
+
+    @property
+    def share(self) -> float:
+        """The exposed part of the nodes that any honest client holds."""
+        held = np.count_nonzero(self.num_holders)
+        return float(np.count_nonzero(self.exposed)) / held if held else 0.0
+
+
+def node_exposure(
+    holders: Sequence[ArrayLike],
+    num_nodes: int,
+    colluders: Collection[int] = (),
+    min_holders: int = 1,
+) -> NodeExposure:
+    """Exposure of sums indexed by node: `holders[k]` are the nodes of surviving client k.
+
+    Colluding clients subtract their own rows. A sum is released from `min_holders` holders on,
+    counted over all clients, since nobody can tell who colludes.
+    """
+    total, honest = np.zeros((2, num_nodes), np.int64)
+    for client, nodes in enumerate(holders):
+        held = np.asarray(nodes, np.int64)
+        total[held] += 1
+        honest[held] += client not in colluders
+    exposed = (honest == 1) & (total >= min_holders)
+    counts = np.bincount(honest, minlength=len(holders) + 1)
+    return NodeExposure(honest, exposed, tuple(counts.tolist()))
+
+
+def _checked(weights: Weights) -> sparse.csr_array:
+    matrix = sparse.csr_array(weights)
+    if matrix.dtype != np.float64 and matrix.dtype.kind not in "iub":
+        raise TypeError(f"weights: found {matrix.dtype}, wanted float64 or integers")
+    matrix = matrix.astype(np.float64)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("weights: found NaN or infinity, wanted finite numbers")
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _blocks(
+    matrix: sparse.csr_array, unknown: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Sums and unknown contributions, by connected part; parts without either are left out."""
+    num_rows = matrix.shape[0]
+    kept = matrix @ sparse.diags_array(unknown.astype(np.float64))
+    both = sparse.block_array([[None, kept], [kept.T, None]], format="csr")
+    _, part = connected_components(both, directed=False)
+    order = np.argsort(part, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+        rows, columns = members[members < num_rows], members[members >= num_rows] - num_rows
+        if rows.size and columns.size:
+            _refuse_if_too_large(rows.size, columns.size)
+            yield rows, columns
+
+
+def _solve(
+    block: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Null-space residual and amplification of every column; the singular values above rounding."""
+    tolerance = max(block.shape) * np.finfo(np.float64).eps
+    # A tall block has the row space and the singular values of its triangular factor.
+    square = np.linalg.qr(block, mode="r") if len(block) > block.shape[1] else block
+    _, values, right = np.linalg.svd(square)
+    rank = int(np.count_nonzero(values > tolerance * values[0]))
+    residual = np.linalg.norm(right[rank:], axis=0)
+    amplification = np.linalg.norm(right[:rank] / values[:rank, None], axis=0)
+    return residual, amplification, values[:rank]
+
+
+def _refuse_if_too_large(num_rows: int, num_columns: int) -> None:
+    if max(num_rows, num_columns) > LARGEST_BLOCK:
+        raise ConfigError(
+            f"{num_rows} sums and {num_columns} contributions hang together; the exposure check "
+            f"takes up to {LARGEST_BLOCK} of either"
+        )
