@@ -19,13 +19,16 @@ class SplitSettings(Settings):
     public  the published split; `index` chooses where there are several (Chameleon and Squirrel
             have 10, Wiki-CS has 20)
     random  `labels_per_class`, `num_val` and `num_test` nodes, drawn from the run's seed
+    shares  `train_share` and `val_share` of every class, the rest for testing, from the seed
     """
 
-    kind: Literal["public", "random"] = "public"
+    kind: Literal["public", "random", "shares"] = "public"
     index: Annotated[int, Field(ge=0)] = 0
     labels_per_class: Annotated[int, Field(ge=1)] = 20
     num_val: Annotated[int, Field(ge=0)] = 500
     num_test: Annotated[int, Field(ge=0)] = 1000
+    train_share: Share = 0.2
+    val_share: Share = 0.4
 
 
 # The experiments of "Graph Federated Learning with Hidden Representation Sharing", appendix A.2.1.

@@ -18,7 +18,9 @@ _DRAWN_ONCE = ("acm", "wiki")
 
 
 def choose_split(name: str, dataset: Dataset, settings: SplitSettings, seed: int) -> Split:
-    """The public split `settings.index`, or a random one from the stream "split"."""
+    """The public split `settings.index`, or one drawn from the stream "split"."""
+    if settings.kind == "shares":
+        return draw_shares(dataset.labels, settings, numpy_stream(seed, "split"))
     if settings.kind == "random":
         return draw_split(dataset.labels, settings, numpy_stream(seed, "split"))
     if name in _DRAWN_ONCE:
@@ -47,6 +49,26 @@ def draw_split(labels: torch.Tensor, settings: SplitSettings, stream: np.random.
         )
     parts = (train, rest[: settings.num_val], rest[settings.num_val : wanted])
     return Split(*(mask(torch.from_numpy(part), len(labels)) for part in parts))
+
+
+def draw_shares(
+    labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator
+) -> Split:
+    """The same shares of every class train and validate; all others test."""
+    if settings.train_share + settings.val_share >= 1:
+        raise ConfigError(
+            f"data.split: train_share {settings.train_share} + val_share {settings.val_share} "
+            "leaves nothing to test on; allowed: a sum below 1"
+        )
+    order = stream.permutation(len(labels))
+    parts: tuple[list[NDArray[np.int64]], ...] = ([], [], [])
+    for label in range(int(labels.max()) + 1):
+        members = order[labels.numpy()[order] == label]
+        first = int(settings.train_share * len(members))
+        second = int((settings.train_share + settings.val_share) * len(members))
+        for part, chosen in zip(parts, np.split(members, [first, second]), strict=True):
+            part.append(chosen)
+    return Split(*(mask(torch.from_numpy(np.concatenate(part)), len(labels)) for part in parts))
 
 
 def _per_class(

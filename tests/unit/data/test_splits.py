@@ -6,7 +6,7 @@ import torch
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.settings import SplitSettings
-from securefg.data.splits import choose_split, draw_split
+from securefg.data.splits import choose_split, draw_shares, draw_split
 from securefg.errors import ConfigError
 
 
@@ -61,3 +61,18 @@ def test_a_class_of_one_node_is_refused():
     labels = torch.tensor([0, 0, 0, 1])
     with pytest.raises(ConfigError, match=r"labels_per_class: 2, but class 1 has 1 nodes"):
         draw_split(labels, random_settings(2, 1, 0), np.random.default_rng(0))
+
+
+def test_shares_are_of_every_class_and_leave_the_rest_for_testing():
+    labels = torch.arange(100) % 4
+    settings = SplitSettings(kind="shares", train_share=0.2, val_share=0.4)
+    split = draw_shares(labels, settings, np.random.default_rng(0))
+    for label in range(4):
+        sizes = [int(part[labels == label].sum()) for part in (split.train, split.val, split.test)]
+        assert sizes == [5, 10, 10]
+
+
+def test_shares_that_leave_nothing_to_test_on_are_refused():
+    settings = SplitSettings(kind="shares", train_share=0.5, val_share=0.5)
+    with pytest.raises(ConfigError, match="leaves nothing to test on"):
+        draw_shares(torch.arange(10) % 2, settings, np.random.default_rng(0))
