@@ -176,6 +176,10 @@ class Federation(Cohort):
         asked: Mapping[HostId, Clients],
         answers: Mapping[HostId, Answer | Dropped],
     ) -> Replies[M]:
+        for answer in answers.values():
+            # What was delivered is on the books before anything of it can be refused.
+            if isinstance(answer, Answer):
+                self._book(reply, answer)
         messages: list[M] = []
         replied: list[int] = []
         dropped: list[Dropped] = []
@@ -191,7 +195,6 @@ class Federation(Cohort):
             arrays = [n for n, value in message.values().items() if isinstance(value, Tensor)]
             _check_rows(message, arrays, len(clients))
             messages.append(message)
-            self._book(reply, answer)
             self._record_reply(reply, envelope, answer)
             replied += clients.numbers()
         together = _concatenated(reply, messages) if messages else None

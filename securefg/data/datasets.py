@@ -19,6 +19,7 @@ from securefg.data.readers import acm, folder, planetoid, wiki, wikics, wikipedi
 from securefg.data.settings import DataSettings
 from securefg.data.sources import locate
 from securefg.data.splits import choose_split
+from securefg.streams import torch_stream
 
 
 class _Reader(NamedTuple):
@@ -77,4 +78,13 @@ def _published(settings: DataSettings) -> Dataset:
 
 
 def _scaled(features: Tensor, settings: DataSettings) -> Tensor:
-    return normalize_rows(features, settings.normalize_features or DATASETS[settings.name].norm)
+    scaled = normalize_rows(features, settings.normalize_features or DATASETS[settings.name].norm)
+    return scaled if settings.projection is None else project(scaled, settings.projection)
+
+
+def project(features: Tensor, dim: int) -> Tensor:
+    """X R with R ~ N(0, 1/dim), the same for everybody and every run (Johnson-Lindenstrauss)."""
+    stream = torch_stream(0, "projection", features.shape[1], dim)
+    matrix = torch.randn(features.shape[1], dim, generator=stream)
+    projected: Tensor = features @ matrix / dim**0.5
+    return projected

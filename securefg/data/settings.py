@@ -98,6 +98,8 @@ class DataSettings(Settings):
     root                where the raw files lie; else SECUREFG_DATA; else they are downloaded
     normalize_features  what rows are scaled by; not set: as is usual for the dataset
     csbm                for the name "csbm" only, and filled in for it when left out
+    projection          project the features to so many dimensions with a public random matrix:
+                        fewer parameters, so that noise of one epsilon costs less accuracy
     folder              for the name "folder" only: the folder to read
     """
 
@@ -105,6 +107,7 @@ class DataSettings(Settings):
     root: Path | None = None
     split: SplitSettings = SplitSettings()
     normalize_features: Norm | None = None
+    projection: Annotated[int, Field(ge=1)] | None = None
     csbm: CsbmSettings | None = None
     folder: Path | None = None
 

@@ -61,6 +61,9 @@ class Settings(MethodSettings):
     degree: Degree = Field(
         "count", description="D of equation 9: a node's pseudo neighbours, or their weights"
     )
+    upload: Literal["model", "update"] = Field(
+        "model", description="the trained weights, or their change: the same sum, a smaller clip"
+    )
     warmup: int = Field(0, ge=0, description="rounds before the pseudo graph is used")
     weighting: Literal["nodes", "equal"] = Field(
         "nodes", description="clients count by their nodes, or alike (then no size is uploaded)"
@@ -86,7 +89,7 @@ class Update(Message):
     """What a client uploads (line 8). Arrays per node run over the global index, zero where the
     client does not hold the node, so that a sum needs no list of who holds what."""
 
-    weights: Tensor = private("sum", "model after local training", weight="num_nodes")
+    weights: Tensor = private("sum", "trained model, or its change", weight="num_nodes")
     num_nodes: Tensor | None = private("sum", "number of nodes, by which clients are weighted")
     predictions: Tensor | None = private(
         "sum", "softmax outputs per node", rows="node", weight="num_nodes"
@@ -188,6 +191,11 @@ class Client(Host):
         """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
         return complemented(self._adjacency, request, self._node_ids, self._settings)
 
+    def _start(self, request: Globals) -> Tensor:
+        """What the trained weights are sent relative to."""
+        received = request.weights.to(self._device)
+        return received if self._settings.upload == "update" else torch.zeros_like(received)
+
     def _own_targets(self) -> Targets:
         return Targets(self._train.nonzero().flatten(), self._labels[self._train])
 
@@ -204,7 +212,7 @@ class Client(Host):
         settings, size, released = self._settings, request.index_size, request.released
         embedding = logits if settings.embedding == "final" else hidden
         return Update(
-            weights=trainer.vector()[None],
+            weights=(trainer.vector() - self._start(request))[None],
             num_nodes=torch.tensor([float(len(self._node_ids))])
             if settings.weighting == "nodes"
             else None,
@@ -279,7 +287,7 @@ class FedGLServer(Server):
         replies = require_replies(self._cohort.ask(asked, Update, clients), number)
         pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
         self._globals = Globals(
-            weights=replies.mean("weights"),  # line 11
+            weights=self._model(replies.mean("weights")),  # line 11
             index_size=self._info.num_nodes,
             pseudo_labels=self._pseudo_labels(replies),
             graph_counts=pseudo.counts.cpu() if pseudo else None,
@@ -288,6 +296,9 @@ class FedGLServer(Server):
             released=asked.released,
         )
         return self._globals
+
+    def _model(self, mean: Tensor) -> Tensor:
+        return self._globals.weights + mean if self._settings.upload == "update" else mean
 
     def _enough_holders(self, number: int, clients: Clients) -> Tensor | None:
         """Nodes whose sums may be uploaded, counted under masks; once if all clients are asked."""

@@ -80,15 +80,15 @@ class Ledger:
                 file.write(lines)
 
     def _count(self, release: Release) -> None:
+        ranges = release.clients.ranges
+        if not all(0 <= low < high <= self.num_clients for low, high in ranges):
+            raise ProtocolError(
+                f"a release by clients {release.clients}; there are {self.num_clients}"
+            )
         if release.mechanism not in self._counts:
             self._counts[release.mechanism] = np.zeros(self.num_clients, dtype=np.int64)
-        counts = self._counts[release.mechanism]
         for low, high in release.clients.ranges:
-            if not 0 <= low < high <= self.num_clients:
-                raise ProtocolError(
-                    f"a release by clients {release.clients}; there are {self.num_clients}"
-                )
-            counts[low:high] += 1
+            self._counts[release.mechanism][low:high] += 1
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

@@ -1,4 +1,4 @@
-"""A world of real clients and a real aggregator, with clients that fall silent and servers that lie.
+"""A world of real clients and a real aggregator, where clients fall silent and servers lie.
 
 `World.exchange` stands where a federation would: it carries each stage to every host in memory.
 A client in `drops` is silent from the stage of that reply on. A lie changes a request on its way to

@@ -1,0 +1,203 @@
+"""DP-SGD on a client's own samples: for encoders whose per-sample gradients are sound.
+
+Abadi et al. 2016, "Deep Learning with Differential Privacy", Algorithm 1, in the form with Poisson
+samples and a fixed denominator. It protects one SAMPLE of a client, against everybody who sees the
+weights after any step; not the client, and not what else is computed from the sample. All clients
+of a host train at once: the first axis is the client.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from scipy.special import ndtri
+from torch import Tensor
+
+from securefg.codec import Clients
+from securefg.errors import ConfigError, PrivacyError
+from securefg.privacy.accountants import Composition, Step
+from securefg.privacy.ledger import Mechanism
+from securefg.privacy.noise import NoiseSource
+from securefg.privacy.stages import clip_l2
+
+Weights = tuple[Tensor, ...]
+SampleLoss = Callable[..., Tensor]
+"""loss(weights, sample, label, *context) of ONE sample of ONE client, a scalar."""
+
+
+@dataclass(frozen=True)
+class DpSgdPlan:
+    """`num_steps` steps; each draws every sample with probability `sampling`, clips its gradient to
+    `clip_l2`, and adds N(0, (noise_multiplier clip_l2)^2) to the sum.
+
+    Neighbouring sets differ by one sample's presence, its gradient zeroed out: sensitivity clip_l2.
+    """
+
+    num_steps: int
+    lr: float
+    clip_l2: float
+    noise_multiplier: float
+    sampling: float
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "lr", "clip_l2"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name}: found {getattr(self, name)}, wanted a positive number")
+        if not 0 <= self.noise_multiplier < math.inf:
+            raise ConfigError(f"noise_multiplier: found {self.noise_multiplier}, wanted 0 or more")
+        if not 0 < self.sampling <= 1:
+            raise ConfigError(f"sampling: found {self.sampling}, wanted 0 < sampling <= 1")
+
+    def steps_per_sample(self) -> Composition:
+        """What one sample is charged: Poisson-sampled Gaussians, for `accountants.tightest`."""
+        return (Step(self._noise(), self.num_steps, self.sampling),)
+
+    def steps_per_client(self, num_samples: int) -> Composition:
+        """What a client is charged for all its samples at once.
+
+        Their clipped gradients add up in one vector, so together they move it n times as far, and
+        whichever are drawn, no further: noise multiplier z / n, and no gain from the sampling.
+        """
+        return (Step(self._noise() / num_samples, self.num_steps),)
+
+    def mechanism(self, field: str, num_samples: int, protects: bool) -> Mechanism:
+        """The fact to book per step; its rows are the samples. Without noise it has no bound.
+
+        It speaks of samples. These rows do not lie side by side, as those of an upload do, so
+        z / sqrt(n) is no bound for the client: that is `steps_per_client`.
+        """
+        return Mechanism(
+            field=field,
+            rule="dp_sgd",
+            per="row",
+            noise_multiplier=self.noise_multiplier or None,
+            num_rows=num_samples,
+            sampling=self.sampling,
+            adjacency="zero_out",
+            protects=protects,
+        )
+
+    def _noise(self) -> float:
+        if self.noise_multiplier == 0:
+            raise PrivacyError("DP-SGD without noise has no epsilon; its releases are unbounded")
+        return self.noise_multiplier
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """(K, n, d) inputs and (K, n) labels of K clients; `context` is each client's own, (K, …)."""
+
+    inputs: Tensor
+    labels: Tensor
+    context: tuple[Tensor, ...] = ()
+
+    @property
+    def num_samples(self) -> int:
+        return self.inputs.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Every client's new weights, (K, …) each, and what a sample of it is charged."""
+
+    weights: Weights
+    plan: DpSgdPlan
+
+    @property
+    def steps(self) -> Composition:
+        return self.plan.steps_per_sample()
+
+
+def train(
+    weights: Weights,
+    samples: Samples,
+    loss: SampleLoss,
+    plan: DpSgdPlan,
+    noise: NoiseSource,
+    clients: Clients,
+    name: tuple[str | int, ...],
+) -> Trained:
+    """w := w - lr / (q n) (sum_{i drawn} g_i min(1, C / |g_i|) + N(0, z^2 C^2)), step after step.
+
+    Divided by the expected number of samples, never the drawn one, which nobody may learn. `noise`
+    also draws the samples: amplification counts only while they are secret.
+    """
+    for step in range(plan.num_steps):
+        clipped = clip_l2(per_sample_gradients(weights, samples, loss), plan.clip_l2, "row")
+        drawn = _drawn(plan, samples, noise, clients, (*name, "sample", step))
+        total = torch.einsum("kn,knp->kp", drawn.to(clipped), clipped)
+        normals = noise.normal(total.shape, clients, (*name, "noise", step)).to(total.device)
+        total.add_(normals, alpha=plan.noise_multiplier * plan.clip_l2)
+        weights = _moved(weights, total, plan.lr / (plan.sampling * samples.num_samples))
+    return Trained(weights, plan)
+
+
+def per_sample_gradients(weights: Weights, samples: Samples, loss: SampleLoss) -> Tensor:
+    """(K, n, P): the gradient of every sample of every client, all weights in one vector."""
+    # The first use of torch.func loads PyTorch's compiler, which other runs need not pay for.
+    from torch.func import grad, vmap
+
+    own = (0,) * len(samples.context)
+    shared = (None,) * len(samples.context)
+    of_samples: Any = vmap(grad(loss), in_dims=(None, 0, 0, *shared))
+    of_clients: Any = vmap(of_samples, in_dims=(0, 0, 0, *own))
+    gradients = of_clients(weights, samples.inputs, samples.labels, *samples.context)
+    return torch.cat([gradient.flatten(2) for gradient in gradients], dim=2)
+
+
+def mlp_loss(weights: Weights, sample: Tensor, label: Tensor) -> Tensor:
+    """Cross-entropy of W2 ReLU(W1 x), no bias: weights d x h and h x C."""
+    first, second = weights
+    logits = torch.relu(sample @ first) @ second
+    return torch.nn.functional.cross_entropy(logits, label)
+
+
+def _drawn(
+    plan: DpSgdPlan,
+    samples: Samples,
+    noise: NoiseSource,
+    clients: Clients,
+    name: tuple[str | int, ...],
+) -> Tensor:
+    """(K, n): which samples a step uses. A normal lies below Phi^-1(q) with probability q."""
+    shape = samples.inputs.shape[:2]
+    return noise.normal(shape, clients, name) < float(ndtri(plan.sampling))
+
+
+def _moved(weights: Weights, direction: Tensor, rate: float) -> Weights:
+    """Every client's weights, moved against its direction, (K, P)."""
+    parts = torch.split(direction, [w[0].numel() for w in weights], dim=1)
+    return tuple(
+        w - (rate * part.reshape(w.shape)).to(w.dtype)
+        for w, part in zip(weights, parts, strict=True)
+    )
+
+
+def refuse_where_samples_share_neighbours(
+    model: str, forward: Callable[[Tensor], Tensor], inputs: Tensor
+) -> None:
+    """Raise `ConfigError` unless every sample's output depends on that sample alone.
+
+    Clipping one sample's gradient bounds what the sample can do only if it is in no other's
+    gradient; in a graph convolution a node is in all its neighbours'. NaN is put into some inputs
+    and must not come out elsewhere: for each bit of the samples' numbers, into those that have
+    it, then into the others, so that any two samples are told apart.
+    """
+    numbers = torch.arange(len(inputs))
+    for bit in range(max(1, (len(inputs) - 1).bit_length())):
+        for value in (0, 1):
+            poisoned = (numbers >> bit & 1) == value
+            tried = inputs.clone()
+            tried[poisoned] = math.nan
+            reached = forward(tried).flatten(1).isnan().any(1).cpu()
+            if bool((reached & ~poisoned).any()):
+                raise ConfigError(
+                    f"{model}: DP-SGD is refused: the output of a sample depends on other samples "
+                    "(shared neighbours, or statistics of the batch), so one sample moves many "
+                    "gradients and clipping each does not bound it; noise on the upload is the "
+                    "defence here (privacy.mechanism: local_gaussian)"
+                )

@@ -1,0 +1,284 @@
+"""Whole runs under masks: the same model on every engine, and nothing secret is written."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from securefg import runner
+from securefg.errors import ConfigError, MaskingRefused, RoundAborted
+from securefg.run_folder import RunFolder
+from securefg.transcript import Adversary, Record, read_transcript, view
+from tests.small import config
+from tests.unit.secagg.session_world import everything_made
+
+MASKED = "privacy.secure_aggregation={}"
+EQUAL = "method={name: fedgl, weighting: equal}"
+STAGES = {
+    "messages.Advertise",
+    "messages.Keys",
+    "messages.Roster",
+    "messages.Shares",
+    "messages.Deliver",
+    "messages.Ready",
+    "fedgl.Count",
+    "fedgl.Holdings",
+    "fedgl.Holdings.sum",
+    "fedgl.Globals",
+    "fedgl.Update",
+    "messages.Unmask",
+    "messages.Revealed",
+    "fedgl.Update.sum",
+}
+
+
+def finished(root: Path, *overrides: str) -> RunFolder:
+    return runner.start(config(root, *overrides)).folder
+
+
+def model(run: RunFolder) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(run.path / "model.safetensors")
+
+
+def records(run: RunFolder) -> list[Record]:
+    return list(read_transcript(run.transcript))
+
+
+def epsilons(run: RunFolder) -> list[float]:
+    claims = run.summary()["epsilon"].values()
+    return [math.inf if c["epsilon"] is None else c["epsilon"] for c in claims]
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return finished(tmp_path_factory.mktemp("masked"), MASKED, "training.rounds=2")
+
+
+@pytest.mark.parametrize("weighting", ["nodes", "equal"])
+def test_one_masked_round_gives_the_plain_weights_within_the_grid(
+    weighting: str, tmp_path: Path
+) -> None:
+    method = f"method={{name: fedgl, weighting: {weighting}}}"
+    plain = model(finished(tmp_path / "plain", "training.rounds=1", method))
+    found = model(finished(tmp_path / "masked", "training.rounds=1", method, MASKED))
+    assert (plain["weights"] - found["weights"]).abs().max() < 1e-5
+    assert plain["weights"].abs().max() > 0.1
+
+
+def test_every_engine_gives_the_same_masked_model_and_bytes(
+    masked: RunFolder, tmp_path: Path
+) -> None:
+    apart = finished(tmp_path, MASKED, "training.rounds=2", "engine.name=processes")
+    models = [(run.path / "model.safetensors").read_bytes() for run in (masked, apart)]
+    assert models[0] == models[1]
+    assert masked.summary()["bytes"] == apart.summary()["bytes"]
+
+
+def test_masks_differ_between_two_runs_and_the_models_do_not(
+    masked: RunFolder, tmp_path: Path
+) -> None:
+    again = finished(tmp_path, MASKED, "training.rounds=2")
+    uploads = [
+        [r.fields()["weights"] for r in records(run) if r.kind == "fedgl.Update"]
+        for run in (masked, again)
+    ]
+    assert not any(torch.equal(a, b) for a, b in zip(*uploads, strict=True))
+    assert (masked.path / "model.safetensors").read_bytes() == (
+        again.path / "model.safetensors"
+    ).read_bytes()
+
+
+def test_the_transcript_has_every_stage_and_the_sums(masked: RunFolder) -> None:
+    kinds = Counter(r.kind for r in records(masked))
+    assert kinds.keys() == STAGES
+    assert kinds["messages.Revealed"] == 3 * 3  # holders are counted once, then two rounds
+    assert kinds["fedgl.Update.sum"] == 2
+
+
+def test_against_a_malicious_server_the_agreement_is_on_record_too(tmp_path: Path) -> None:
+    secure = "privacy.secure_aggregation={malicious: true}"
+    run = finished(tmp_path, secure, "training.rounds=1")
+    assert {r.kind for r in records(run)} == STAGES | {"messages.Survivors", "messages.Agreed"}
+
+
+def test_revealed_shares_are_on_no_record_but_their_size_is_counted(masked: RunFolder) -> None:
+    for record in records(masked):
+        assert "shares" not in record.fields()
+        if record.kind == "messages.Revealed":
+            assert record.fields().keys() == {"which"}
+            assert record.payload >= 3 * 33  # a share for each of three clients crossed the wire
+
+
+def test_the_server_sees_masked_uploads_and_their_sum(masked: RunFolder) -> None:
+    seen = [s for s in view(masked.transcript, Adversary.parse("server")) if s.header.round == 1]
+    uploads = [s.fields["weights"] for s in seen if s.header.kind == "fedgl.Update" and s.fields]
+    (opened,) = [s.fields for s in seen if s.header.kind == "fedgl.Update.sum"]
+    assert opened is not None
+    assert len(uploads) == 3
+    assert opened["weights"].shape == uploads[0].shape[1:]
+    assert opened["weights"].abs().max() < 1000
+    for upload in uploads:
+        assert upload.dtype == torch.int32
+        assert is_uniform(upload.numpy())
+    assert not is_uniform((opened["weights"] * 2**20).to(torch.int32).numpy())
+
+
+def is_uniform(words: np.ndarray) -> bool:
+    """Kolmogorov's distance of the words from the uniform law, at a level of 1e-8."""
+    ranks = np.sort(words.ravel().astype(np.float64)) / 2**32 + 0.5
+    distance = np.abs(ranks - np.arange(len(ranks)) / len(ranks)).max()
+    return bool(distance < math.sqrt(math.log(2e8) / (2 * len(ranks))))
+
+
+def test_a_client_sees_no_other_clients_upload_and_no_sum(masked: RunFolder) -> None:
+    for seen in view(masked.transcript, Adversary.parse("client:1")):
+        assert not seen.header.kind.endswith(".sum")
+        if seen.header.kind == "fedgl.Update":
+            assert seen.header.sender == "client-1"
+
+
+def test_masking_alone_is_booked_as_no_privacy(masked: RunFolder) -> None:
+    assert epsilons(masked)
+    assert all(math.isinf(epsilon) for epsilon in epsilons(masked))
+
+
+def test_nothing_secret_is_written_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with everything_made(monkeypatch) as made:
+        run = finished(tmp_path, "privacy.secure_aggregation={malicious: true}")
+    assert len(made.secrets) > 4 * 3 * 3
+    assert len(made.shares) >= 4 * 3 * 3 * 2
+    files = [p for p in run.path.rglob("*") if p.is_file() and run.identities not in p.parents]
+    assert any(p.name == "messages.bin" for p in files)
+    assert any("checkpoints" in p.parts for p in files)
+    for path in files:
+        assert made.found_in(path.read_bytes()) == [], path
+    keys = list(run.identities.iterdir())
+    assert len(keys) == 3
+    assert all(made.found_in(p.read_bytes()) for p in keys)  # the search finds what is there
+    assert all(p.stat().st_mode & 0o077 == 0 for p in keys)
+
+
+# ----------------------------------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("mechanism", ["distributed_discrete", "local_gaussian"])
+def test_noise_under_masks_has_a_finite_epsilon(mechanism: str, tmp_path: Path) -> None:
+    privacy = f"privacy={{mechanism: {mechanism}, noise_multiplier: 2.0, secure_aggregation: {{}}}}"
+    run = finished(tmp_path, privacy, EQUAL, "training.rounds=1")
+    assert epsilons(run)
+    assert all(0 < epsilon < math.inf for epsilon in epsilons(run))
+    rules = [r.rules for r in records(run) if r.kind == "fedgl.Update"]
+    assert {rule for one in rules for rule in one.values()} == {mechanism}
+
+
+def test_seeded_distributed_noise_is_the_same_on_every_run(tmp_path: Path) -> None:
+    privacy = (
+        "privacy={mechanism: distributed_discrete, noise_multiplier: 2.0, noise_rng: seeded, "
+        "secure_aggregation: {}}"
+    )
+    one, other = (
+        finished(tmp_path / name, privacy, EQUAL, "training.rounds=1") for name in ("a", "b")
+    )
+    assert torch.equal(model(one)["weights"], model(other)["weights"])
+
+
+# ------------------------------------------------------------------------------------- drop-outs
+
+
+FAILING = "method.name=tests.contract.failing"
+
+
+def test_a_round_with_too_few_survivors_is_skipped_and_the_run_goes_on(tmp_path: Path) -> None:
+    run = finished(tmp_path, FAILING, MASKED)
+    lines: list[dict[str, Any]] = run.metrics()
+    assert [bool(line["aborted"]) for line in lines] == [False, True, False, False]
+    assert "2 clients answered fedgl.Globals, 3 are needed" in lines[1]["aborted"]
+    kinds = Counter((r.round, r.kind) for r in records(run))
+    assert kinds[(2, "fedgl.Update.sum")] == kinds[(2, "messages.Revealed")] == 0
+    assert kinds[(3, "fedgl.Update.sum")] == 1
+
+
+def test_a_round_with_too_few_survivors_ends_the_run_where_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(RoundAborted, match="2 clients answered"):
+        finished(tmp_path, FAILING, "privacy.secure_aggregation={on_abort: stop}")
+
+
+def test_a_drop_out_within_the_threshold_leaves_the_sum_of_the_others(tmp_path: Path) -> None:
+    shares = "partition.shares=[0.5, 0.6, 0.7, 0.5]"
+    plain = finished(tmp_path / "plain", FAILING, shares, "training.rounds=2")
+    run = finished(tmp_path / "masked", FAILING, shares, MASKED, "training.rounds=2")
+    assert [line["aborted"] for line in run.metrics()] == ["", ""]
+    opened = [r.fields() for r in records(run) if r.kind == "fedgl.Update.sum"]
+    sent = [r.fields() for r in records(plain) if r.kind == "fedgl.Update" and r.round == 2]
+    assert len(sent) == 3
+    wanted = sum(float(fields["num_nodes"]) for fields in sent)
+    assert float(opened[1]["num_nodes"]) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path: Path) -> None:
+    """Five clients lose one; the threshold of four is reached, but five carry the noise."""
+    privacy = (
+        "privacy={mechanism: distributed_discrete, noise_multiplier: 2.0, "
+        "secure_aggregation: {dropout: 0.1}}"
+    )
+    method = "method={name: tests.contract.failing, weighting: equal}"
+    shares = "partition.shares=[0.5, 0.6, 0.7, 0.5, 0.6]"
+    run = finished(tmp_path, privacy, method, shares, "training.rounds=2")
+    assert "4 clients answered fedgl.Globals, 5 are needed" in run.metrics()[1]["aborted"]
+
+
+# -------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("error", "overrides", "words"),
+    [
+        (
+            ConfigError,
+            ["privacy.secure_aggregation={scale: 1.0e+9}"],
+            "the sum could overflow: 3 clients",
+        ),
+        (
+            ConfigError,
+            ["privacy.secure_aggregation={fields: [Update.foo]}"],
+            "no private field 'Update.foo'; this run sends Update.weights",
+        ),
+        (
+            ConfigError,
+            [
+                "privacy={mechanism: distributed_discrete, noise_multiplier: 1, "
+                "secure_aggregation: {}}"
+            ],
+            r"let clients count alike \(method.weighting: equal\)",
+        ),
+        (
+            ConfigError,
+            ["privacy={mechanism: distributed_discrete, noise_multiplier: 1}", EQUAL],
+            "wants secure_aggregation",
+        ),
+        (
+            ConfigError,
+            ["privacy.secure_aggregation={min_clients: 2}"],
+            "greater than or equal to 3",
+        ),
+        (MaskingRefused, ["method={name: alone}", MASKED], "nothing of which the server needs"),
+    ],
+    ids=["overflow", "unknown field", "weights", "no masks", "minimum", "nothing to mask"],
+)
+def test_what_masking_cannot_serve_is_refused_before_anything_is_written(
+    error: type[Exception], overrides: list[str], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=words):
+        finished(tmp_path / "runs", *overrides)
+    assert not (tmp_path / "runs").exists()

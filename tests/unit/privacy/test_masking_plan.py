@@ -1,0 +1,166 @@
+"""What is masked is settled before the run, on grids that hold every sum, or the run is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from securefg.errors import ConfigError, MaskingRefused
+from securefg.messages import Message, private
+from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
+from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.rules import DistributedDiscrete
+from securefg.privacy.settings import PrivacySettings
+from securefg.secagg.quantise import Grid
+
+
+class Sent(Message):
+    weights: Tensor = private("sum", "model", weight="size")
+    size: Tensor | None = private("sum", "number of nodes")
+    single: Tensor | None = private("each", "what the server needs from each")
+
+
+WEIGHTS = PlannedRelease(Sent, "weights", count=5, dim=100)
+SIZE = PlannedRelease(Sent, "size", count=5, bound=200)
+SINGLE = PlannedRelease(Sent, "single", count=5)
+NOISE: dict[str, Any] = {"mechanism": "distributed_discrete", "noise_multiplier": 1.0}
+
+
+def plan(
+    *releases: PlannedRelease,
+    num_clients: int = 10,
+    masking: dict[str, Any] | None = None,
+    **privacy: Any,
+) -> Policy:
+    tree = {"secure_aggregation": masking or {}, **privacy}
+    return make_policy(PrivacySettings.model_validate(tree), releases, num_clients)
+
+
+def test_all_sums_are_masked_by_default_and_nothing_else() -> None:
+    policy = plan(WEIGHTS, SIZE, SINGLE)
+    assert policy.masked.keys() == {"Sent.weights", "Sent.size"}
+    assert policy.masks(Sent) == ["weights", "size"]
+
+
+def test_without_secure_aggregation_nothing_is_masked() -> None:
+    policy = make_policy(PrivacySettings(), [WEIGHTS, SIZE], 10)
+    assert not policy.masked
+    assert policy.least_survivors == 0
+
+
+def test_fields_can_be_chosen() -> None:
+    assert plan(WEIGHTS, SIZE, masking={"fields": ["Sent.size"]}).masked.keys() == {"Sent.size"}
+
+
+def test_an_unknown_field_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"no private field 'Sent.foo'; this run sends Sent.wei"):
+        plan(WEIGHTS, SIZE, masking={"fields": ["Sent.foo"]})
+
+
+def test_masking_a_field_whose_single_values_are_needed_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"Sent.single cannot be masked: the server needs"):
+        plan(WEIGHTS, SINGLE, masking={"fields": ["Sent.weights", "Sent.single"]})
+
+
+@pytest.mark.parametrize("fields", [None, []])
+def test_masking_nothing_is_refused(fields: list[str] | None) -> None:
+    with pytest.raises(MaskingRefused, match="uploads nothing of which the server needs only"):
+        plan(SINGLE, masking={"fields": fields})
+
+
+def test_distributed_noise_on_a_privately_weighted_sum_is_refused() -> None:
+    with pytest.raises(ConfigError, match="distributed noise cannot be planned for a sum weighted"):
+        plan(WEIGHTS, SIZE, **NOISE)
+    assert isinstance(plan(WEIGHTS, **NOISE).masked["Sent.weights"].rule, DistributedDiscrete)
+
+
+def test_distributed_noise_without_masks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="distributed_discrete wants secure_aggregation"):
+        make_policy(PrivacySettings(**NOISE), [WEIGHTS], 10)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_a_scale_that_could_overflow_is_refused_with_the_largest_that_cannot(bits: int) -> None:
+    scale = 2.0 ** (bits - 1)
+    with pytest.raises(ConfigError, match="the sum could overflow: 10 clients"):
+        plan(WEIGHTS, masking={"scale": scale, "ring_bits": bits})
+    plan(WEIGHTS, masking={"scale": scale / 2**8, "ring_bits": bits})
+
+
+@settings(max_examples=100)
+@given(
+    num_clients=st.integers(3, 5000),
+    value_bound=st.floats(1e-3, 1e6),
+    heaviest=st.integers(1, 10**6) | st.none(),
+    bits=st.sampled_from([32, 64]),
+)
+def test_the_default_grid_holds_the_worst_sum_and_is_within_four_of_the_finest(
+    num_clients: int, value_bound: float, heaviest: int | None, bits: int
+) -> None:
+    releases = [WEIGHTS, PlannedRelease(Sent, "size", 5, bound=heaviest)] if heaviest else [WEIGHTS]
+    masking = {"value_bound": value_bound, "ring_bits": bits}
+    grid = plan(*releases, num_clients=num_clients, masking=masking).masked["Sent.weights"].grid
+    assert grid.worst_case <= grid.ring.largest
+    with pytest.raises(ConfigError, match="overflow"):
+        Grid(num_clients, grid.clip, grid.scale * 4, grid.max_weight, dim=grid.dim, ring=grid.ring)
+
+
+def test_local_noise_has_room_on_the_grid() -> None:
+    policy = plan(WEIGHTS, mechanism="local_gaussian", noise_multiplier=3.0, clip_l2=2.0)
+    masked = policy.masked["Sent.weights"]
+    assert masked.grid.clip == 2.0 + 8 * masked.rule.stddev
+
+
+@settings(max_examples=30)
+@given(
+    num_clients=st.integers(3, 300),
+    multiplier=st.floats(0.3, 20),
+    clip=st.floats(0.01, 100),
+    dim=st.integers(1, 100_000),
+    bits=st.sampled_from([32, 64]),
+)
+def test_a_discrete_plan_fits_the_ring_and_its_noise_the_grid(
+    num_clients: int, multiplier: float, clip: float, dim: int, bits: int
+) -> None:
+    release = PlannedRelease(Sent, "weights", count=1, dim=dim)
+    own = {**NOISE, "noise_multiplier": multiplier, "clip_l2": clip}
+    masked = plan(release, num_clients=num_clients, masking={"ring_bits": bits}, **own).masked
+    rule, grid = masked["Sent.weights"].rule, masked["Sent.weights"].grid
+    assert isinstance(rule, DistributedDiscrete)
+    assert LEAST_SIGMA <= grid.noise_sigma <= LARGEST_SIGMA
+    assert grid.noise_sigma == rule.local_stddev(rule.plan_for(dim))
+    assert grid.scale == rule.scale
+    assert grid.worst_case <= grid.ring.largest
+
+
+def test_too_little_noise_for_any_grid_is_refused() -> None:
+    own = {**NOISE, "noise_multiplier": 1e-8}
+    with pytest.raises(ConfigError, match=r"noise of at least 3 steps; take more noise or ring"):
+        plan(WEIGHTS, num_clients=1000, **own)
+
+
+def test_noise_is_sized_for_the_least_number_of_honest_survivors() -> None:
+    policy = plan(WEIGHTS, num_clients=100, masking={"corrupt": 0.1, "dropout": 0.2}, **NOISE)
+    rule = policy.masked["Sent.weights"].rule
+    assert isinstance(rule, DistributedDiscrete)
+    assert policy.least_survivors == 80
+    assert rule.least_noises == 70
+
+
+def test_the_noise_of_the_least_survivors_reaches_what_is_booked() -> None:
+    """What the ledger books is the sum's over `least_noises`, rounding counted."""
+    policy = plan(WEIGHTS, num_clients=50, **NOISE)
+    rule = policy.rule(Sent, "weights")
+    assert isinstance(rule, DistributedDiscrete)
+    booked = policy.mechanism(Sent, "weights", 100, 1)
+    sigma = rule.local_stddev(rule.plan_for(100))
+    real = sigma * np.sqrt(rule.least_noises) / rule.sensitivity(rule.plan_for(100))
+    assert booked.noise_multiplier is not None
+    assert booked.noise_multiplier <= real
+    assert booked.noise_multiplier == pytest.approx(real, rel=1e-3)
+    assert booked.masked

@@ -1,0 +1,161 @@
+"""Recompute whole sessions without securefg or `cryptography`: `python verify_sessions.py [FOLDER]`.
+
+From what the clients drew, everything they said must follow: keys, signatures, session id, shares,
+boxes, commitments, masked uploads, revealed shares; and from those the sum. Exits 0 when all agrees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import ed25519
+import pure
+from verify import PRIME, Vector, check, hkdf, interpolate_at_zero, labelled
+
+
+class Session:
+    """A session rebuilt from the randomness of its clients."""
+
+    def __init__(self, v: Vector) -> None:
+        self.v, self.size = v, len(v["identities"])
+        drawn = [[bytes.fromhex(text) for text in draws] for draws in v["draws"]]
+        self.mask_secrets, self.box_secrets, self.seeds = zip(
+            *(draws[:3] for draws in drawn), strict=True
+        )
+        self.coefficients = [draws[3:5] for draws in drawn]
+        self.nonces = [draws[5:] for draws in drawn]
+        self.told = {one["step"]: one["fields"] for one in v["told"]}
+        self.said = v["said"]
+        self.publics = [ed25519.public(bytes.fromhex(secret)) for secret in v["identities"]]
+        self.mask_keys = [pure.x25519(s, pure.X25519_BASE) for s in self.mask_secrets]
+        self.box_keys = [pure.x25519(s, pure.X25519_BASE) for s in self.box_secrets]
+        model = bytes.fromhex(self.told["Roster"]["model_hash"])
+        text = labelled("session", tuple(self.publics), v["config"].encode(), model)
+        self.id = hashlib.sha256(text).digest()
+        self.threshold = 1 + len(self.coefficients[0][0]) // 49
+
+    def verify(self) -> None:
+        self.keys()
+        self.shares()
+        self.uploads()
+        self.agreement()
+        self.revealed()
+        self.sum()
+
+    def keys(self) -> None:
+        for i, said in enumerate(self.said["Keys"]):
+            check("mask_key", [self.mask_keys[i].hex()], said["mask_key"])
+            check("box_key", [self.box_keys[i].hex()], said["box_key"])
+            purpose = self.told["Advertise"]["purpose"]
+            items = (self.v["config"].encode(), self.v["round"], purpose, i)
+            message = labelled("advertise", *items, self.mask_keys[i], self.box_keys[i])
+            signature = bytes.fromhex(said["signature"][0])
+            check("signature", ed25519.verifies(self.publics[i], signature, message), True)
+
+    def share(self, owner: int, kind: int, holder: int) -> bytes:
+        """kind 0: of the mask secret, 1: of the seed; both at the holder's place plus one."""
+        secret = (self.mask_secrets, self.seeds)[kind][owner]
+        drawn = self.coefficients[owner][kind]
+        powers = [drawn[i : i + 49] for i in range(0, len(drawn), 49)][::-1]
+        numbers = [int.from_bytes(secret, "big"), *(int.from_bytes(c, "big") for c in powers)]
+        value = sum(c * (holder + 1) ** i for i, c in enumerate(numbers)) % PRIME
+        return value.to_bytes(33, "big")
+
+    def shares(self) -> None:
+        for i, said in enumerate(self.said["Shares"]):
+            text = labelled("commitment", self.id, i, self.seeds[i])
+            check("commitment", [hashlib.sha256(text).hexdigest()], said["commitment"])
+            for j, box in enumerate(said["boxes"][0]):
+                check(f"box from {i} to {j}", self.box(i, j).hex(), box)
+        delivered = [said["boxes"][0][self.v["listener"]] for said in self.said["Shares"]]
+        check("delivered boxes", self.told["Deliver"]["boxes"], [delivered])
+
+    def box(self, sender: int, receiver: int) -> bytes:
+        shared = pure.x25519(self.box_secrets[sender], self.box_keys[receiver])
+        key = hkdf(self.id, shared, labelled("share-box", sender, receiver))
+        associated = labelled("share-box", self.id, sender, receiver)
+        both = self.share(sender, 0, receiver) + self.share(sender, 1, receiver)
+        nonce = self.nonces[sender][receiver]
+        return nonce + pure.chacha20_poly1305(key, nonce, both, associated)
+
+    def mask(self, one: int, other: int) -> list[int]:
+        """The words of the pair's mask, or of the self mask of a client with itself."""
+        *what, bits = self.v["context"]
+        if one == other:
+            secret, purpose = self.seeds[one], "self-mask"
+        else:
+            secret = pure.x25519(self.mask_secrets[one], self.mask_keys[other])
+            purpose = "pair-mask"
+        info = labelled(purpose, min(one, other), max(one, other), *what, 2**bits)
+        stream = pure.aes256_ctr(hkdf(self.id, secret, info), 0, 4 * what[-1])
+        return [int.from_bytes(stream[i : i + 4], "little") for i in range(0, len(stream), 4)]
+
+    def uploads(self) -> None:
+        for client, said in zip(self.v["survivors"], self.said["Upload"], strict=True):
+            row = [
+                a + b
+                for a, b in zip(self.v["plain"][client], self.mask(client, client), strict=True)
+            ]
+            for peer in range(self.size):
+                turn = (peer > client) - (peer < client)
+                row = [a + turn * b for a, b in zip(row, self.mask(client, peer), strict=True)]
+            check(
+                f"upload of {client}",
+                [w % 2**32 for w in row],
+                [w % 2**32 for w in said["numbers"][0]],
+            )
+
+    def agreement(self) -> None:
+        message = labelled("survivors", self.id, tuple(self.v["survivors"]))
+        for client, said in zip(self.v["survivors"], self.said["Agreed"], strict=True):
+            signature = bytes.fromhex(said["signature"][0])
+            check("agreement", ed25519.verifies(self.publics[client], signature, message), True)
+
+    def revealed(self) -> None:
+        """Of every client one kind of share: the seed's of a survivor, the secret's of another."""
+        for client, said in zip(self.v["survivors"], self.said["Revealed"], strict=True):
+            kinds = [1 if owner in self.v["survivors"] else 0 for owner in range(self.size)]
+            shares = [self.share(owner, kind, client).hex() for owner, kind in enumerate(kinds)]
+            check(f"shares revealed by {client}", said["shares"], [shares])
+            check("kinds revealed", said["which"], [bytes(2 - kind for kind in kinds).hex()])
+
+    def sum(self) -> None:
+        """From what the server has: uploads and revealed shares."""
+        chosen = list(zip(self.v["survivors"], self.said["Revealed"], strict=True))[
+            : self.threshold
+        ]
+        for owner in range(self.size):
+            points = [(n + 1, int(said["shares"][0][owner], 16)) for n, said in chosen]
+            secret = (self.seeds if owner in self.v["survivors"] else self.mask_secrets)[owner]
+            check("rebuilt secret", interpolate_at_zero(points), int.from_bytes(secret, "big"))
+        alive = self.v["survivors"]
+        plain = [
+            sum(column) % 2**32 for column in zip(*(self.v["plain"][n] for n in alive), strict=True)
+        ]
+        check("sum", self.v["sum"], plain)
+        totals = [
+            sum(column)
+            for column in zip(*(s["numbers"][0] for s in self.said["Upload"]), strict=True)
+        ]
+        for client in alive:
+            totals = [a - b for a, b in zip(totals, self.mask(client, client), strict=True)]
+            for gone in set(range(self.size)) - set(alive):
+                turn = 1 if client > gone else -1
+                totals = [
+                    a + turn * b for a, b in zip(totals, self.mask(gone, client), strict=True)
+                ]
+        check("unmasked sum", [t % 2**32 for t in totals], self.v["sum"])
+
+
+def main(folder: Path) -> None:
+    for path in sorted(folder.glob("[!b]*.json")):
+        for case in json.loads(path.read_text()):
+            Session(case).verify()
+        print(f"{path.stem}: agrees")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "sessions")
