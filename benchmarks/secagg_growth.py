@@ -86,9 +86,7 @@ class Others:
             from_bytes([pair.public for pair in self.boxes]),
             from_bytes(self.signatures),
         ]
-        for column, own in zip(
-            columns, (keys.mask_key, keys.box_key, keys.signature), strict=True
-        ):
+        for column, own in zip(columns, (keys.mask_key, keys.box_key, keys.signature), strict=True):
             column[client] = own[0]
         mask_keys, box_keys, signatures = columns
         return Roster(
@@ -153,9 +151,7 @@ class LoneClient:
             else self.others.box(sender, self.number, own_key, session.id)
             for row, sender in enumerate(senders)
         ]
-        return Deliver(
-            sharers=torch.arange(len(session.clients)), boxes=from_bytes(made)[None]
-        )
+        return Deliver(sharers=torch.arange(len(session.clients)), boxes=from_bytes(made)[None])
 
     def open(self, delivery: Deliver) -> None:
         with self.cost.timed("open"):
@@ -191,9 +187,15 @@ def session_cost(others: Others, settings: SecureAggregationSettings) -> Cost:
     client.reveal()
     return client.cost
 
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for n in SIZES:
-        o=Others(n)
-        cs=[session_cost(o, SecureAggregationSettings()) for _ in range(3)]
-        print(n, {s: round(1e3*statistics.median(c.seconds[s] for c in cs),2) for s in STAGES}, cs[0].bytes_up, flush=True)
+        o = Others(n)
+        cs = [session_cost(o, SecureAggregationSettings()) for _ in range(3)]
+        print(
+            n,
+            {s: round(1e3 * statistics.median(c.seconds[s] for c in cs), 2) for s in STAGES},
+            cs[0].bytes_up,
+            flush=True,
+        )

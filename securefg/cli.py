@@ -192,3 +192,7 @@ def _complain(message: str) -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     sys.stderr.write(f"securefg: warning: {message}\n")
+
+
+if __name__ == "__main__":
+    main()

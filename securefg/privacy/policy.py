@@ -105,6 +105,7 @@ def make_policy(
     """
     _refuse_unknown_fields(settings, planned)
     rules = {release.name: _rule(settings, release, num_clients) for release in planned}
+    _refuse_noisy_weights(planned, rules)
     if settings.target_epsilon is not None:
         rules = _calibrated(rules, settings, planned)
     masked = masked_fields(settings.secure_aggregation, planned, rules, num_clients)
@@ -127,6 +128,17 @@ def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedR
         if name not in known:
             raise ConfigError(
                 f"privacy.fields.{name}: no such private field; this run sends {', '.join(known)}"
+            )
+
+
+def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str, Rule]) -> None:
+    """A weight under noise may come out negative, and the mean it makes is of nothing."""
+    for release in planned:
+        weight = f"{release.message.__name__}.{release.declaration.weight}"
+        if not isinstance(rules.get(weight, Plain()), Plain):
+            raise ConfigError(
+                f"privacy: noise on {weight}, by which {release.name} is weighted, would make the "
+                "weights meaningless; let clients count alike (method.weighting: equal)"
             )
 
 

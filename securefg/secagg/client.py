@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,6 +68,7 @@ class Session:
     id: bytes = b""
     model_hash: bytes = b""
     clients: tuple[int, ...] = ()
+    places: dict[int, int] = field(default_factory=dict)
     mask_keys: dict[int, bytes] = field(default_factory=dict)
     graph: MaskGraph | None = None
     sharers: tuple[int, ...] = ()
@@ -148,7 +148,7 @@ class SecureClients:
         for number in numbers:
             party = session.parties[number]
             rows.append(from_bytes(self._sealed_shares(session, party, box_keys)))
-            commitments.append(shamir.commitment(party.seed, session.id, _place(session, number)))
+            commitments.append(shamir.commitment(party.seed, session.id, session.places[number]))
         return Shares(boxes=torch.stack(rows), commitment=from_bytes(commitments))
 
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
@@ -172,6 +172,7 @@ class SecureClients:
             if own is not None and own.mask_pair.public != mask_key:
                 raise Refused(f"the roster has another key for client {client} than its own")
         session.clients = clients
+        session.places = {client: place for place, client in enumerate(clients)}
         session.mask_keys = dict(zip(clients, to_bytes(request.mask_keys), strict=True))
         session.model_hash = to_bytes(request.model_hash[None])[0]
         identities = [self._roster[c] for c in clients]
@@ -183,7 +184,7 @@ class SecureClients:
         self, session: Session, party: Party, box_keys: dict[int, bytes]
     ) -> list[bytes]:
         """Shares of the mask key and of the seed, in one box for each holder."""
-        graph, place = session.graph, _place(session, party.number)
+        graph, place = session.graph, session.places[party.number]
         assert graph is not None
         holders = graph.holders(place)
         points = [holder + 1 for holder in holders]
@@ -216,12 +217,11 @@ class SecureClients:
         return Ready(opened=torch.tensor(opened))
 
     def _open_boxes(self, session: Session, number: int, rows: Tensor) -> int:
-        party, place = session.parties[number], _place(session, number)
+        party, place = session.parties[number], session.places[number]
         assert session.graph is not None
-        sharers = {_place(session, sharer) for sharer in session.sharers}
-        opened = 0
+        sharers, opened = set(session.sharers), 0
         for sender, box in zip(session.graph.holders(place), to_bytes(rows), strict=True):
-            if sender not in sharers:
+            if session.clients[sender] not in sharers:
                 continue
             both = boxes.open_box(party.box_roots[sender], session.id, sender, place, box)
             party.held_key[sender] = shamir.Share.decode(place + 1, both[:SHARE_BYTES])
@@ -244,23 +244,24 @@ class SecureClients:
         if context.message != session.purpose or context.round != session.round:
             raise Refused(f"this session masks {session.purpose}, not {context.message}")
         session.contexts.claim(context)
-        row_of = {_place(session, n): row for row, n in enumerate(numbers)}
+        row_of = {session.places[n]: row for row, n in enumerate(numbers)}
         apply_row_masks(rows, self._row_masks(session, row_of, context))
 
     def _row_masks(
         self, session: Session, row_of: dict[int, int], context: MaskContext
     ) -> list[RowMask]:
         assert session.graph is not None
-        sharers = {_place(session, sharer) for sharer in session.sharers}
+        sharers = set(session.sharers)
         masks = []
         for place, row in row_of.items():
             party = session.parties[session.clients[place]]
             own = derive.self_mask_key(party.seed, session.id, place, context)
             masks.append(RowMask(own, row, None))
             for peer in session.graph.neighbours(place):
-                if peer not in sharers or (peer in row_of and peer < place):
+                client = session.clients[peer]
+                if client not in sharers or (peer in row_of and peer < place):
                     continue  # a pair within this host is made once, by its lower end
-                root = party.mask_pair.agree(session.mask_keys[session.clients[peer]], session.id)
+                root = party.mask_pair.agree(session.mask_keys[client], session.id)
                 key = derive.pair_mask_key(root, place, peer, context)
                 rows = (row, row_of.get(peer))
                 masks.append(RowMask(key, *(rows if place < peer else rows[::-1])))
@@ -306,7 +307,7 @@ class SecureClients:
         if self._settings.malicious:
             self._check_agreement(session, tuple(survivors), request)
         session.unmasked = True
-        alive = {_place(session, n) for n in survivors}
+        alive = {session.places[n] for n in survivors}
         rows = [self._shares_to_reveal(session, n, alive) for n in numbers]
         return Revealed(
             shares=torch.stack([shares for shares, _ in rows]),
@@ -333,7 +334,7 @@ class SecureClients:
     def _shares_to_reveal(
         self, session: Session, number: int, alive: set[int]
     ) -> tuple[Tensor, Tensor]:
-        party, place = session.parties[number], _place(session, number)
+        party, place = session.parties[number], session.places[number]
         assert session.graph is not None
         shares, which = [], []
         for other in session.graph.holders(place):
@@ -347,8 +348,3 @@ class SecureClients:
         if self._session is None:
             raise Refused("no session is open")
         return self._session
-
-
-def _place(session: Session, number: int) -> int:
-    """A client's place in the session: what the graph, Shamir's points and the keys speak of."""
-    return int(np.searchsorted(session.clients, number))

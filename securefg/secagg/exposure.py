@@ -121,10 +121,11 @@ def node_exposure(
     colluders: Collection[int] = (),
     min_holders: int = 1,
 ) -> NodeExposure:
-    """Exposure of sums indexed by node: `holders[k]` are the nodes of surviving client k.
+    """Exposure of sums indexed by node: `holders[k]` are the nodes of client k.
 
     Colluding clients subtract their own rows. A sum is released from `min_holders` holders on,
-    counted over all clients, since nobody can tell who colludes.
+    counted over all clients, since nobody can tell who colludes. A client that falls silent after
+    the count is missing from the sums, which comes to the same: name it among the colluders.
     """
     total, honest = np.zeros((2, num_nodes), np.int64)
     for client, nodes in enumerate(holders):

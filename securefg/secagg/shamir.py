@@ -8,9 +8,11 @@ made and combined where the secret is known or about to be, so timing tells nobo
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final, final
 
 from securefg.secagg.encoding import encode
@@ -23,6 +25,7 @@ SHARE_BYTES: Final = 33
 
 # 49 bytes are 135 bits more than p has: reduced mod p they are uniform to within 2^-135.
 _COEFFICIENT_BYTES: Final = 49
+_LAZY_STEPS: Final = 16
 
 Check = Callable[[Secret], None]
 """Raises `ReconstructionFailed` unless the secret is the one that was shared."""
@@ -110,9 +113,12 @@ def commits_to(expected: bytes, session: bytes, party: int) -> Check:
 
 
 def _horner(coefficients: Sequence[int], constant: int, x: int) -> int:
+    # Reduced once in a while: points are small, so a value grows by few bits in a step.
     value = 0
-    for coefficient in coefficients:
-        value = (value * x + coefficient) % PRIME
+    for start in range(0, len(coefficients), _LAZY_STEPS):
+        for coefficient in coefficients[start : start + _LAZY_STEPS]:
+            value = value * x + coefficient
+        value %= PRIME
     return (value * x + constant) % PRIME
 
 
@@ -122,14 +128,20 @@ def _lagrange_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
     for x in points:
         numerator = numerator * x % PRIME
     # prod_{j != i} x_j / (x_j - x_i) = prod_j x_j / (x_i prod_{j != i} (x_j - x_i))
-    denominators = []
-    for x in points:
-        product = x
-        for other in points:
-            if other != x:
-                product = product * (other - x) % PRIME
-        denominators.append(product)
-    return tuple(numerator * pow(d, -1, PRIME) % PRIME for d in denominators)
+    denominators = [
+        x * math.prod(other - x for other in points if other != x) % PRIME for x in points
+    ]
+    return tuple(numerator * inverse % PRIME for inverse in _inverses(denominators))
+
+
+def _inverses(values: Sequence[int]) -> list[int]:
+    """All inverses mod p for one inversion (Montgomery 1987): 1/a_i = a_1 … a_(i-1) / (a_1 … a_i)."""
+    products = list(accumulate(values, lambda a, b: a * b % PRIME, initial=1))
+    rest, inverses = pow(products[-1], -1, PRIME), []
+    for value, before in zip(reversed(values), reversed(products[:-1]), strict=True):
+        inverses.append(rest * before % PRIME)
+        rest = rest * value % PRIME
+    return inverses[::-1]
 
 
 def _require_points(points: Sequence[int], threshold: int) -> None:

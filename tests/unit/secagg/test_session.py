@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,18 +18,32 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from securefg.channel import Turn
 from securefg.codec import Clients
 from securefg.errors import RoundAborted
 from securefg.messages import Message
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.rules import Plain
-from securefg.secagg.derive import FreshContexts
+from securefg.secagg import errors
+from securefg.secagg.client import SecureClients
+from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.errors import MaskKeyReused, ReconstructionFailed, Refused
 from securefg.secagg.graph_parameters import choose
-from securefg.secagg.messages import Advertise, Agreed, Deliver, Keys, Ready, Revealed, Shares
+from securefg.secagg.keys import Identity
+from securefg.secagg.messages import (
+    MESSAGES,
+    Advertise,
+    Agreed,
+    Deliver,
+    Keys,
+    Ready,
+    Revealed,
+    Shares,
+)
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
+from securefg.secagg.secret import Secret
 from securefg.secagg.settings import SecureAggregationSettings
 from tests.unit.secagg.session_world import (
     STAGES,
@@ -403,3 +421,130 @@ def test_a_message_that_is_no_stage_is_refused() -> None:
     bed = world(3)
     with pytest.raises(Refused, match="is no stage of secure aggregation"):
         bed.answer(0, Count(numbers=torch.zeros(1)), [0])
+
+
+# ------------------------------------------------------------------------------------- vectors
+
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "secagg"
+SESSIONS = VECTORS / "sessions"
+REQUESTS = {kind.__name__: kind for kind in MESSAGES}
+Vector = dict[str, Any]
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(VECTORS / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def stored(name: str) -> Vector:
+    (vector,) = json.loads((SESSIONS / f"{name}.json").read_text())
+    return dict(vector)
+
+
+def test_the_stored_sessions_are_what_clients_and_server_say(tmp_path: Path) -> None:
+    result = run("generate_sessions.py", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    wanted = {path.name: path.read_text() for path in SESSIONS.glob("*.json")}
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.json")} == wanted
+
+
+def test_an_independent_verifier_rebuilds_the_stored_sessions() -> None:
+    result = run("verify_sessions.py")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("agrees") == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (("said", "Keys", 1, "signature", 0), "signature"),
+        (("said", "Shares", 2, "commitment", 0), "commitment"),
+        (("said", "Shares", 1, "boxes", 0, 3), "box from 1 to 3"),
+        (("said", "Agreed", 0, "signature", 0), "agreement"),
+        (("said", "Revealed", 1, "shares", 0, 2), "shares revealed by 1"),
+        (("said", "Upload", 0, "numbers", 0, 5), "upload of 0"),
+        (("sum", 3), "sum"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+def test_the_independent_verifier_notices_a_changed_session(
+    path: tuple[str | int, ...], words: str, tmp_path: Path
+) -> None:
+    wrong: Any = [stored("four_clients")]
+    inside = wrong[0]
+    for key in path[:-1]:
+        inside = inside[key]
+    value = inside[path[-1]]
+    inside[path[-1]] = (
+        value ^ 1 if isinstance(value, int) else f"{int(value, 16) ^ 1:0{len(value)}x}"
+    )
+    (tmp_path / "four_clients.json").write_text(json.dumps(wrong))
+    result = run("verify_sessions.py", str(tmp_path))
+    assert result.returncode == 1
+    assert f"{words} does not agree" in result.stderr
+
+
+def test_the_verifier_of_sessions_shares_no_code_with_what_it_verifies() -> None:
+    for script in ("verify_sessions.py", "ed25519.py"):
+        lines = (VECTORS / script).read_text().splitlines()
+        imports = [line for line in lines if line.startswith(("import ", "from "))]
+        assert imports
+        assert not any("securefg" in line or "cryptography" in line for line in imports)
+
+
+def array(value: Any) -> torch.Tensor:
+    """Hex is bytes, numbers are numbers."""
+    if isinstance(value, str):
+        return torch.frombuffer(bytearray.fromhex(value), dtype=torch.uint8)
+    if value and isinstance(value[0], str | list):
+        return torch.stack([array(one) for one in value])
+    return torch.tensor(value, dtype=torch.int64)
+
+
+class Listener:
+    """The client of a stored session that hears `told`, with the randomness that it drew then."""
+
+    def __init__(self, vector: Vector) -> None:
+        self.vector, self.number = vector, vector["listener"]
+        known = [Identity(Secret(bytes.fromhex(text))) for text in vector["identities"]]
+        drawn = iter(vector["draws"][self.number])
+        self.client = SecureClients(
+            SecureAggregationSettings(malicious=True),
+            vector["config"],
+            {self.number: known[self.number]},
+            [one.public for one in known],
+            random_bytes=lambda count: bytes.fromhex(next(drawn)),
+        )
+
+    def hear(self, step: str, fields: Vector) -> None:
+        if step == "Ask":
+            self.client.check_request(bytes.fromhex(fields["request_hash"]))
+            rows = np.array([self.vector["plain"][self.number]], np.uint32)
+            self.client.mask(rows, [self.number], MaskContext(*self.vector["context"]))
+            return
+        values = {n: v if n == "purpose" else array(v) for n, v in fields.items()}
+        turn = Turn(self.vector["round"], 1, Clients.of([self.number]))
+        self.client.handle(REQUESTS[step](**values), turn)
+
+
+BAD = sorted(path.stem for path in SESSIONS.glob("bad_*.json"))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_sessions_end_at_the_step_they_name(name: str) -> None:
+    bad = stored(name)
+    base = stored(bad["session"])
+    listener = Listener(base)
+    for told in base["told"]:
+        if told["step"] == bad["step"]:
+            with pytest.raises(getattr(errors, bad["error"])):
+                listener.hear(told["step"], {**told["fields"], **bad["change"]})
+            return
+        listener.hear(told["step"], told["fields"])
+    pytest.fail(f"no step {bad['step']}")
+
+
+def test_there_is_a_bad_session_for_every_step_at_which_a_server_can_lie() -> None:
+    steps = {told["step"] for told in stored("four_clients")["told"]}
+    assert {stored(name)["step"] for name in BAD} == steps - {"Advertise"}

@@ -177,7 +177,7 @@ def bad_vectors(base: Vector) -> dict[str, list[Vector]]:
             "Deliver", "BadBox", boxes=[[boxes[0], flipped(boxes[1]), *boxes[2:]]]
         ),
         "bad_delivery_without_the_receiver": lie("Deliver", "Refused", sharers=[1, 2, 3]),
-        "bad_delivery_for_another_model": lie("Ask", "Refused", request_hash=other),
+        "bad_request_for_another_model": lie("Ask", "Refused", request_hash=other),
         "bad_survivors_without_the_receiver": lie("Survivors", "Refused", clients=[1, 2, 3]),
         "bad_survivors_under_the_threshold": lie("Survivors", "Refused", clients=[0, 1]),
         "bad_unmask_of_one_alive_and_dropped": lie("Unmask", "Refused", dropped=[1, 2]),

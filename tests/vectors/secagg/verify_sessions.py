@@ -1,7 +1,7 @@
-"""Recompute whole sessions without securefg or `cryptography`: `python verify_sessions.py [FOLDER]`.
+"""Recompute whole sessions without securefg or `cryptography`: `python verify_sessions.py [FOLDER]`
 
-From what the clients drew, everything they said must follow: keys, signatures, session id, shares,
-boxes, commitments, masked uploads, revealed shares; and from those the sum. Exits 0 when all agrees.
+From what the clients drew, all that they said must follow: keys, signatures, shares, boxes,
+commitments, masked uploads, revealed shares; and from those the sum. Exits 0 when all agrees.
 """
 
 from __future__ import annotations
