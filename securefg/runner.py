@@ -27,10 +27,11 @@ from securefg.messages import Message
 from securefg.observing import Observer, RoundReport, Silent
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
+from securefg.recovered import recovered_by_algebra
 from securefg.roles import Server
 from securefg.run_folder import RunFolder, read_json_lines
 from securefg.summary import summarize
-from securefg.transcript import TranscriptWriter, whole_length
+from securefg.transcript import TranscriptWriter, read_transcript, whole_length
 
 
 @dataclass
@@ -293,6 +294,9 @@ class Run:
             attempts=self._attempt,
             facts=self._facts(),
         )
+        self._transcript.flush()
+        records = read_transcript(self._folder.transcript)
+        summary["recovered_by_algebra"] = recovered_by_algebra(self._x, records)
         write_json(self._folder.path / "summary.json", summary)
         return Outcome(self._folder, summary, reason)
 

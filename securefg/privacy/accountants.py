@@ -103,18 +103,27 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
     for mechanism, count in profile.items():
         if count == 0:
             continue
-        if mechanism.noise_multiplier is None:
+        if mechanism.noise_multiplier is None or mechanism.noise_multiplier <= 0:
             unbounded.append(mechanism.field)
             continue
-        by_rows = unit == "client" and mechanism.per == "row"
-        if mechanism.noise_multiplier <= 0:
-            unbounded.append(mechanism.field)
-            continue
-        multiplier = mechanism.noise_multiplier / math.sqrt(mechanism.num_rows if by_rows else 1)
-        key = (multiplier, mechanism.sampling, mechanism.rule == "distributed_discrete")
+        multiplier, sampling = _for_unit(mechanism, mechanism.noise_multiplier, unit)
+        key = (multiplier, sampling, mechanism.rule == "distributed_discrete")
         merged[key] = merged.get(key, 0) + count
     steps = tuple(Step(z, count, q, d) for (z, q, d), count in sorted(merged.items()))
     return steps, tuple(sorted(set(unbounded)))
+
+
+def _for_unit(mechanism: Mechanism, multiplier: float, unit: Unit) -> tuple[float, float]:
+    """Noise multiplier and sampling rate as they protect the unit.
+
+    Rows that lie side by side move a message by sqrt(n) of one row's bound. The samples of DP-SGD
+    add up in one vector, so n of them move it by n, and sampling hides no whole client.
+    """
+    if unit == "row" or mechanism.per == "message":
+        return multiplier, mechanism.sampling
+    if mechanism.rule == "dp_sgd":
+        return multiplier / mechanism.num_rows, 1.0
+    return multiplier / math.sqrt(mechanism.num_rows), mechanism.sampling
 
 
 def claim(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from securefg.errors import ConfigError, MaskingRefused
+from securefg.privacy.discrete_gaussian import LARGEST_SIGMA
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.secagg.quantise import Grid
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 LEAST_SIGMA: Final = 3.0
 """Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
 
-LARGEST_SIGMA: Final = 2.0**14
+COMFORTABLE_SIGMA: Final = 2.0**14
 """A finer grid gains nothing: rounding is part of the bound, and tables grow with sigma."""
 
 
@@ -97,28 +98,28 @@ def _discrete(
     rule: DistributedDiscrete, release: PlannedRelease, ring: Ring, num_clients: int
 ) -> MaskedField:
     """The finest grid that fits the ring and keeps the tables of the sampler small."""
-    scale = 2.0 ** math.ceil(math.log2(LARGEST_SIGMA / rule.clip_l2))
-    while True:
+    dim = release.unit_dim(rule.per)
+    scale = 2.0 ** math.ceil(math.log2(COMFORTABLE_SIGMA / rule.clip_l2))
+    while scale * rule.clip_l2 >= 1:
         tried = replace(rule, scale=scale)
-        plan = tried.plan_for(release.unit_dim(rule.per))
-        sigma = tried.local_stddev(plan)
-        if sigma < LEAST_SIGMA:
-            raise ConfigError(
-                f"{release.name}: no grid of the {ring.bits}-bit ring holds the sum of "
-                f"{num_clients} clients with noise of at least {LEAST_SIGMA:g} steps; take more "
-                "noise or ring_bits: 64"
-            )
-        if sigma <= LARGEST_SIGMA:
+        sigma = tried.local_stddev(tried.plan_for(dim))
+        # Where rounding would begin to count in the sensitivity, larger tables are the lesser evil.
+        fine = scale * rule.clip_l2 >= 4 * math.sqrt(dim)
+        if LEAST_SIGMA <= sigma <= (COMFORTABLE_SIGMA if fine else LARGEST_SIGMA):
             try:
-                grid = Grid(
-                    num_clients,
-                    rule.clip_l2 + 1 / scale,
-                    scale,
-                    noise_sigma=sigma,
-                    dim=release.dim,
-                    ring=ring,
-                )
-                return MaskedField(tried, grid)
+                return MaskedField(tried, _noisy_grid(tried, release, ring, num_clients, sigma))
             except ConfigError:
                 pass  # it could overflow: try a coarser grid
         scale /= 2
+    raise ConfigError(
+        f"{release.name}: no grid of the {ring.bits}-bit ring holds the sum of {num_clients} "
+        f"clients with a noise multiplier of {rule.noise_multiplier:.4g}; change the noise, take "
+        "ring_bits: 64, or let target_epsilon speak of a smaller unit"
+    )
+
+
+def _noisy_grid(
+    rule: DistributedDiscrete, release: PlannedRelease, ring: Ring, num_clients: int, sigma: float
+) -> Grid:
+    bound = rule.clip_l2 + 1 / rule.scale
+    return Grid(num_clients, bound, rule.scale, noise_sigma=sigma, dim=release.dim, ring=ring)

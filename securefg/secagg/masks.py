@@ -61,6 +61,9 @@ class RowMask:
             )
 
 
+STREAMS_AT_ONCE: Final = 64
+"""Masks of a batch whose keystreams advance together: a client's chunk stays in cache for them."""
+
 _COMBINE: Final[dict[Sign, Callable[..., Any]]] = {Sign.ADD: np.add, Sign.SUBTRACT: np.subtract}
 
 
@@ -82,13 +85,15 @@ def apply_row_masks(rows: RingArray, masks: Sequence[RowMask]) -> None:
     _require_ring(rows, 2)
     _require_rows(masks, len(rows))
     buffer = _buffer(rows)
-    for mask in masks:
-        stream = Keystream(mask.key)
+    for start in range(0, len(masks), STREAMS_AT_ONCE):
+        some = masks[start : start + STREAMS_AT_ONCE]
+        streams = [Keystream(mask.key) for mask in some]
         for stretch in _stretches(rows):
             pad = buffer[: stretch.stop - stretch.start]
-            stream.fill(pad)
-            _put(rows, mask.add_to, stretch, np.add, pad)
-            _put(rows, mask.subtract_from, stretch, np.subtract, pad)
+            for stream, mask in zip(streams, some, strict=True):
+                stream.fill(pad)
+                _put(rows, mask.add_to, stretch, np.add, pad)
+                _put(rows, mask.subtract_from, stretch, np.subtract, pad)
 
 
 def _put(

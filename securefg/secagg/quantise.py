@@ -15,6 +15,9 @@ from securefg.secagg.ring import Ring, RingArray
 TAIL_BITS: Final = 40
 """Noise passes the tail that was made room for with probability at most 2^-40."""
 
+STRETCH: Final = 1 << 15
+"""So many values are quantised at a time, to stay in the second-level cache."""
+
 Reals = NDArray[np.floating[Any]]
 
 
@@ -70,11 +73,25 @@ class Grid:
 
     def quantise(self, values: Reals, rng: np.random.Generator | None = None) -> RingArray:
         """Clip coordinates to the bound, scale, round to nearest, or at random with an rng."""
+        elements: RingArray = np.empty(values.shape, self.ring.dtype)
+        source, flat = values.reshape(-1), elements.reshape(-1)
+        for start in range(0, flat.size, STRETCH):
+            stretch = slice(start, start + STRETCH)
+            flat[stretch] = self._quantised(source[stretch].astype(np.float64), rng)
+        return elements
+
+    def _quantised(self, values: Reals, rng: np.random.Generator | None) -> RingArray:
+        """The values are overwritten."""
         if not np.isfinite(values).all():
             raise RunFailed("an upload holds NaN or infinity; no ring element stands for it")
-        scaled = np.clip(values.astype(np.float64), -self.bound, self.bound) * self.scale
-        whole = np.rint(scaled) if rng is None else np.floor(scaled + rng.random(scaled.shape))
-        return self.ring.from_signed(whole.astype(np.int64))
+        np.clip(values, -self.bound, self.bound, out=values)
+        values *= self.scale
+        if rng is None:
+            np.rint(values, out=values)
+        else:
+            values += rng.random(values.shape)
+            np.floor(values, out=values)
+        return self.ring.from_signed(values.astype(np.int64))
 
     def dequantise(self, total: RingArray) -> NDArray[np.float64]:
         return self.ring.to_signed(total) / self.scale

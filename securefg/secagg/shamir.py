@@ -135,7 +135,7 @@ def _lagrange_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _inverses(values: Sequence[int]) -> list[int]:
-    """All inverses mod p for one inversion (Montgomery 1987): 1/a_i = a_1 … a_(i-1) / (a_1 … a_i)."""
+    """All inverses mod p for the price of one: 1/a_i = a_1 … a_(i-1) / (a_1 … a_i) (Montgomery)."""
     products = list(accumulate(values, lambda a, b: a * b % PRIME, initial=1))
     rest, inverses = pow(products[-1], -1, PRIME), []
     for value, before in zip(reversed(values), reversed(products[:-1]), strict=True):

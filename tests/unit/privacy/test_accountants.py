@@ -237,3 +237,9 @@ def test_calibration_keeps_the_proportions_of_the_noise() -> None:
     scale = calibrate(planned, "client", 1e-5, 2.0)
     steps = (Step(scale, 10), Step(3 * scale, 10))
     assert tightest(steps, 1e-5) == pytest.approx(2.0, abs=1e-6)
+
+
+def test_the_samples_of_dp_sgd_add_up_against_a_client_and_no_sampling_hides_it() -> None:
+    fact = Mechanism("Update.weights", "dp_sgd", "row", 4.0, num_rows=2, sampling=0.01)
+    assert steps_for({fact: 5}, "row")[0] == (Step(4.0, 5, 0.01),)
+    assert steps_for({fact: 5}, "client")[0] == (Step(2.0, 5, 1.0),)

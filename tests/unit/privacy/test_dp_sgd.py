@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -281,6 +282,15 @@ def test_a_graph_convolution_is_refused_with_the_reason() -> None:
 
     with pytest.raises(ConfigError, match=r"shared neighbours.*local_gaussian"):
         refuse_where_samples_share_neighbours("gcn", forward, samples().inputs[0].float())
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.permutations(range(5), 2)))
+def test_a_single_one_way_dependence_is_found(source: int, target: int) -> None:
+    mixing = torch.eye(5).to_sparse_coo() + torch.sparse_coo_tensor(
+        torch.tensor([[target], [source]]), torch.ones(1), (5, 5)
+    )
+    with pytest.raises(ConfigError, match="refused"):
+        refuse_where_samples_share_neighbours("mixed", lambda x: mixing @ x, torch.ones(5, 3))
 
 
 def test_batch_statistics_are_refused() -> None:

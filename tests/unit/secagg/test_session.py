@@ -251,7 +251,7 @@ def drive(bed: World, rounds: int) -> None:
 def test_no_mask_key_serves_twice_over_rounds_messages_and_fields(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bed = world(6, layout=[list(range(6))])
+    bed = world(6, dim=1, layout=[list(range(6))])  # all fields alike but for their names
     with mask_keys_made(monkeypatch) as made:
         drive(bed, rounds=3)
     # A round has three masked fields; each has 6 self masks and 15 pair masks, made on one host.
