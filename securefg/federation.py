@@ -5,9 +5,8 @@ Recording sits here, between the server and the engine, so that no method can fo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -15,29 +14,20 @@ from torch import Tensor
 
 from securefg import codec
 from securefg.channel import check_budget, mask_context
-from securefg.codec import Clients, Envelope, Size
+from securefg.codec import Clients, Envelope
 from securefg.engines.base import Answer, Dropped, Engine, HostId
 from securefg.errors import ProtocolError, RunFailed
 from securefg.messages import Message
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
+from securefg.recorder import Recorder, Traffic
 from securefg.roles import Cohort, Replies
 from securefg.secagg.server import Aggregator
 from securefg.secagg.settings import SecureAggregationSettings
-from securefg.transcript import Record, TranscriptWriter
+from securefg.transcript import TranscriptWriter
 
 M = TypeVar("M", bound=Message)
-
-
-@dataclass
-class Traffic:
-    """What the federation counted so far."""
-
-    seq: int = 0
-    up: Size = field(default_factory=Size)
-    down: Size = field(default_factory=Size)
-    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,16 +70,21 @@ class Federation(Cohort):
         if numbers != list(range(len(numbers))):
             raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
         self.num_clients = len(numbers)
-        self.traffic = Traffic()
+        self._recorder = Recorder(transcript, keep_body, attempt)
         self._engine = engine
         self._policy = policy
         self._ledger = ledger
-        self._transcript = transcript
-        self._keep_body = keep_body
-        self._attempt = attempt
         self._round = 0
         self._step = 0
         self._planned: dict[type[Message], list[Mechanism]] = {}
+
+    @property
+    def traffic(self) -> Traffic:
+        return self._recorder.traffic
+
+    def take_up(self, traffic: Traffic) -> None:
+        """Count on from where a checkpoint stands."""
+        self._recorder.traffic = traffic
 
     def begin_round(self, number: int) -> None:
         self._round, self._step = number, 0
@@ -121,14 +116,8 @@ class Federation(Cohort):
             if values is not None and masked is not None:
                 context = mask_context(reply, name, self._round, masked, values[0].numel())
                 sums[name] = masked.decode(opened.total(name, context), values.shape[1:])
-        self._record_sums(reply, replies.clients, sums)
+        self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
         return replace(replies, sums=sums)
-
-    def _record_sums(self, reply: type[Message], clients: Clients, sums: dict[str, Tensor]) -> None:
-        """What the server learnt from a session; it crossed no wire, so it has no size."""
-        body = codec.encode_fields(sums)
-        envelope = self._envelope("sum", "server", f"{reply.kind}.sum", clients, body)
-        self._append(envelope, ("server",), Size(), keep=self._keep_body(self._round))
 
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
         if clients is None:
@@ -152,23 +141,26 @@ class Federation(Cohort):
         _check_rows(request, personal, sum(len(clients) for clients in asked.values()))
         if any(d.is_private for d in request.declarations.values()):
             raise ProtocolError(f"{request.kind} goes to clients and must have no private field")
-        everybody = None if personal else codec.encode(request)
+        shared = None if personal else codec.encode(request)
         framed, first = {}, 0
         for name, clients in asked.items():
             rows = slice(first, first + len(clients))
-            body = (
-                everybody if everybody is not None else codec.encode(_rows(request, personal, rows))
-            )
+            body = shared or codec.encode(_rows(request, personal, rows))
             first += len(clients)
-            envelope = self._envelope("server", name, request.kind, clients, body)
+            envelope = self._envelope(name, request, clients, body)
             framed[name] = codec.frame(envelope)
-            if everybody is None:
-                self._record([name], envelope, [framed[name]], personal=tuple(personal))
-        if everybody is not None and asked:
-            union = Clients.of([n for clients in asked.values() for n in clients.numbers()])
-            shared = self._envelope("server", "", request.kind, union, everybody)
-            self._record(list(asked), shared, list(framed.values()))
+            if shared is None:
+                self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
+        if shared is not None and asked:
+            everybody = Clients.of([n for clients in asked.values() for n in clients.numbers()])
+            self._recorder.sent(self._envelope("", request, everybody, shared), framed)
         return framed
+
+    def _envelope(self, receiver: str, request: Message, clients: Clients, body: bytes) -> Envelope:
+        seq = self._recorder.next_seq()
+        return Envelope(
+            seq, self._round, self._step, "server", receiver, request.kind, clients, body
+        )
 
     def _receive(
         self,
@@ -187,7 +179,7 @@ class Federation(Cohort):
             answer = answers[name]
             if isinstance(answer, Dropped):
                 dropped.append(replace(answer, clients=clients))
-                self._record_drop(dropped[-1])
+                self._recorder.dropped(dropped[-1], self._round, self._step)
                 continue
             envelope = codec.unframe(answer.framed)
             self._check_reply(envelope, name, clients, reply)
@@ -195,16 +187,10 @@ class Federation(Cohort):
             arrays = [n for n, value in message.values().items() if isinstance(value, Tensor)]
             _check_rows(message, arrays, len(clients))
             messages.append(message)
-            self._record_reply(reply, envelope, answer)
+            self._recorder.received(reply, envelope, answer)
             replied += clients.numbers()
         together = _concatenated(reply, messages) if messages else None
         return Replies(together, Clients.of(replied), tuple(dropped))
-
-    def _record_reply(self, reply: type[Message], envelope: Envelope, answer: Answer) -> None:
-        rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
-        numbered = replace(envelope, seq=self._next_seq())
-        hidden = tuple(n for n, d in reply.declarations.items() if d.scope == "confidential")
-        self._record(["server"], numbered, [answer.framed], rules=rules, confidential=hidden)
 
     def _check_reply(
         self, envelope: Envelope, name: HostId, clients: Clients, reply: type[Message]
@@ -217,80 +203,6 @@ class Federation(Cohort):
     def _book(self, reply: type[Message], answer: Answer) -> None:
         self._planned[reply] = [release.mechanism for release in answer.releases]
         self._ledger.record(answer.releases)
-
-    def _envelope(
-        self, sender: str, receiver: str, kind: str, clients: Clients, body: bytes
-    ) -> Envelope:
-        seq = self._next_seq()
-        return Envelope(seq, self._round, self._step, sender, receiver, kind, clients, body)
-
-    def _next_seq(self) -> int:
-        self.traffic.seq += 1
-        return self.traffic.seq
-
-    def _record(
-        self,
-        receivers: list[str],
-        envelope: Envelope,
-        framed: list[bytes],
-        rules: dict[str, str] | None = None,
-        personal: tuple[str, ...] = (),
-        confidential: tuple[str, ...] = (),
-    ) -> None:
-        size = sum((codec.size_of(data) for data in framed), Size())
-        if receivers == ["server"]:
-            self.traffic.up += size
-        else:
-            self.traffic.down += size
-        if confidential:
-            fields = codec.decode_fields(envelope.body)
-            kept = {name: fields[name] for name in fields if name not in confidential}
-            envelope = replace(envelope, body=codec.encode_fields(kept))
-        self._append(
-            envelope,
-            tuple(receivers),
-            size,
-            rules=rules or {},
-            personal=personal,
-            keep=self._keep_body(self._round),
-        )
-
-    def _record_drop(self, drop: Dropped) -> None:
-        self.traffic.dropped += len(drop.clients)
-        envelope = self._envelope(drop.host, "server", "dropped", drop.clients, b"")
-        self._append(envelope, ("server",), Size(), note=drop.reason)
-
-    def _append(
-        self,
-        envelope: Envelope,
-        receivers: tuple[str, ...],
-        size: Size,
-        *,
-        rules: dict[str, str] | None = None,
-        personal: tuple[str, ...] = (),
-        keep: bool = True,
-        note: str = "",
-    ) -> None:
-        self._transcript.append(
-            Record(
-                seq=envelope.seq,
-                round=envelope.round,
-                step=envelope.step,
-                attempt=self._attempt,
-                seconds=round(time.time(), 3),
-                sender=envelope.sender,
-                receivers=receivers,
-                kind=envelope.kind,
-                clients=str(envelope.clients),
-                payload=size.payload,
-                envelope=size.envelope,
-                rules=rules or {},
-                personal=personal,
-                thinned=not keep,
-                note=note,
-                body=envelope.body if keep else b"",
-            )
-        )
 
 
 def _check_rows(message: Message, names: list[str], wanted: int) -> None:

@@ -21,12 +21,13 @@ from securefg.config import RunConfig
 from securefg.engines.base import Engine
 from securefg.errors import BudgetExceeded, RoundAborted, RunFolderError
 from securefg.evaluation import Scores, pool
-from securefg.federation import Federation, Secure, Traffic
+from securefg.federation import Federation, Secure
 from securefg.files import write_atomically, write_json
 from securefg.messages import Message
 from securefg.observing import Observer, RoundReport, Silent
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
+from securefg.recorder import Traffic
 from securefg.recovered import recovered_by_algebra
 from securefg.roles import Server
 from securefg.run_folder import RunFolder, read_json_lines
@@ -160,9 +161,8 @@ class Run:
         )
         if self._checkpoint:
             progress = self._checkpoint.progress
-            federation.traffic = Traffic(
-                progress.seq, Size(*progress.up), Size(*progress.down), progress.dropped
-            )
+            sizes = (Size(*progress.up), Size(*progress.down))
+            federation.take_up(Traffic(progress.seq, *sizes, progress.dropped))
             engine.load(self._checkpoint.hosts)
         return federation
 

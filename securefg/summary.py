@@ -8,9 +8,9 @@ from typing import Any
 from securefg.assembly import Experiment
 from securefg.codec import Size
 from securefg.evaluation import LocalScore
-from securefg.federation import Traffic
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
+from securefg.recorder import Traffic
 from securefg.versions import versions
 
 
