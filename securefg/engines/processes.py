@@ -23,6 +23,7 @@ from securefg.engines.hosting import HostSpec
 from securefg.errors import ProtocolError, RunFailed
 from securefg.evaluation import LocalScore
 from securefg.privacy.ledger import Release
+from securefg.secagg import errors as secagg_errors
 
 
 class Processes(Engine):
@@ -121,7 +122,8 @@ class Processes(Engine):
 def _raise_breach(header: dict[str, Any]) -> None:
     """A breach of the rules at a host ends the run here as it would in one process."""
     if "breach" in header:
-        kind = getattr(errors, header["breach"], ProtocolError)
+        name = header["breach"]
+        kind = getattr(errors, name, getattr(secagg_errors, name, ProtocolError))
         raise kind(header["reason"])
 
 

@@ -8,7 +8,8 @@ Every refusal raises; nothing of the session leaves after it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -22,7 +23,7 @@ from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import choose
+from securefg.secagg.graph_parameters import choose, fewest
 from securefg.secagg.keys import Identity, KeyPair, verify
 from securefg.secagg.masks import RowMask, apply_row_masks
 from securefg.secagg.messages import (
@@ -40,7 +41,12 @@ from securefg.secagg.messages import (
 from securefg.secagg.ring import RingArray
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
 from securefg.secagg.settings import SecureAggregationSettings
-from securefg.secagg.statements import advertised, graph_seed, survivors_statement
+from securefg.secagg.statements import (
+    advertised,
+    graph_seed,
+    roster_items,
+    survivors_statement,
+)
 
 SHARE_BYTES = 33
 
@@ -74,6 +80,7 @@ class Session:
     sharers: tuple[int, ...] = ()
     contexts: FreshContexts = field(default_factory=FreshContexts)
     agreed: tuple[int, ...] | None = None
+    answered: bool = False
     unmasked: bool = False
 
 
@@ -97,6 +104,19 @@ class SecureClients:
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Answer one stage for `turn.clients`."""
+        with self._over_when_refused():
+            return self._answer(request, turn)
+
+    @contextmanager
+    def _over_when_refused(self) -> Iterator[None]:
+        """Whatever goes wrong ends the session: nothing of it leaves afterwards."""
+        try:
+            yield
+        except Exception:
+            self._session = None
+            raise
+
+    def _answer(self, request: Message, turn: Turn) -> Message:
         numbers = turn.clients.numbers()
         match request:
             case Advertise():
@@ -175,8 +195,8 @@ class SecureClients:
         session.places = {client: place for place, client in enumerate(clients)}
         session.mask_keys = dict(zip(clients, to_bytes(request.mask_keys), strict=True))
         session.model_hash = to_bytes(request.model_hash[None])[0]
-        identities = [self._roster[c] for c in clients]
-        session.id = derive.session_id(identities, self._config, session.model_hash)
+        items = roster_items([self._roster[c] for c in clients], request)
+        session.id = derive.session_id(items, self._config, session.model_hash)
         parameters = choose(len(clients), self._settings.threat)
         session.graph = MaskGraph.drawn(parameters, graph_seed(session.id, request))
 
@@ -210,11 +230,20 @@ class SecureClients:
         if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
             raise Refused("the sharers are not of this session, or leave out the receiver")
         assert session.graph is not None
-        if len(sharers) < max(session.graph.parameters.threshold, self._settings.min_clients):
-            raise Refused(f"only {len(sharers)} clients shared their keys")
+        if len(set(sharers)) != len(sharers):
+            raise Refused("a sharer is named twice")
+        near = self._fewest_around(session, sharers, numbers)
+        if len(sharers) < self._settings.min_clients or near < session.graph.parameters.threshold:
+            raise Refused(f"only {near} clients shared their keys")
         session.sharers = sharers
         opened = [self._open_boxes(session, n, request.boxes[i]) for i, n in enumerate(numbers)]
         return Ready(opened=torch.tensor(opened))
+
+    def _fewest_around(self, session: Session, clients: Sequence[int], numbers: list[int]) -> int:
+        """How many of these are among a client's holders, at the client that has the fewest."""
+        assert session.graph is not None
+        places = {session.places[n] for n in clients}
+        return min(len(places & set(session.graph.holders(session.places[n]))) for n in numbers)
 
     def _open_boxes(self, session: Session, number: int, rows: Tensor) -> int:
         party, place = session.parties[number], session.places[number]
@@ -234,18 +263,28 @@ class SecureClients:
     def check_request(self, request_hash: bytes) -> None:
         """The request must be the one that the session id was made with."""
         session = self._current()
-        if not session.sharers or session.model_hash != request_hash:
-            raise Refused("the request is not the one that this session was made for")
+        with self._over_when_refused():
+            if not session.sharers or session.model_hash != request_hash:
+                raise Refused("the request is not the one that this session was made for")
+        session.answered = True
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Put every client's pair masks and self mask on its row, in place."""
         session = self._current()
-        assert session.graph is not None
+        with self._over_when_refused():
+            self._check_rows(session, numbers, context)
+        row_of = {session.places[n]: row for row, n in enumerate(numbers)}
+        apply_row_masks(rows, self._row_masks(session, row_of, context))
+
+    def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
+        """A row of a client outside the session, or named twice, would leave without a mask."""
+        if len(set(numbers)) != len(numbers) or not (
+            set(numbers) <= set(session.sharers) & session.parties.keys()
+        ):
+            raise Refused("asked to mask for a client twice, or for one outside the session")
         if context.message != session.purpose or context.round != session.round:
             raise Refused(f"this session masks {session.purpose}, not {context.message}")
         session.contexts.claim(context)
-        row_of = {session.places[n]: row for row, n in enumerate(numbers)}
-        apply_row_masks(rows, self._row_masks(session, row_of, context))
 
     def _row_masks(
         self, session: Session, row_of: dict[int, int], context: MaskContext
@@ -276,7 +315,7 @@ class SecureClients:
             raise Refused("asked twice to agree on the survivors")
         self._check_survivors(session, survivors, numbers)
         session.agreed = survivors
-        said = survivors_statement(session.id, survivors)
+        said = survivors_statement(session.id, session.sharers, survivors)
         return Agreed(
             signature=from_bytes([self._identities[n].sign("survivors", *said) for n in numbers])
         )
@@ -284,13 +323,14 @@ class SecureClients:
     def _check_survivors(
         self, session: Session, survivors: tuple[int, ...], numbers: list[int]
     ) -> None:
-        assert session.graph is not None
+        if session.graph is None or not session.answered:
+            raise Refused("asked about survivors before the masked reply")
         if len(set(survivors)) != len(survivors) or not set(survivors) <= set(session.sharers):
             raise Refused("the survivors name a client twice, or one that shared no keys")
         if not set(numbers) <= set(survivors):
             raise Refused("a client that replied is not among the survivors")
         parameters = session.graph.parameters
-        least = max(parameters.threshold if parameters.complete else 0, self._least)
+        least = max(fewest(parameters, self._settings.threat), self._least)
         if len(survivors) < least:
             raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")
 
@@ -305,7 +345,7 @@ class SecureClients:
             raise Refused("survivors and dropped are not the clients that shared their keys")
         self._check_survivors(session, tuple(survivors), numbers)
         if self._settings.malicious:
-            self._check_agreement(session, tuple(survivors), request)
+            self._check_agreement(session, tuple(survivors), request, numbers)
         session.unmasked = True
         alive = {session.places[n] for n in survivors}
         rows = [self._shares_to_reveal(session, n, alive) for n in numbers]
@@ -315,7 +355,7 @@ class SecureClients:
         )
 
     def _check_agreement(
-        self, session: Session, survivors: tuple[int, ...], request: Unmask
+        self, session: Session, survivors: tuple[int, ...], request: Unmask, numbers: list[int]
     ) -> None:
         """Enough survivors must have been told the same, before any share goes out."""
         signers = request.signers.tolist()
@@ -323,13 +363,14 @@ class SecureClients:
             raise Refused("the survivors are not those that were agreed on")
         if not set(signers) <= set(survivors):
             raise Refused("a signature by a client that is no survivor")
-        said = survivors_statement(session.id, survivors)
+        said = survivors_statement(session.id, session.sharers, survivors)
         for signer, signature in zip(signers, to_bytes(request.signatures), strict=True):
             verify(self._roster[signer], signature, "survivors", *said)
         assert session.graph is not None
         needed = session.graph.parameters.threshold
-        if len(signers) < needed:
-            raise Refused(f"{len(signers)} signatures on the survivors, under {needed}")
+        near = self._fewest_around(session, signers, numbers)
+        if near < needed:
+            raise Refused(f"{near} signatures on the survivors, under {needed}")
 
     def _shares_to_reveal(
         self, session: Session, number: int, alive: set[int]

@@ -89,6 +89,13 @@ def choose(num_clients: int, threat: Threat) -> GraphParameters:
     return GraphParameters(num_clients, num_clients - 1, _complete_threshold(num_clients, threat))
 
 
+def fewest(parameters: GraphParameters, threat: Threat) -> int:
+    """How many clients must be left: the threshold, or all but those that may fall silent."""
+    if parameters.complete:
+        return parameters.threshold
+    return parameters.num_clients - threat.num_dropped(parameters.num_clients)
+
+
 def _complete_threshold(num_clients: int, threat: Threat) -> int:
     """floor(2n/3) + 1 of n holders, moved into what corruption and drop-outs leave room for."""
     least = threat.threshold_above(threat.num_corrupt(num_clients), num_clients)

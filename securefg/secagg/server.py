@@ -16,8 +16,9 @@ from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.client import SHARE_BYTES
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import choose
+from securefg.secagg.graph_parameters import choose, fewest
 from securefg.secagg.keys import KeyPair, opens
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.messages import (
@@ -35,7 +36,7 @@ from securefg.secagg.messages import (
 from securefg.secagg.ring import Ring, RingArray
 from securefg.secagg.secret import Secret
 from securefg.secagg.settings import SecureAggregationSettings
-from securefg.secagg.statements import graph_seed, request_hash
+from securefg.secagg.statements import graph_seed, request_hash, roster_items
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
 """Sends a request to clients and gathers their replies: `Federation.exchange`."""
@@ -99,8 +100,8 @@ class Aggregator:
             signatures=keys.message.signature,
             model_hash=from_bytes([model_hash])[0],
         )
-        identities = [self._identities[n] for n in keys.clients.numbers()]
-        session = derive.session_id(identities, self._config, model_hash)
+        known = [self._identities[n] for n in keys.clients.numbers()]
+        session = derive.session_id(roster_items(known, roster), self._config, model_hash)
         parameters = choose(keys.count, self._settings.threat)
         return roster, MaskGraph.drawn(parameters, graph_seed(session, roster)), session
 
@@ -115,7 +116,8 @@ class Aggregator:
         """One exchange, after which enough clients must be left; in the last stages, when the
         replies are in, no more than the threshold."""
         replies = self._exchange(request, reply, clients)
-        least = graph.parameters.threshold if graph.parameters.complete else 0
+        parameters = graph.parameters
+        least = parameters.threshold if last else fewest(parameters, self._settings.threat)
         self._require(
             replies.count,
             max(least, self._settings.min_clients if last else self._least),
@@ -245,4 +247,7 @@ class _Secrets:
                 f"secure aggregation: {len(shares)} shares of one client's secret, {threshold} "
                 "are needed; the sum stays masked"
             )
-        return shamir.combine(shares, threshold, check)
+        try:
+            return shamir.combine(shares, threshold, check)
+        except (BadShares, ReconstructionFailed) as error:
+            raise RoundAborted(f"secure aggregation: {error}; the sum stays masked") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from securefg import codec
 from securefg.messages import Message
@@ -17,8 +18,18 @@ def advertised(
     return (config, round, purpose, client, mask_key, box_key)
 
 
-def survivors_statement(session: bytes, survivors: tuple[int, ...]) -> tuple[Item, ...]:
-    return (session, survivors)
+def survivors_statement(
+    session: bytes, sharers: tuple[int, ...], survivors: tuple[int, ...]
+) -> tuple[Item, ...]:
+    """Both lists: those who shared keys, and those of them whose masked reply arrived."""
+    return (session, sharers, survivors)
+
+
+def roster_items(identities: Sequence[bytes], roster: Roster) -> list[bytes]:
+    """What a session id says of every client: who it is, and its two fresh keys. Without the keys
+    the id of a repeated round would repeat, and old signatures would count again."""
+    keys = zip(to_bytes(roster.mask_keys), to_bytes(roster.box_keys), strict=True)
+    return [identity + m + b for identity, (m, b) in zip(identities, keys, strict=True)]
 
 
 def graph_seed(session: bytes, roster: Roster) -> bytes:

@@ -33,7 +33,9 @@ class Session:
         self.mask_keys = [pure.x25519(s, pure.X25519_BASE) for s in self.mask_secrets]
         self.box_keys = [pure.x25519(s, pure.X25519_BASE) for s in self.box_secrets]
         model = bytes.fromhex(self.told["Roster"]["model_hash"])
-        text = labelled("session", tuple(self.publics), v["config"].encode(), model)
+        parts = zip(self.publics, self.mask_keys, self.box_keys, strict=True)
+        roster = tuple(b"".join(three) for three in parts)
+        text = labelled("session", roster, v["config"].encode(), model)
         self.id = hashlib.sha256(text).digest()
         self.threshold = 1 + len(self.coefficients[0][0]) // 49
 
@@ -109,7 +111,8 @@ class Session:
             )
 
     def agreement(self) -> None:
-        message = labelled("survivors", self.id, tuple(self.v["survivors"]))
+        sharers = tuple(range(self.size))
+        message = labelled("survivors", self.id, sharers, tuple(self.v["survivors"]))
         for client, said in zip(self.v["survivors"], self.said["Agreed"], strict=True):
             signature = bytes.fromhex(said["signature"][0])
             check("agreement", ed25519.verifies(self.publics[client], signature, message), True)
