@@ -74,6 +74,7 @@ def prepare(config: RunConfig) -> Experiment:
             config.privacy,
             method.planned(config.method, config.training, public),
             asked_at_once(partition.num_clients, config.training.participation),
+            partition.num_clients,
         ),
     )
 

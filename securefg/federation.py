@@ -114,6 +114,11 @@ class Federation(Cohort):
         for name in self._policy.masks(reply):
             values, masked = getattr(replies.message, name), self._policy.mask(reply, name)
             if values is not None and masked is not None:
+                if replies.count > masked.grid.num_clients:
+                    raise ProtocolError(
+                        f"{reply.kind}.{name}: {replies.count} clients in a sum that was planned "
+                        f"for {masked.grid.num_clients}; it could have overflowed"
+                    )
                 context = mask_context(reply, name, self._round, masked, values[0].numel())
                 sums[name] = masked.decode(opened.total(name, context), values.shape[1:])
         self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)

@@ -16,7 +16,6 @@ from pydantic import Field
 from torch import Tensor
 
 from securefg.channel import Turn
-from securefg.codec import Clients
 from securefg.data.graph import Graph
 from securefg.evaluation import Evaluator, LocalScore, Scores, score_locally, score_logits
 from securefg.federation import require_replies
@@ -36,6 +35,7 @@ from securefg.roles import (
     Server,
     Site,
     State,
+    asked_at_once,
     sample_clients,
 )
 from securefg.streams import torch_stream
@@ -283,7 +283,7 @@ class FedGLServer(Server):
             self._training.participation,
             torch_stream(self._info.seed, "participation", number),
         )
-        asked = replace(self._globals, released=self._enough_holders(number, clients))
+        asked = replace(self._globals, released=self._enough_holders(number))
         replies = require_replies(self._cohort.ask(asked, Update, clients), number)
         pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
         self._globals = Globals(
@@ -300,16 +300,18 @@ class FedGLServer(Server):
     def _model(self, mean: Tensor) -> Tensor:
         return self._globals.weights + mean if self._settings.upload == "update" else mean
 
-    def _enough_holders(self, number: int, clients: Clients) -> Tensor | None:
-        """Nodes whose sums may be uploaded, counted under masks; once if all clients are asked."""
+    def _enough_holders(self, number: int) -> Tensor | None:
+        """Nodes whose sums may be uploaded, counted under masks once, over all clients: sums of
+        unchanged holdings over other sets would give single clients' away. Whoever is not asked in
+        a round may be a holder, so as many more are needed."""
         halves = self._settings.pseudo_labels or self._settings.pseudo_graph
-        if self._cohort.min_holders <= 1 or not halves:
-            return None
-        if self._globals.released is not None and self._training.participation == 1:
+        if self._cohort.min_holders <= 1 or not halves or self._globals.released is not None:
             return self._globals.released
         count = Count(index_size=self._info.num_nodes)
-        replies = require_replies(self._cohort.ask(count, Holdings, clients), number)
-        return replies.sum("holds").flatten().round() >= self._cohort.min_holders
+        replies = require_replies(self._cohort.ask(count, Holdings), number)
+        total = self._info.num_clients
+        absent = total - asked_at_once(total, self._training.participation)
+        return replies.sum("holds").flatten().round() >= self._cohort.min_holders + absent
 
     def facts(self) -> dict[str, float]:
         released = self._globals.released

@@ -97,18 +97,23 @@ class Policy:
 
 
 def make_policy(
-    settings: PrivacySettings, planned: Sequence[PlannedRelease], num_clients: int
+    settings: PrivacySettings,
+    planned: Sequence[PlannedRelease],
+    num_clients: int,
+    at_most: int | None = None,
 ) -> Policy:
     """Settle every rule and, with `target_epsilon`, the noise that keeps it; plan the masking.
 
-    num_clients  how many are asked at once
+    num_clients  how many are asked in a round
+    at_most      how many a sum can ever have: no grid may overflow for these
     """
     _refuse_unknown_fields(settings, planned)
     rules = {release.name: _rule(settings, release, num_clients) for release in planned}
     _refuse_noisy_weights(planned, rules)
     if settings.target_epsilon is not None:
         rules = _calibrated(rules, settings, planned)
-    masked = masked_fields(settings.secure_aggregation, planned, rules, num_clients)
+    largest = max(num_clients, at_most or 0)
+    masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
     rules |= {name: found.rule for name, found in masked.items()}
     distributed = any(isinstance(rule, DistributedDiscrete) for rule in rules.values())
     return Policy(

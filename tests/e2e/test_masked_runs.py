@@ -282,3 +282,19 @@ def test_what_masking_cannot_serve_is_refused_before_anything_is_written(
     with pytest.raises(error, match=words):
         finished(tmp_path / "runs", *overrides)
     assert not (tmp_path / "runs").exists()
+
+
+def test_holders_are_counted_once_and_absent_clients_raise_the_bar(tmp_path: Path) -> None:
+    """Counts of unchanged holdings over changing sets of clients would give single ones away."""
+    masked = "privacy.secure_aggregation={min_holders: 2}"
+    shares = "partition.shares=[0.5, 0.6, 0.7, 0.8, 0.9]"
+    released = []
+    for share in (1.0, 0.6):
+        run = runner.start(
+            config(tmp_path / str(share), masked, shares, f"training.participation={share}")
+        )
+        assert run.summary is not None
+        kinds = [record.kind for record in read_transcript(run.folder.transcript)]
+        assert kinds.count("fedgl.Holdings.sum") == 1
+        released.append(run.summary["method_facts"]["share_of_nodes_released"])
+    assert 0 < released[1] < released[0] <= 1
