@@ -3,7 +3,9 @@
     python benchmarks/secagg_against_flower.py
 
 Flower's pins are not ours, so its own functions run in a process of an environment of their own,
-made in the cache on the first run. Both sides take turns, and CPU milliseconds are medians.
+made in the cache on the first run. Both sides take turns of a few runs; a turn counts with its
+median run, and the table shows medians over the turns: CPU milliseconds, and the ratios within a
+turn. With `--runs 1` every run finds cold caches and has fresh memory to map.
 
     upload, keys at hand    quantise, mask and encode 1 M values; keys agreed on before
     upload stage            all that a client does between its shares' delivery and its upload:
@@ -54,12 +56,15 @@ def values() -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).normal(size=(1, NUM_VALUES)).astype(np.float32)
 
 
-def run_once(work: Callable[[], Callable[[], int]]) -> tuple[float, int]:
-    """CPU milliseconds and bytes."""
-    ready = work()
-    began = time.process_time()
-    num_bytes = ready()
-    return 1e3 * (time.process_time() - began), num_bytes
+def turn(work: Callable[[], Callable[[], int]], runs: int) -> tuple[float, int]:
+    """CPU milliseconds of the median run, and bytes."""
+    timed = []
+    for _ in range(runs):
+        ready = work()
+        began = time.process_time()
+        num_bytes = ready()
+        timed.append(1e3 * (time.process_time() - began))
+    return statistics.median(timed), num_bytes
 
 
 # ----------------------------------------------------------------------------------------- Flower's
@@ -125,33 +130,31 @@ def flowers_work() -> Work:
         made = [client.create_shares(secret, THRESHOLD, NUM_SHARES) for secret in shared]
         return sum(len(shares[0]) for shares in made)
 
-    def combine(*shared: bytes) -> Callable[[], int]:
-        made = [client.create_shares(secret, THRESHOLD, NUM_SHARES) for secret in shared]
+    made = [client.create_shares(secret, THRESHOLD, NUM_SHARES)[:THRESHOLD] for secret in secrets]
 
-        def run() -> int:
-            found = [combine_shares(shares[:THRESHOLD]) for shares in made]
-            if tuple(found) != shared:
-                raise SystemExit("Flower's shares do not give the secret")
-            return 0
-
-        return run
+    def combine(num_secrets: int) -> int:
+        found = [combine_shares(shares) for shares in made[:num_secrets]]
+        if tuple(found) != secrets[:num_secrets]:
+            raise SystemExit("Flower's shares do not give the secret")
+        return 0
 
     return {
         "upload": lambda: upload,
         "stage": stage,
         "split": lambda: lambda: split(secrets[0]),
         "split both": lambda: lambda: split(*secrets),
-        "combine": lambda: combine(secrets[0]),
-        "combine both": lambda: combine(*secrets),
+        "combine": lambda: lambda: combine(1),
+        "combine both": lambda: lambda: combine(2),
     }
 
 
 def serve_flower() -> None:
-    """Runs what is asked for, one name a line, until there is no more."""
+    """Takes the turns that are asked for, a number of runs and a name on each line."""
     out, sys.stdout = sys.stdout, sys.stderr
     work = flowers_work()
     for line in sys.stdin:
-        print(json.dumps(run_once(work[line.strip()])), file=out, flush=True)
+        runs, _, name = line.strip().partition(" ")
+        print(json.dumps(turn(work[name], int(runs))), file=out, flush=True)
 
 
 class Flower:
@@ -172,10 +175,10 @@ class Flower:
             env={**os.environ, "FLWR_TELEMETRY_ENABLED": "0"},
         )
 
-    def run_once(self, name: str) -> tuple[float, int]:
+    def turn(self, name: str, runs: int) -> tuple[float, int]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(name, file=self._process.stdin, flush=True)
+        print(runs, name, file=self._process.stdin, flush=True)
         milliseconds, num_bytes = json.loads(self._process.stdout.readline())
         return milliseconds, num_bytes
 
@@ -261,12 +264,14 @@ def our_work() -> Work:
 # ---------------------------------------------------------------------------------------- the table
 
 
-def compare(flower: Flower, ours: Work, repeats: int) -> None:
+def compare(flower: Flower, ours: Work, turns: int, runs: int) -> None:
     print(f"{FLOWER}; {NUM_VALUES} values, {NUM_NEIGHBOURS} neighbours, ", end="")
-    print(f"{NUM_SHARES} shares of which {THRESHOLD} open; CPU ms, medians of {repeats}")
+    print(f"{NUM_SHARES} shares of which {THRESHOLD} open; CPU ms, {turns} turns of {runs}")
     print(f"{'':22} {'Flower':>10} {'ours':>8} {'ratio':>7} {'wanted':>7}   bytes: Flower, ours")
     for label, our_name, flowers_name, wanted in ROWS:
-        timed = [(flower.run_once(flowers_name), run_once(ours[our_name])) for _ in range(repeats)]
+        timed = [
+            (flower.turn(flowers_name, runs), turn(ours[our_name], runs)) for _ in range(turns)
+        ]
         theirs, mine = (statistics.median(t[side][0] for t in timed) for side in (0, 1))
         ratio = statistics.median(t[0][0] / t[1][0] for t in timed)
         least = f">= {wanted}" if wanted else ""
@@ -279,7 +284,8 @@ def compare(flower: Flower, ours: Work, repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--environment", type=Path, help="where Flower is installed")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--runs", type=int, default=3, help="in a turn")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
@@ -289,7 +295,7 @@ def main() -> None:
 
     flower = Flower(asked.environment or cache_folder() / "benchmarks" / FLOWER)
     try:
-        compare(flower, our_work(), asked.repeats)
+        compare(flower, our_work(), asked.turns, asked.runs)
     finally:
         flower.close()
 

@@ -1,6 +1,6 @@
 """What secure aggregation costs one client, against the number of clients.
 
-    python benchmarks/secagg_growth.py
+    python benchmarks/secagg_growth.py --figure docs/images/secagg_growth.svg
 
 One client runs its real code through all stages; of the others there are signed keys and sealed
 boxes, nothing else. CPU seconds are medians over sessions, and bytes are those of encoded replies.
@@ -22,25 +22,30 @@ from typing import Any
 
 import numpy as np
 import torch
+from markupsafe import Markup
 
 from securefg import codec
 from securefg.channel import Turn
 from securefg.codec import Clients
 from securefg.messages import Message
+from securefg.reports.figures.scales import Scale, ticks
+from securefg.reports.figures.svg import coordinate, element
 from securefg.secagg import boxes
 from securefg.secagg.arrays import from_bytes
 from securefg.secagg.client import SHARE_BYTES, SecureClients, Session
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.graph_parameters import COMPLETE_UP_TO, choose
 from securefg.secagg.keys import Identity, KeyPair
 from securefg.secagg.messages import Advertise, Deliver, Roster, Unmask
 from securefg.secagg.ring import RingArray
-from securefg.secagg.secret import Secret
 from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import advertised
 
 SIZES = (10, 32, 100, 316, 1000, 3162, 10_000)
-NUM_VALUES, NUM_SESSIONS = 10_000, 7
+NUM_VALUES = 10_000
 CONFIG_HASH, ROUND, PURPOSE = "0123456789ab", 1, "Upload"
+MODEL_HASH = bytes(32)
+ADVERTISE = Advertise(purpose=PURPOSE)
 STAGES = ("keys", "roster", "shares", "open", "mask", "reveal")
 
 
@@ -50,6 +55,7 @@ class Cost:
 
     seconds: dict[str, float] = field(default_factory=dict)
     bytes_up: int = 0
+    bytes_down: int = 0
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -57,9 +63,9 @@ class Cost:
         yield
         self.seconds[stage] = time.process_time() - began
 
-    def sent(self, reply: Message) -> Message:
+    def carried(self, request: Message, reply: Message) -> None:
+        self.bytes_down += len(codec.encode(request))
         self.bytes_up += len(codec.encode(reply))
-        return reply
 
 
 class Others:
@@ -94,7 +100,7 @@ class Others:
             mask_keys=mask_keys,
             box_keys=box_keys,
             signatures=signatures,
-            model_hash=torch.zeros(32, dtype=torch.uint8),
+            model_hash=from_bytes([MODEL_HASH])[0],
         )
 
     def box(self, sender: int, receiver: int, receiver_key: bytes, session: bytes) -> bytes:
@@ -122,14 +128,14 @@ class LoneClient:
     def share(self) -> Deliver:
         """Fresh keys and shares; gives what the server would deliver next."""
         with self.cost.timed("keys"):
-            keys: Any = self.clients.handle(Advertise(purpose=PURPOSE), self._turn)
-        self.cost.sent(keys)
+            keys: Any = self.clients.handle(ADVERTISE, self._turn)
+        self.cost.carried(ADVERTISE, keys)
         roster = self.others.roster(self.number, keys)
         self._time_roster_apart()
         with self.cost.timed("shares"):
             shares: Any = self.clients.handle(roster, self._turn)
         self.cost.seconds["shares"] -= self.cost.seconds["roster"]
-        self.cost.sent(shares)
+        self.cost.carried(roster, shares)
         return self._delivery(keys.box_key[0].numpy().tobytes(), shares.boxes[0])
 
     def _time_roster_apart(self) -> None:
@@ -156,9 +162,10 @@ class LoneClient:
     def open(self, delivery: Deliver) -> None:
         with self.cost.timed("open"):
             ready = self.clients.handle(delivery, self._turn)
-        self.cost.sent(ready)
+        self.cost.carried(delivery, ready)
 
     def mask(self, rows: RingArray, field: str = "numbers") -> None:
+        self.clients.check_request(MODEL_HASH)
         context = MaskContext(ROUND, PURPOSE, field, rows.shape[1], 8 * rows.itemsize)
         self.clients.mask(rows, [self.number], context)
 
@@ -172,7 +179,7 @@ class LoneClient:
         )
         with self.cost.timed("reveal"):
             revealed = self.clients.handle(request, self._turn)
-        self.cost.sent(revealed)
+        self.cost.carried(request, revealed)
 
 
 def session_cost(others: Others, settings: SecureAggregationSettings) -> Cost:
@@ -188,14 +195,176 @@ def session_cost(others: Others, settings: SecureAggregationSettings) -> Cost:
     return client.cost
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for n in SIZES:
-        o = Others(n)
-        cs = [session_cost(o, SecureAggregationSettings()) for _ in range(3)]
-        print(
-            n,
-            {s: round(1e3 * statistics.median(c.seconds[s] for c in cs), 2) for s in STAGES},
-            cs[0].bytes_up,
-            flush=True,
+# ------------------------------------------------------------------------------------ what came out
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Medians at one number of clients: milliseconds by stage, kilobytes."""
+
+    num_clients: int
+    degree: int
+    threshold: int
+    milliseconds: dict[str, float]
+    kilobytes_up: float
+    kilobytes_down: float
+
+    @property
+    def for_neighbours(self) -> float:
+        """All stages but the check of the roster's signatures."""
+        return sum(self.milliseconds.values()) - self.milliseconds["roster"]
+
+
+def measured(num_clients: int, repeats: int, settings: SecureAggregationSettings) -> Growth:
+    others = Others(num_clients)
+    costs = [session_cost(others, settings) for _ in range(repeats)]
+    graph = choose(num_clients, settings.threat)
+    return Growth(
+        num_clients,
+        graph.degree,
+        graph.threshold,
+        {s: 1e3 * statistics.median(cost.seconds[s] for cost in costs) for s in STAGES},
+        costs[0].bytes_up / 1e3,
+        costs[0].bytes_down / 1e3,
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """y = a + b x by least squares, with the share of the variance that it explains."""
+
+    a: float
+    b: float
+    r_squared: float
+
+    @classmethod
+    def of(cls, x: Sequence[float], y: Sequence[float]) -> Fit:
+        b, a = np.polyfit(x, y, 1)
+        rest = np.asarray(y) - (a + b * np.asarray(x))
+        return cls(float(a), float(b), float(1 - rest.var() / np.var(y)))
+
+    def __str__(self) -> str:
+        return f"{self.a:.3g} + {self.b:.3g}"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing: points over the number of clients, and the fit beyond 32 of them."""
+
+    title: str
+    values: tuple[float, ...]
+    of_n: Callable[[float], float]
+    law: str
+
+    def fit(self, sizes: Sequence[int]) -> Fit:
+        sparse = [(n, y) for n, y in zip(sizes, self.values, strict=True) if n > COMPLETE_UP_TO]
+        return Fit.of([self.of_n(n) for n, _ in sparse], [y for _, y in sparse])
+
+    def caption(self, sizes: Sequence[int]) -> str:
+        fit = self.fit(sizes)
+        return f"{fit} {self.law}, R² = {fit.r_squared:.3f}"
+
+
+def panels(rows: Sequence[Growth]) -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "CPU ms, work for neighbours", tuple(r.for_neighbours for r in rows), math.log, "ln n"
+        ),
+        Panel("kB up", tuple(r.kilobytes_up for r in rows), math.log, "ln n"),
+        Panel(
+            "CPU ms, signatures of the roster",
+            tuple(r.milliseconds["roster"] for r in rows),
+            float,
+            "n",
+        ),
+    )
+
+
+def print_table(rows: Sequence[Growth]) -> None:
+    print(f"one client, {NUM_VALUES} values; CPU ms by stage, kB encoded")
+    heads = ("n", "k", "t", *STAGES, "neighbours", "all", "kB up", "kB down")
+    print(" ".join(f"{head:>10}" for head in heads))
+    for row in rows:
+        total = sum(row.milliseconds.values())
+        cells = (
+            *(f"{number}" for number in (row.num_clients, row.degree, row.threshold)),
+            *(f"{row.milliseconds[stage]:.2f}" for stage in STAGES),
+            *(f"{x:.2f}" for x in (row.for_neighbours, total)),
+            *(f"{x:.1f}" for x in (row.kilobytes_up, row.kilobytes_down)),
         )
+        print(" ".join(f"{cell:>10}" for cell in cells))
+    sizes = [row.num_clients for row in rows]
+    for panel in panels(rows):
+        print(f"{panel.title}, n > {COMPLETE_UP_TO}: {panel.caption(sizes)}")
+
+
+# --------------------------------------------------------------------------------------- the figure
+
+PANEL_WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300.0, 240.0, 48.0, 24.0, 48.0, 40.0
+STYLE = """
+text { font: 11px sans-serif; fill: #444 } .title { font-weight: bold; fill: #222 }
+.grid { stroke: #ddd } .fit { stroke: #c2571a; fill: none; stroke-dasharray: 5 3 }
+.dot { fill: #1f5fa8 }
+@media (prefers-color-scheme: dark) { text { fill: #bbb } .title { fill: #eee }
+  .grid { stroke: #444 } .fit { stroke: #f0965a } .dot { fill: #7fb2ee } }
+"""
+
+
+def drawn(rows: Sequence[Growth]) -> str:
+    sizes = [row.num_clients for row in rows]
+    parts = [mark for i, p in enumerate(panels(rows)) for mark in _panel(p, sizes, i * PANEL_WIDTH)]
+    width = PANEL_WIDTH * len(panels(rows))
+    return str(
+        element(
+            "svg",
+            element("style", STYLE),
+            *parts,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {width:g} {HEIGHT:g}",
+            role="img",
+            aria_label="Cost of secure aggregation to one client against the number of clients",
+        )
+    )
+
+
+def _panel(panel: Panel, sizes: Sequence[int], at: float) -> Iterator[Markup]:
+    marks = ticks(0, max(panel.values))
+    x = Scale(math.log(sizes[0]), math.log(sizes[-1]), at + LEFT, at + PANEL_WIDTH - RIGHT)
+    y = Scale(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
+    yield element("text", panel.title, class_="title", x=at + LEFT, y=16)
+    yield element("text", panel.caption(sizes), x=at + LEFT, y=32)
+    for mark in marks:
+        yield element("line", class_="grid", x1=x.start, x2=x.end, y1=y(mark), y2=y(mark))
+        yield element("text", f"{mark:g}", x=x.start - 6, y=y(mark) + 4, text_anchor="end")
+    for n in (n for n in sizes if math.log10(n).is_integer()):
+        place = HEIGHT - BOTTOM + 16
+        yield element("text", f"{n:,}", x=x(math.log(n)), y=place, text_anchor="middle")
+    middle = (x.start + x.end) / 2
+    yield element("text", "clients", x=middle, y=HEIGHT - 6, text_anchor="middle")
+    fit = panel.fit(sizes)
+    along = np.geomspace(COMPLETE_UP_TO, sizes[-1], 60)
+    line = " ".join(
+        f"{coordinate(x(math.log(n)))},{coordinate(y(max(0, fit.a + fit.b * panel.of_n(n))))}"
+        for n in along
+    )
+    yield element("polyline", class_="fit", points=line)
+    for n, value in zip(sizes, panel.values, strict=True):
+        yield element("circle", class_="dot", cx=x(math.log(n)), cy=y(value), r=3.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--dropout", type=float, default=0.34, help="that the graph makes room for")
+    parser.add_argument("--figure", type=Path, help="an SVG file to write")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    settings = SecureAggregationSettings(dropout=asked.dropout)
+    rows = [measured(n, asked.repeats, settings) for n in SIZES]
+    print_table(rows)
+    if asked.figure is not None:
+        asked.figure.write_text(drawn(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,7 @@ from securefg.secagg.keys import Identity
 from securefg.secagg.ring import RingArray
 from securefg.secagg.server import Aggregator, Opened
 from securefg.secagg.settings import SecureAggregationSettings
+from securefg.secagg.statements import request_hash
 
 TARGET_SECONDS = {"complete": 20.0, "sparse": 3.0}
 CONFIG_HASH, SETTINGS = "0123456789ab", SecureAggregationSettings()
@@ -74,6 +75,7 @@ class Host:
         numbers = list(range(len(self._rows))) if clients is None else clients.numbers()
         if isinstance(request, Ask):
             numbers = [number for number in numbers if number not in self._silent]
+            self._clients.check_request(request_hash(request))
             return Replies(self._upload(numbers), Clients.of(numbers), ())
         said = self._clients.handle(request, Turn(1, 1, Clients.of(numbers)))
         return Replies(said, Clients.of(numbers), ())

@@ -130,15 +130,17 @@ class Aggregator:
     ) -> Clients:
         """Carry every sealed share to its holder; the server cannot read any."""
         places = {number: place for place, number in enumerate(numbers)}
-        row_of = {places[number]: row for row, number in enumerate(sharers)}
         made: Tensor = shares.message.boxes
+        sealed = {
+            (places[sender], receiver): (row, column)
+            for row, sender in enumerate(sharers)
+            for column, receiver in enumerate(graph.holders(places[sender]))
+        }
         delivered = torch.zeros_like(made)
         for row, number in enumerate(sharers):
-            place = places[number]
-            for column, sender in enumerate(graph.holders(place)):
-                if sender in row_of:
-                    where = graph.holders(sender).index(place)
-                    delivered[row, column] = made[row_of[sender], where]
+            for column, sender in enumerate(graph.holders(places[number])):
+                if (sender, places[number]) in sealed:
+                    delivered[row, column] = made[sealed[sender, places[number]]]
         request = Deliver(sharers=torch.tensor(sharers), boxes=delivered)
         ready: Clients = self._step(request, Ready, Clients.of(sharers), graph).clients
         return ready
