@@ -154,6 +154,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
         table.add_row(f"epsilon per {unit}", _claim_words(claim))
     if not summary["noise_protects"]:
         table.add_row("", "the noise is seeded: it protects nothing")
+    recovered = summary["recovered_by_algebra"]
+    if recovered is not None:
+        table.add_row("masked", _masked_words(summary, recovered))
     for way in ("up", "down"):
         size = summary["bytes"][way]
         total = human_bytes(size["payload"] + size["envelope"])
@@ -162,6 +165,15 @@ def summary_table(summary: dict[str, Any]) -> Table:
         table.add_row("drop-outs", str(summary["dropped"]))
     table.add_row("seconds", f"{summary['seconds']:.1f}")
     return table
+
+
+def _masked_words(summary: dict[str, Any], recovered: dict[str, Any]) -> str:
+    aborted = f", {summary['aborted_rounds']} rounds aborted" if summary["aborted_rounds"] else ""
+    return (
+        f"{recovered['sessions']} sessions of {recovered['smallest_cohort']} clients or more"
+        f"{aborted}; algebra recovers {recovered['contributions_recoverable']} uploads, "
+        f"{recovered['node_rows_recoverable']} node rows"
+    )
 
 
 def _claim_words(claim: dict[str, Any]) -> str:

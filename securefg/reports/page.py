@@ -47,6 +47,7 @@ def render(results: Results) -> str:
         released=released(results),
         received=received(results),
         masked=results.config.privacy.secure_aggregation is not None,
+        recovered=results.summary.recovered_by_algebra,
         messages=message_section(results),
         setup=setup_section(results),
         version=results.summary.versions.get("securefg", ""),

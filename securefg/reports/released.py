@@ -13,7 +13,8 @@ from securefg.reports.units import plural, span
 
 @dataclass(frozen=True)
 class Released:
-    """One line of the table. `tone`: `open` (left as it is), `void`, `bounded` or `public`."""
+    """One line of the table. `tone`: `open` (left as it is), `masked` (in a sum without noise),
+    `void`, `bounded` or `public`."""
 
     field: str
     about: str
@@ -50,7 +51,7 @@ def _private(results: Results, booked: Booked) -> Released:
         f"{span(booked.first_round, booked.last_round)}",
         tone=_tone(booked),
         protection=_protection(results, booked),
-        seen=_seen(declared),
+        seen=_seen(declared, mechanism.masked),
     )
 
 
@@ -61,14 +62,22 @@ def _often(booked: Booked) -> str:
 
 def _tone(booked: Booked) -> str:
     if booked.mechanism.noise_multiplier is None:
-        return "open"
+        return "masked" if booked.mechanism.masked else "open"
     return "bounded" if booked.mechanism.protects else "void"
 
 
 def _protection(results: Results, booked: Booked) -> str:
     mechanism = booked.mechanism
+    if mechanism.noise_multiplier is None and mechanism.masked:
+        return "Only inside the sum, under masks; the sum itself carries no noise."
     if mechanism.noise_multiplier is None:
         return "Not at all: it left as it is."
+    if mechanism.rule == "distributed_discrete":
+        clip = _clip(results, mechanism.field)
+        return (
+            f"Each {mechanism.per} clipped to L2 norm {clip:g}, under masks; the sum carries "
+            f"discrete Gaussian noise, noise multiplier {mechanism.noise_multiplier:.4g}."
+        )
     if mechanism.rule != "local_gaussian":
         return f"{mechanism.rule}, noise multiplier {mechanism.noise_multiplier:g}."
     rule = LocalGaussian(
@@ -88,7 +97,9 @@ def _clip(results: Results, field: str) -> float:
     return (own.clip_l2 if own else None) or privacy.clip_l2
 
 
-def _seen(declared: Declaration | None) -> str:
+def _seen(declared: Declaration | None, masked: bool) -> str:
+    if masked:
+        return "The server, the sum over the clients that stayed; no single value."
     if declared is not None and declared.scope == "sum":
         return "The server, each client's own value; the sum would have been enough for it."
     return "The server, each client's own value, which the method needs."

@@ -55,6 +55,15 @@ class BothWays(_Stored):
     down: ByteCount
 
 
+class Recovered(_Stored):
+    """What algebra recovers from the masked sums."""
+
+    sessions: int
+    smallest_cohort: int
+    contributions_recoverable: int
+    node_rows_recoverable: int
+
+
 class Summary(_Stored):
     """The parts of `summary.json` that the page shows."""
 
@@ -72,6 +81,7 @@ class Summary(_Stored):
     dropped: int
     epsilon: dict[Unit, StoredClaim]
     noise_protects: bool
+    recovered_by_algebra: Recovered | None = None
     seconds: float
     attempts: int
     device: str
