@@ -60,7 +60,7 @@ def prepare(config: RunConfig) -> Experiment:
         seed=derive_seed(config.seed, "server"),
         device=device,
         edge_index=graph.edge_index if "graph" in method.server_knows else None,
-        labels=_training_labels(graph) if "labels" in method.server_knows else None,
+        known_labels=_training_labels(graph) if "labels" in method.server_knows else None,
     )
     return Experiment(
         config=config,

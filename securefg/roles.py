@@ -50,7 +50,8 @@ class Site:
 
 @dataclass(frozen=True)
 class PublicInfo:
-    """What a server is given; `edge_index` and `labels` only where the method entitles it."""
+    """What a server is given; the edges and the training labels (-1 for all other nodes) only where
+    the method entitles it to them."""
 
     num_nodes: int
     num_features: int
@@ -59,7 +60,7 @@ class PublicInfo:
     seed: int
     device: torch.device
     edge_index: Tensor | None = None
-    labels: Tensor | None = None
+    known_labels: Tensor | None = None
 
 
 class Host(ABC):

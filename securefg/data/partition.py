@@ -88,7 +88,7 @@ class Partition:
         tensors = {"nodes": self.nodes, "offsets": self.offsets}
         if self.public is not None:
             tensors["public"] = self.public
-        tensors = {name: value.contiguous() for name, value in tensors.items()}
+        tensors = {name: value.clone() for name, value in tensors.items()}  # may share memory
         facts = {"name": self.name, "num_nodes": str(self.num_nodes)}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, save(tensors, metadata=facts))

@@ -28,7 +28,7 @@ def save_shards(path: Path, shards: tuple[Shard, ...]) -> None:
             "val": graph.split.val,
             "test": graph.split.test,
         }
-        arrays.update({f"{i}.{name}": part.contiguous() for name, part in parts.items()})
+        arrays.update({f"{i}.{name}": part.clone() for name, part in parts.items()})
     facts = [
         {
             "client": s.client,

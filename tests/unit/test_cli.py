@@ -30,7 +30,7 @@ def config_file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        ("methods", ["alone", "fedgl"]),
+        ("methods", ["alone", "fedgl", "nfedgnn"]),
         ("datasets", ["cora", "citeseer", "pubmed", "chameleon", "squirrel", "acm", "wiki"]),
         ("partitions", ["shares", "public_private", "one_node", "louvain", "dirichlet", "metis"]),
     ],
