@@ -11,6 +11,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+import torch
+
 from securefg.secagg import shamir
 from securefg.secagg.secret import Secret
 
@@ -28,6 +30,7 @@ def milliseconds(work: Callable[[], object], before: Callable[[], object] = lamb
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # as in every run
     secret, points = Secret.fresh(), range(1, NUM_SHARES + 1)
     shares = shamir.split(secret, points, THRESHOLD)
     check = shamir.commits_to(shamir.commitment(secret, b"session", 0), b"session", 0)

@@ -18,14 +18,13 @@ from typing import Final, final
 from securefg.secagg.encoding import encode
 from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.keys import PROTOCOL, VERSION
+from securefg.secagg.polynomials import PRIME, evaluate
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
 
-PRIME: Final = 2**256 + 297
 SHARE_BYTES: Final = 33
 
 # 49 bytes are 135 bits more than p has: reduced mod p they are uniform to within 2^-135.
 _COEFFICIENT_BYTES: Final = 49
-_LAZY_STEPS: Final = 16
 
 Check = Callable[[Secret], None]
 """Raises `ReconstructionFailed` unless the secret is the one that was shared."""
@@ -74,8 +73,8 @@ def split(
         int.from_bytes(drawn[at : at + _COEFFICIENT_BYTES], "big") % PRIME
         for at in range(0, len(drawn), _COEFFICIENT_BYTES)
     ]
-    constant = int.from_bytes(secret.reveal(), "big")
-    return tuple(Share(x, _horner(coefficients, constant, x)) for x in points)
+    coefficients.append(int.from_bytes(secret.reveal(), "big"))
+    return tuple(map(Share, points, evaluate(coefficients, points)))
 
 
 def combine(shares: Sequence[Share], threshold: int, check: Check) -> Secret:
@@ -110,16 +109,6 @@ def commits_to(expected: bytes, session: bytes, party: int) -> Check:
             raise ReconstructionFailed(f"the shares do not give what party {party} committed to")
 
     return check
-
-
-def _horner(coefficients: Sequence[int], constant: int, x: int) -> int:
-    # Reduced once in a while: points are small, so a value grows by few bits in a step.
-    value = 0
-    for start in range(0, len(coefficients), _LAZY_STEPS):
-        for coefficient in coefficients[start : start + _LAZY_STEPS]:
-            value = value * x + coefficient
-        value %= PRIME
-    return (value * x + constant) % PRIME
 
 
 @lru_cache(maxsize=1024)
