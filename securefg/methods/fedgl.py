@@ -20,10 +20,10 @@ from securefg.data.graph import Graph
 from securefg.evaluation import Evaluator, LocalScore, Scores, score_locally, score_logits
 from securefg.federation import require_replies
 from securefg.messages import Message, private, public
-from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
+from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
 from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
-from securefg.models.sparse import SparseMatrix, feature_matrix
+from securefg.models.sparse import SparseMatrix
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import (
     Cohort,
@@ -155,9 +155,8 @@ class Client(Host):
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         graph = self._shard.graph
-        self._shape = GcnShape(graph.num_features, self._settings.hidden, graph.num_classes)
-        self._adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(site.device)
-        self._features = feature_matrix(graph.features).to(site.device)
+        inputs = gcn_inputs(graph, self._settings.hidden, site.device)
+        self._shape, self._adjacency, self._features = inputs
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
         self._node_ids = self._shard.node_ids.to(site.device)
@@ -364,9 +363,8 @@ class GlobalGoal(Evaluator):
 
     def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
         self._graph, self._settings, self._device = union, settings, device
-        self._shape = GcnShape(union.num_features, settings.hidden, union.num_classes)
-        self._adjacency = normalized_adjacency(union.edge_index, union.num_nodes).to(device)
-        self._features = feature_matrix(union.features).to(device)
+        inputs = gcn_inputs(union, settings.hidden, device)
+        self._shape, self._adjacency, self._features = inputs
         self._nodes = torch.arange(union.num_nodes, device=device)
 
     @torch.no_grad()

@@ -10,7 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from securefg.models.sparse import FeatureMatrix, SparseMatrix
+from securefg.data.graph import Graph
+from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
 
 
 class Operator(Protocol):
@@ -97,3 +98,12 @@ def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
     inverse_root = torch.bincount(row, minlength=num_nodes).float().rsqrt()
     values = inverse_root[row] * inverse_root[column]
     return SparseMatrix.from_entries(row, column, values, (num_nodes, num_nodes))
+
+
+def gcn_inputs(
+    graph: Graph, hidden: int, device: torch.device
+) -> tuple[GcnShape, SparseMatrix, FeatureMatrix]:
+    """What a GCN on a graph needs: the shape of its weights, A_hat, and the features."""
+    shape = GcnShape(graph.num_features, hidden, graph.num_classes)
+    adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(device)
+    return shape, adjacency, feature_matrix(graph.features).to(device)

@@ -15,9 +15,8 @@ from torch import Tensor
 from securefg.channel import Turn
 from securefg.evaluation import LocalScore, score_locally
 from securefg.messages import Message, public
-from securefg.models.gcn import GcnShape, gcn, normalized_adjacency
+from securefg.models.gcn import gcn, gcn_inputs
 from securefg.models.local_training import GcnTrainer, Targets
-from securefg.models.sparse import feature_matrix
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
 from securefg.streams import torch_stream
@@ -52,9 +51,8 @@ class Party(Host):
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         graph = self._shard.graph
-        self._shape = GcnShape(graph.num_features, self._settings.hidden, graph.num_classes)
-        self._adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(site.device)
-        self._features = feature_matrix(graph.features).to(site.device)
+        inputs = gcn_inputs(graph, self._settings.hidden, site.device)
+        self._shape, self._adjacency, self._features = inputs
         self._train = graph.split.train.nonzero().flatten().to(site.device)
         initial = self._shape.initial(torch_stream(site.seed, "weights", self._shard.client))
         self._trainer = GcnTrainer(
