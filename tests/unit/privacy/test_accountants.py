@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+import dp_accounting
 import pytest
+from dp_accounting import rdp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -243,3 +245,11 @@ def test_the_samples_of_dp_sgd_add_up_against_a_client_and_no_sampling_hides_it(
     fact = Mechanism("Update.weights", "dp_sgd", "row", 4.0, num_rows=2, sampling=0.01)
     assert steps_for({fact: 5}, "row")[0] == (Step(4.0, 5, 0.01),)
     assert steps_for({fact: 5}, "client")[0] == (Step(2.0, 5, 1.0),)
+
+
+@pytest.mark.parametrize(("rho", "count"), [(0.01, 1), (0.003, 50), (0.5, 4)])
+def test_discrete_noise_costs_what_the_library_says_of_its_zcdp(rho: float, count: int) -> None:
+    accountant = rdp.RdpAccountant()
+    accountant.compose(dp_accounting.ZCDpEvent(rho), count)
+    step = Step(1 / math.sqrt(2 * rho), count, discrete=True)
+    assert tightest((step,), 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
