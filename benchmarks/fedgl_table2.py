@@ -32,9 +32,11 @@ PAPER = {
 }
 
 
-def configured(data: str, overrides: list[str], seed: int, root: Path) -> RunConfig:
+def configured(
+    data: str, overrides: list[str], seed: int, root: Path, extra: tuple[str, ...] = ()
+) -> RunConfig:
     fixed = [f"seed={seed}", f"output.root={root}", "output.transcript_every=0"]
-    return load_config(Path(f"configs/fedgl_{data}.yaml"), [*overrides, *fixed])
+    return load_config(Path(f"configs/fedgl_{data}.yaml"), [*overrides, *fixed, *extra])
 
 
 def accuracy(config: RunConfig) -> float:
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(PAPER), choices=list(PAPER))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--root", type=Path, default=Path("runs/table2"))
+    parser.add_argument("--set", action="append", default=[], metavar="a.b=c")
     asked = parser.parse_args()
     print("| ours (paper) | " + " | ".join(COLUMNS) + " |")
     print("|---" * (len(COLUMNS) + 1) + "|")
@@ -66,7 +69,8 @@ def main() -> None:
         cells = []
         for overrides, paper in zip(COLUMNS.values(), PAPER[data], strict=True):
             seeds = range(asked.seeds)
-            configs = [configured(data, overrides, seed, asked.root) for seed in seeds]
+            extra = tuple(asked.set)
+            configs = [configured(data, overrides, seed, asked.root, extra) for seed in seeds]
             cells.append(cell([accuracy(config) for config in configs], paper))
         print(f"| {data} | " + " | ".join(cells) + " |", flush=True)
 
