@@ -29,6 +29,9 @@ from securefg.errors import ConfigError, RunFolderError
 from securefg.files import write_atomically
 from securefg.versions import versions
 
+FORMAT = 2
+"""Of everything in the folder; raised whenever an older reader would misread it."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -71,7 +74,11 @@ class RunFolder:
 
     def _write_config(self, config: RunConfig) -> None:
         tree = config.model_dump(mode="json")
-        tree["resolved"] = {"config_hash": config.hash, "versions": versions()}
+        tree["resolved"] = {
+            "format": FORMAT,
+            "config_hash": config.hash,
+            "versions": versions(),
+        }
         write_atomically(self.path / "config.yaml", yaml.safe_dump(tree, sort_keys=False))
 
     def config(self) -> RunConfig:
@@ -79,6 +86,10 @@ class RunFolder:
         try:
             tree = yaml.safe_load((self.path / "config.yaml").read_text())
             resolved = tree.pop("resolved")
+            if resolved.get("format") != FORMAT:
+                raise RunFolderError(
+                    f"{self.path}: a run of format {resolved.get('format')}; wanted {FORMAT}"
+                )
             config = parse_config(tree)
         except (yaml.YAMLError, KeyError, AttributeError, ConfigError) as error:
             raise RunFolderError(f"{self.path}/config.yaml cannot be read: {error}") from error

@@ -297,6 +297,7 @@ class Run:
         self._transcript.flush()
         records = read_transcript(self._folder.transcript)
         summary["recovered_by_algebra"] = recovered_by_algebra(self._x, records)
+        summary["transcript_chain"] = self._transcript.chain
         write_json(self._folder.path / "summary.json", summary)
         return Outcome(self._folder, summary, reason)
 

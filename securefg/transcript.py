@@ -7,10 +7,14 @@ The header (JSON) holds when, who, kind, sizes and the rules that were applied; 
 encoded message. A broadcast is stored once with all its receivers. Where a transcript is thinned,
 headers of all messages stay and bodies go; a reader sees which. A file torn by a crash loads up to
 the tear, with a warning.
+
+Records are chained: every header carries `chain` = SHA-256(the chain before | header | body), so a
+record that was changed, left out or put in shows; the run's summary keeps the last link.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import struct
@@ -30,6 +34,7 @@ from securefg.messages import Scalar
 
 MAGIC = b"SFGT"
 _PREFIX = struct.Struct("<4sIQI")
+_START = hashlib.sha256(b"securefg transcript").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class Record:
     personal: tuple[str, ...] = ()
     thinned: bool = False
     note: str = ""
+    chain: str = field(default="", compare=False)
     body: bytes = field(default=b"", repr=False)
 
     @property
@@ -75,15 +81,23 @@ class TranscriptWriter:
         path = folder / "messages.bin"
         if position is not None and path.exists():
             os.truncate(path, min(position, path.stat().st_size))
+        self._chain = last_link(folder)
         self._file: BinaryIO = path.open("ab")
 
     @property
     def position(self) -> int:
         return self._file.tell()
 
+    @property
+    def chain(self) -> str:
+        """The last link so far."""
+        return self._chain
+
     def append(self, record: Record) -> None:
-        header = asdict(record)
-        body = header.pop("body")
+        body = record.body
+        self._chain = _link(self._chain, record)
+        header = asdict(replace(record, chain=self._chain, body=b""))
+        del header["body"]
         head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         checksum = zlib.crc32(body, zlib.crc32(head))
         self._file.write(_PREFIX.pack(MAGIC, len(head), len(body), checksum))
@@ -115,6 +129,40 @@ def read_transcript(folder: Path) -> Iterator[Record]:
                 return
             start = file.tell()
             yield record
+
+
+def _link(before: str, record: Record) -> str:
+    header = asdict(replace(record, chain="", body=b""))
+    head = json.dumps(header, separators=(",", ":"), sort_keys=True, default=str)
+    digest = hashlib.sha256(before.encode())
+    digest.update(head.encode())
+    digest.update(record.body)
+    return digest.hexdigest()
+
+
+def last_link(folder: Path) -> str:
+    """The chain's last link; of an empty transcript, its start."""
+    link = _START
+    if (folder / "messages.bin").exists():
+        for record in read_transcript(folder):
+            link = record.chain
+    return link
+
+
+def broken_link(folder: Path, last: str | None = None) -> str | None:
+    """Where the chain breaks, in words; None where it is whole and ends in `last`, if given."""
+    link = _START
+    with warnings.catch_warnings(record=True) as torn:
+        warnings.simplefilter("always")
+        for record in read_transcript(folder):
+            if record.chain != _link(link, record):
+                return f"message {record.seq} is not the one that was recorded"
+            link = record.chain
+    if torn:
+        return str(torn[0].message)
+    if last is not None and link != last:
+        return "messages at its end were taken away or added"
+    return None
 
 
 def whole_length(folder: Path) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import warnings
-from dataclasses import replace
+import zlib
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,12 @@ from torch import Tensor
 from securefg.codec import Clients, Size, encode_fields
 from securefg.errors import RunFolderError
 from securefg.transcript import (
+    MAGIC,
     Adversary,
     Record,
     Seen,
     TranscriptWriter,
+    broken_link,
     read_transcript,
     total,
     view,
@@ -240,3 +245,49 @@ def test_an_adversary_is_read_from_its_name(text: str, clients: set[int]) -> Non
 def test_an_unknown_adversary_is_refused_with_the_names_allowed(text: str) -> None:
     with pytest.raises(RunFolderError, match=r"wanted server, client:3,5, wire or outsider"):
         Adversary.parse(text)
+
+
+def chained(folder: Path) -> list[Record]:
+    writer = TranscriptWriter(folder)
+    for seq in range(1, 4):
+        writer.append(replace(BROADCAST, seq=seq))
+    writer.close()
+    return list(read_transcript(folder))
+
+
+def rewritten(folder: Path, records: list[Record]) -> None:
+    """The file as a forger would leave it: every checksum right, the old links kept."""
+    data = b""
+    for found in records:
+        header = asdict(found)
+        body = header.pop("body")
+        head = json.dumps(header, separators=(",", ":")).encode()
+        checksum = zlib.crc32(body, zlib.crc32(head))
+        data += struct.pack("<4sIQI", MAGIC, len(head), len(body), checksum) + head + body
+    (folder / "messages.bin").write_bytes(data)
+
+
+def test_the_chain_of_an_untouched_transcript_is_whole(tmp_path: Path) -> None:
+    records = chained(tmp_path)
+    assert broken_link(tmp_path, records[-1].chain) is None
+
+
+def test_a_changed_a_missing_and_a_cut_off_message_break_the_chain(tmp_path: Path) -> None:
+    one, two, three = chained(tmp_path)
+    forged = replace(two, body=encode_fields({"x": torch.ones(9)}))
+    for records, found in (
+        ([one, forged, three], "message 2 is not"),
+        ([one, replace(two, clients="0"), three], "message 2 is not"),
+        ([one, three], "message 3 is not"),
+        ([one, two], "at its end"),
+    ):
+        rewritten(tmp_path, records)
+        assert found in (broken_link(tmp_path, three.chain) or "")
+
+
+def test_a_resumed_transcript_goes_on_with_the_chain(tmp_path: Path) -> None:
+    chained(tmp_path)
+    writer = TranscriptWriter(tmp_path)
+    writer.append(replace(BROADCAST, seq=4))
+    writer.close()
+    assert broken_link(tmp_path, writer.chain) is None
