@@ -1,0 +1,247 @@
+"""Empirical epsilon: how much privacy loss a game has shown, as a lower bound with a confidence.
+
+(i)   `gaussian_bound`       noisy uploads of a canary: errors of a threshold fixed beforehand
+(ii)  `one_run_bound`        one training with many canaries (Steinke, Nasr and Jagielski 2023)
+(iii) `several_trainings`    scores over many trainings: threshold on one half, errors on the other
+
+Every bound says the largest epsilon that its sample size could have shown (`ceiling`): where that
+is below the claim, the audit could not have found a violation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import expit, log_ndtr, ndtri
+from scipy.stats import binom
+
+from audits.metrics import (
+    BadMetricInput,
+    Floats,
+    checked_scores,
+    checked_share,
+    clopper_pearson_upper,
+)
+
+Estimator = Literal["gdp", "cp", "one_run", "several_trainings"]
+
+
+@dataclass(frozen=True)
+class EpsilonBound:
+    """epsilon >= `epsilon` at `delta`, with `confidence`; `trials` is what it was measured over."""
+
+    epsilon: float
+    delta: float
+    confidence: float
+    estimator: Estimator
+    ceiling: float
+    trials: int
+
+
+@dataclass(frozen=True)
+class GaussianBound:
+    """One game read twice: `gdp` is valid for a Gaussian trade-off, `cp` assumes nothing."""
+
+    mu: float
+    gdp: EpsilonBound
+    cp: EpsilonBound
+
+
+# ------------------------------------------------------------------------------ (i) noisy uploads
+
+
+def gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """log of delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
+    first = float(log_ndtr(-epsilon / mu + mu / 2))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    return first + math.log(-math.expm1(min(second - first, -1e-300)))
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """The epsilon of a Gaussian release whose means lie mu standard deviations apart.
+
+    Written apart from the accountants on purpose: an audit does not trust what it audits.
+    """
+    target = math.log(checked_share(delta, "delta"))
+    if mu < 0 or not math.isfinite(mu):
+        raise BadMetricInput(f"mu: found {mu!r}, wanted 0 or more")
+    if mu == 0 or gaussian_log_delta(0.0, mu) <= target:
+        return 0.0
+    high = mu * mu / 2 + mu * math.sqrt(-2 * target)
+    return float(brentq(lambda eps: gaussian_log_delta(eps, mu) - target, 0.0, high, xtol=1e-12))
+
+
+def mu_of_epsilon(epsilon: float, delta: float) -> float:
+    """The inverse of `epsilon_of_mu`."""
+    if not 0 < epsilon < math.inf:
+        raise BadMetricInput(f"epsilon: found {epsilon!r}, wanted a positive number")
+    high = 1.0
+    while epsilon_of_mu(high, delta) < epsilon:
+        high *= 2
+    return float(brentq(lambda mu: epsilon_of_mu(mu, delta) - epsilon, 1e-12, high, xtol=1e-12))
+
+
+def gaussian_bound(
+    false_positives: int,
+    negatives: int,
+    false_negatives: int,
+    positives: int,
+    delta: float,
+    confidence: float = 0.95,
+) -> GaussianBound:
+    """From the errors of a threshold that was fixed before the game.
+
+    u_fp, u_fn are Clopper-Pearson upper ends at alpha / 2 each, so both hold at once;
+    mu_lb = max(0, isf(u_fp) - ppf(u_fn)),  eps_cp = max(0, log(1 - u_fn - delta) - log u_fp).
+    """
+    alpha = (1 - checked_share(confidence, "confidence")) / 2
+    u_fp = clopper_pearson_upper(false_positives, negatives, alpha)
+    u_fn = clopper_pearson_upper(false_negatives, positives, alpha)
+    best = (clopper_pearson_upper(0, negatives, alpha), clopper_pearson_upper(0, positives, alpha))
+    mu, trials = _mu_of_errors(u_fp, u_fn), negatives + positives
+    gdp = EpsilonBound(
+        epsilon_of_mu(mu, delta),
+        delta,
+        confidence,
+        "gdp",
+        epsilon_of_mu(_mu_of_errors(*best), delta),
+        trials,
+    )
+    cp = EpsilonBound(
+        _epsilon_of_errors(u_fp, u_fn, delta),
+        delta,
+        confidence,
+        "cp",
+        _epsilon_of_errors(*best, delta),
+        trials,
+    )
+    return GaussianBound(mu, gdp, cp)
+
+
+def _mu_of_errors(u_fp: float, u_fn: float) -> float:
+    if max(u_fp, u_fn) >= 1:
+        return 0.0
+    return max(0.0, -float(ndtri(u_fp)) - float(ndtri(u_fn)))
+
+
+def _epsilon_of_errors(u_fp: float, u_fn: float, delta: float) -> float:
+    """(eps, delta) forbids 1 - fn > e^eps fp + delta."""
+    caught = 1 - u_fn - checked_share(delta, "delta")
+    return max(0.0, math.log(caught) - math.log(u_fp)) if caught > 0 else 0.0
+
+
+# ------------------------------------------------------------------------------------ (ii) one run
+
+
+def one_run_bound(
+    canaries: int, guesses: int, right: int, delta: float, confidence: float = 0.95
+) -> EpsilonBound:
+    """The largest epsilon refuted by `right` of `guesses` about m canaries, each in by a fair coin.
+
+    How many guesses are made (k+ and k-) must be fixed before the run. delta may be 0.
+    """
+    _check_one_run(canaries, guesses, right, delta)
+    alpha = 1 - checked_share(confidence, "confidence")
+    epsilon = _refuted(canaries, guesses, right, delta, alpha)
+    ceiling = _refuted(canaries, canaries, canaries, delta, alpha)
+    return EpsilonBound(epsilon, delta, confidence, "one_run", ceiling, canaries)
+
+
+def one_run_p_value(canaries: int, guesses: int, right: int, delta: float, epsilon: float) -> float:
+    """How likely so many right guesses are under (epsilon, delta), at most:
+
+    q = expit(eps), b = P[Bin(r, q) >= v],
+    p = min(1, b + 2 m delta max_{i = 1..v} (P[Bin(r, q) >= v - i] - b) / i).
+    """
+    _check_one_run(canaries, guesses, right, delta)
+    if guesses == 0 or right == 0:
+        return 1.0
+    q = float(expit(epsilon))
+    b = float(binom.sf(right - 1, guesses, q))
+    i = np.arange(1, right + 1)
+    slack = float(np.max((binom.sf(right - i - 1, guesses, q) - b) / i))
+    return min(1.0, b + 2 * canaries * delta * max(0.0, slack))
+
+
+def _refuted(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
+    def excess(epsilon: float) -> float:
+        return one_run_p_value(canaries, guesses, right, delta, epsilon) - alpha
+
+    if excess(0.0) >= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) < 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-9))
+
+
+def _check_one_run(canaries: int, guesses: int, right: int, delta: float) -> None:
+    if not 0 <= right <= guesses <= canaries or canaries < 1:
+        raise BadMetricInput(
+            f"{right} right of {guesses} guesses about {canaries} canaries; wanted right <= "
+            "guesses <= canaries"
+        )
+    if not 0 <= delta < 1:
+        raise BadMetricInput(f"delta: found {delta!r}, wanted 0 <= delta < 1")
+
+
+# ------------------------------------------------------------------------- (iii) several trainings
+
+
+def several_trainings(
+    scores_in: ArrayLike, scores_out: ArrayLike, delta: float, confidence: float = 0.95
+) -> EpsilonBound:
+    """Scores of a canary over trainings with it and without it, in the order they were made.
+
+    Every second training chooses the threshold with the largest bound, the others are counted:
+    the threshold is fixed before the trainings that it is scored on.
+    """
+    inside, outside = checked_scores(scores_in), checked_scores(scores_out)
+    if min(inside.size, outside.size) < 4:
+        raise BadMetricInput(
+            f"{inside.size} trainings with the canary and {outside.size} without; wanted 4 of each"
+        )
+    threshold = _best_threshold(inside[::2], outside[::2], delta, confidence)
+    kept_in, kept_out = inside[1::2], outside[1::2]
+    return trainings_bound(
+        int((kept_in >= threshold).sum()),
+        kept_in.size,
+        int((kept_out >= threshold).sum()),
+        kept_out.size,
+        delta,
+        confidence,
+    )
+
+
+def trainings_bound(
+    true_positives: int,
+    positives: int,
+    false_positives: int,
+    negatives: int,
+    delta: float,
+    confidence: float = 0.95,
+) -> EpsilonBound:
+    """log((1 - u_fn - delta) / u_fp), where the threshold was fixed before these trainings."""
+    found = gaussian_bound(
+        false_positives, negatives, positives - true_positives, positives, delta, confidence
+    ).cp
+    return EpsilonBound(
+        found.epsilon, delta, confidence, "several_trainings", found.ceiling, found.trials
+    )
+
+
+def _best_threshold(inside: Floats, outside: Floats, delta: float, confidence: float) -> float:
+    candidates = np.unique(np.concatenate([inside, outside]))
+    if candidates.size > 256:
+        candidates = np.quantile(candidates, np.linspace(0, 1, 256))
+
+    def bound(threshold: float) -> float:
+        caught, false = int((inside >= threshold).sum()), int((outside >= threshold).sum())
+        return trainings_bound(caught, inside.size, false, outside.size, delta, confidence).epsilon
+
+    return float(max(candidates.tolist(), key=bound))

@@ -1,0 +1,356 @@
+"""Metrics of attacks: pure functions over arrays, each with its interval, all of them fail closed.
+
+Labels are 0 or 1, scores are finite, shares lie in [0, 1]; whatever else is found raises
+`BadMetricInput` and says what was found, since an audit that swaps two columns or reads a percent
+as a share looks private by mistake.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri
+from scipy.stats import rankdata
+
+Floats = NDArray[np.float64]
+LEAST_FALSE_POSITIVES = 10
+BELOW_CHANCE_SDS = 4.0
+ROUNDING = 1e-9
+MANY = 5000
+
+
+class BadMetricInput(ValueError):
+    """Labels, scores or shares that no metric is defined for."""
+
+
+class Unresolved(ValueError):
+    """The sample is too small for the metric that was asked for."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval at `confidence`."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float = 0.95
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+    def figure(self) -> dict[str, float]:
+        """The fields of a `findings.Figure`, which is always at 95 %."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+# ---------------------------------------------------------------------------------------- checks
+
+
+def checked_scores(scores: ArrayLike) -> Floats:
+    """A non-empty vector of finite numbers."""
+    found = np.asarray(scores, dtype=np.float64)
+    if found.ndim != 1 or found.size == 0:
+        raise BadMetricInput(f"scores of shape {found.shape}; wanted one axis, not empty")
+    bad = int(np.count_nonzero(~np.isfinite(found)))
+    if bad:
+        raise BadMetricInput(f"{bad} of {found.size} scores are NaN or infinite")
+    return found
+
+
+def checked_labels(labels: ArrayLike, length: int) -> NDArray[np.bool_]:
+    """0/1 labels with both classes in them, as many as there are scores."""
+    found = np.asarray(labels)
+    if found.shape != (length,):
+        raise BadMetricInput(f"labels of shape {found.shape} for {length} scores")
+    others = sorted({repr(v) for v in np.unique(found).tolist() if v not in (0, 1)})
+    if others:
+        raise BadMetricInput(f"labels other than 0 and 1: {', '.join(others[:5])}")
+    truth = found.astype(bool)
+    if truth.all() or not truth.any():
+        raise BadMetricInput(f"all {length} labels are {int(truth[0])}; wanted both 0 and 1")
+    return truth
+
+
+def checked_share(value: float, name: str) -> float:
+    """A number strictly between 0 and 1: a confidence, a false positive rate, a delta."""
+    if not 0 < value < 1:
+        raise BadMetricInput(f"{name}: found {value!r}, wanted 0 < {name} < 1, not a percent")
+    return float(value)
+
+
+def checked_fractions(values: ArrayLike, least: float = 0.0) -> Floats:
+    """Values in [least, 1]: shares, or with least = -1 gains and cosines."""
+    found = checked_scores(values)
+    if found.min() < least - ROUNDING or found.max() > 1 + ROUNDING:
+        raise BadMetricInput(
+            f"values from {found.min():g} to {found.max():g}; wanted {least:g} to 1, "
+            "fractions and not percents"
+        )
+    return found
+
+
+def refuse_below_chance(value: float, chance: float, null_sd: float) -> None:
+    """Raise where a result lies so far below chance that a column must be swapped.
+
+    An attack that is wrong on purpose is right when turned round: four sd of the null below
+    chance means swapped labels, the wrong class column, or a score with the wrong sign.
+    """
+    if value < chance - BELOW_CHANCE_SDS * null_sd:
+        raise BadMetricInput(
+            f"{value:.4g} lies {(chance - value) / null_sd:.1f} sd below chance ({chance:.4g}): "
+            "labels swapped, the wrong class column, or a score with the wrong sign"
+        )
+
+
+# ------------------------------------------------------------------------------------------- AUC
+
+
+def auc(labels: ArrayLike, scores: ArrayLike) -> float:
+    """P[score of a 1 > score of a 0] + P[equal] / 2, by ranks (Mann-Whitney)."""
+    values = checked_scores(scores)
+    truth = checked_labels(labels, values.size)
+    positives = int(truth.sum())
+    rank_sum = float(rankdata(values)[truth].sum())
+    return (rank_sum - positives * (positives + 1) / 2) / (positives * (values.size - positives))
+
+
+def auc_null_sd(num_positives: int, num_negatives: int) -> float:
+    """sqrt((n1 + n0 + 1) / (12 n1 n0)): the sd of the AUC of scores that know nothing."""
+    if min(num_positives, num_negatives) < 1:
+        raise BadMetricInput(f"{num_positives} positives, {num_negatives} negatives; wanted both")
+    total = num_positives + num_negatives + 1
+    return math.sqrt(total / (12 * num_positives * num_negatives))
+
+
+def oriented_auc(labels: ArrayLike, scores: ArrayLike) -> float:
+    """The AUC of an attack that is known to work; swapped labels raise (`refuse_below_chance`)."""
+    value, truth = auc(labels, scores), np.asarray(labels).astype(bool)
+    positives = int(truth.sum())
+    refuse_below_chance(value, 0.5, auc_null_sd(positives, truth.size - positives))
+    return value
+
+
+def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """The AUC and its interval by DeLong et al. 1988.
+
+    A perfect separation has no variance to estimate; its far end is then the Clopper-Pearson end
+    of n out of n for the smaller class.
+    """
+    values = checked_scores(scores)
+    truth = checked_labels(labels, values.size)
+    value, (over, under) = auc(truth, values), _placements(values, truth)
+    sd = math.sqrt(_variance(over, under))
+    return _around(value, sd, confidence, min(over.size, under.size))
+
+
+def auc_gain_interval(
+    labels: ArrayLike, attack: ArrayLike, prior: ArrayLike, confidence: float = 0.95
+) -> Estimate:
+    """AUC(attack) - AUC(prior) on the same targets: DeLong for two correlated AUCs.
+
+    var = var(V10 - W10) / n1 + var(V01 - W01) / n0 over the placements of either.
+    """
+    first, second = checked_scores(attack), checked_scores(prior)
+    if first.size != second.size:
+        raise BadMetricInput(f"{first.size} attack scores beside {second.size} prior scores")
+    truth = checked_labels(labels, first.size)
+    value = auc(truth, first) - auc(truth, second)
+    one, other = _placements(first, truth), _placements(second, truth)
+    sd = math.sqrt(_variance(one[0] - other[0], one[1] - other[1]))
+    reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
+    return Estimate(value, max(-1.0, value - reach), min(1.0, value + reach), confidence)
+
+
+def _placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """For every 1 the share of 0s below it, for every 0 the share of 1s above; ties count half."""
+    ones, zeros = values[truth], values[~truth]
+    ranks = rankdata(values)
+    over = (ranks[truth] - rankdata(ones)) / zeros.size
+    under = 1 - (ranks[~truth] - rankdata(zeros)) / ones.size
+    return over, under
+
+
+def _variance(over: Floats, under: Floats) -> float:
+    if min(over.size, under.size) < 2:
+        raise Unresolved(f"{over.size} positives and {under.size} negatives; wanted 2 of each")
+    return float(over.var(ddof=1)) / over.size + float(under.var(ddof=1)) / under.size
+
+
+def _around(value: float, sd: float, confidence: float, smaller: int) -> Estimate:
+    reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
+    low, high = max(0.0, value - reach), min(1.0, value + reach)
+    if sd == 0 and value in (0.0, 1.0):
+        end = clopper_pearson(int(value) * smaller, smaller, confidence)
+        low, high = min(value, end.low), max(value, end.high)
+    return Estimate(value, low, high, confidence)
+
+
+# ------------------------------------------------------------------------- counts and top places
+
+
+def clopper_pearson_upper(successes: int, trials: int, alpha: float) -> float:
+    """The p at which so few successes have probability alpha: one-sided, exact."""
+    _check_counts(successes, trials)
+    checked_share(alpha, "alpha")
+    if successes == trials:
+        return 1.0
+    return float(betaincinv(successes + 1, trials - successes, 1 - alpha))
+
+
+def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Estimate:
+    """The share and its exact interval, alpha / 2 at either end."""
+    alpha = (1 - checked_share(confidence, "confidence")) / 2
+    high = clopper_pearson_upper(successes, trials, alpha)
+    low = 1 - clopper_pearson_upper(trials - successes, trials, alpha)
+    return Estimate(successes / trials, low, high, confidence)
+
+
+def _check_counts(successes: int, trials: int) -> None:
+    for count in (successes, trials):
+        if int(count) != count:
+            raise BadMetricInput(f"{count!r} is no count; wanted a whole number")
+    if not (trials >= 1 and 0 <= successes <= trials):
+        raise BadMetricInput(f"{successes} successes in {trials} trials")
+
+
+def precision_at_k(labels: ArrayLike, scores: ArrayLike, k: int) -> float:
+    """The share of 1s among the k best scores; where the k-th is tied, in expectation over ties."""
+    values = checked_scores(scores)
+    truth = checked_labels(labels, values.size)
+    if not 1 <= k <= values.size:
+        raise BadMetricInput(f"k = {k}; wanted 1 to {values.size}")
+    last = np.partition(values, values.size - k)[values.size - k]
+    above, tied = values > last, values == last
+    room = k - int(above.sum())
+    return float(truth[above].sum() + room * truth[tied].mean()) / k
+
+
+def tpr_at_fpr(
+    labels: ArrayLike, scores: ArrayLike, fpr: float, confidence: float = 0.95
+) -> Estimate:
+    """The share of 1s above the lowest threshold that at most a share `fpr` of the 0s passes.
+
+    Refused unless fpr * negatives >= 10: below that the threshold hangs on a few negatives.
+    """
+    values = checked_scores(scores)
+    truth = checked_labels(labels, values.size)
+    zeros = values[~truth]
+    allowed = checked_share(fpr, "fpr") * zeros.size
+    if allowed < LEAST_FALSE_POSITIVES - 1e-9:
+        raise Unresolved(
+            f"TPR at FPR {fpr:g} wants {math.ceil(LEAST_FALSE_POSITIVES / fpr)} negatives, "
+            f"found {zeros.size}"
+        )
+    # The first negative that must stay out is the threshold; positives have to pass it.
+    threshold = np.sort(zeros)[::-1][min(math.floor(allowed + 1e-9), zeros.size - 1)]
+    return clopper_pearson(int((values[truth] > threshold).sum()), int(truth.sum()), confidence)
+
+
+def top1_accuracy(answers: ArrayLike, scores: ArrayLike) -> float:
+    """The share of rows whose best column is the answer; ties for the best share the point."""
+    table, wanted = np.asarray(scores, dtype=np.float64), np.asarray(answers)
+    if table.ndim != 2 or table.size == 0:
+        raise BadMetricInput(f"scores of shape {table.shape}; wanted targets by candidates")
+    checked_scores(table.reshape(-1))
+    if wanted.shape != table.shape[:1] or not np.issubdtype(wanted.dtype, np.integer):
+        raise BadMetricInput(
+            f"answers of shape {wanted.shape} and type {wanted.dtype} for {len(table)} rows; "
+            "wanted one column number each"
+        )
+    if wanted.min() < 0 or wanted.max() >= table.shape[1]:
+        raise BadMetricInput(
+            f"answers from {wanted.min()} to {wanted.max()}; there are {table.shape[1]} columns"
+        )
+    best = table == table.max(1, keepdims=True)
+    return float((best[np.arange(len(table)), wanted] / best.sum(1)).mean())
+
+
+# ------------------------------------------------------------------------------------- bootstrap
+
+
+def bootstrap_mean(
+    values: ArrayLike,
+    seed: int,
+    confidence: float = 0.95,
+    draws: int = 2000,
+    least: float = -1.0,
+) -> Estimate:
+    """The mean of shares, gains or cosines, with the percentile interval of seeded redraws."""
+    found = checked_fractions(values, least)
+    if found.size < 2:
+        raise Unresolved("one value has no spread to redraw; wanted 2 or more")
+    tail = 100 * (1 - checked_share(confidence, "confidence")) / 2
+    if found.size > MANY:  # redrawing would agree with the normal law to the third digit
+        reach = -float(ndtri(tail / 100)) * float(found.std(ddof=1)) / math.sqrt(found.size)
+        mean = float(found.mean())
+        return Estimate(mean, mean - reach, mean + reach, confidence)
+    rng = np.random.default_rng(seed)
+    means = np.array(
+        [found[rng.integers(found.size, size=found.size)].mean() for _ in range(draws)]
+    )
+    low, high = np.percentile(means, [tail, 100 - tail])
+    return Estimate(float(found.mean()), float(low), float(high), confidence)
+
+
+def paired_gain(
+    attack: ArrayLike, prior: ArrayLike, seed: int, confidence: float = 0.95, draws: int = 2000
+) -> Estimate:
+    """The mean over targets of attack - prior, both shares in [0, 1], bootstrapped in pairs."""
+    first, second = checked_fractions(attack, -1.0), checked_fractions(prior, -1.0)
+    if first.size != second.size:
+        raise BadMetricInput(f"{first.size} attack values beside {second.size} prior values")
+    halved = bootstrap_mean((first - second) / 2, seed, confidence, draws)
+    return Estimate(2 * halved.value, 2 * halved.low, 2 * halved.high, confidence)
+
+
+# ---------------------------------------------------------------------------------- for findings
+
+
+def auc_figure(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
+    """`auc_interval` as the fields of a figure."""
+    return auc_interval(labels, scores).figure()
+
+
+def auc_gain(labels: ArrayLike, attack: ArrayLike, prior: ArrayLike) -> dict[str, float]:
+    """`auc_gain_interval` as the fields of a figure."""
+    return auc_gain_interval(labels, attack, prior).figure()
+
+
+def mean_figure(values: ArrayLike, seed: int = 0) -> dict[str, float]:
+    """`bootstrap_mean` as the fields of a figure."""
+    return bootstrap_mean(values, seed).figure()
+
+
+# ------------------------------------------------------------------------------------------ LiRA
+
+
+def gaussian_log_ratio(
+    values: ArrayLike,
+    in_mean: ArrayLike,
+    in_sd: ArrayLike,
+    out_mean: ArrayLike,
+    out_sd: ArrayLike,
+) -> Floats:
+    """log N(value; in) - log N(value; out): LiRA's score (Carlini et al. 2022), of DENSITIES.
+
+    It grows without bound as the value leaves the mean of the non-members on the members' side
+    or, for unequal sds, towards either side; a ratio of distribution functions does not.
+    """
+    found = checked_scores(values)
+    return _log_density(found, in_mean, in_sd) - _log_density(found, out_mean, out_sd)
+
+
+def _log_density(values: Floats, mean: ArrayLike, sd: ArrayLike) -> Floats:
+    centre, spread = (np.asarray(x, dtype=np.float64) for x in (mean, sd))
+    for name, found in (("mean", centre), ("sd", spread)):
+        if found.shape not in ((), values.shape) or not np.isfinite(found).all():
+            raise BadMetricInput(f"{name} of shape {found.shape}, or not finite")
+    if not (spread > 0).all():
+        raise BadMetricInput(f"sd: found {spread.min():g}, wanted more than 0")
+    density: Floats = -0.5 * ((values - centre) / spread) ** 2 - np.log(spread)
+    return density - 0.5 * math.log(2 * math.pi)
