@@ -1,0 +1,18 @@
+"""Sweeps: many points, each run once, in parallel processes; killed at any moment, it goes on."""
+
+from __future__ import annotations
+
+from securefg.sweep.cache import Failure, find_run, read_failures
+from securefg.sweep.point import Point, Runs, Work
+from securefg.sweep.pool import SweepOutcome, sweep
+
+__all__ = [
+    "Failure",
+    "Point",
+    "Runs",
+    "SweepOutcome",
+    "Work",
+    "find_run",
+    "read_failures",
+    "sweep",
+]

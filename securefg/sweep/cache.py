@@ -1,0 +1,89 @@
+"""What a sweep keeps in its root: run folders found by hash, locks, and the points that failed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from securefg.config import RunConfig
+from securefg.files import write_json
+from securefg.run_folder import RunFolder
+
+SECONDS_BETWEEN_TRIES = 0.1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point that could not be finished. `input` tells a wrong setting from a fault."""
+
+    key: str
+    config_hash: str
+    reason: str
+    details: str = ""
+    input: bool = False
+
+
+def find_run(root: Path, config_hash: str) -> RunFolder | None:
+    """The run of this hash, whatever its name; a finished one before any other."""
+    whole = [path for path in root.glob(f"*-s*-{config_hash}") if not path.name.startswith(".")]
+    found = [RunFolder(path) for path in sorted(whole) if (path / "config.yaml").is_file()]
+    return max(found, key=lambda folder: folder.finished, default=None)
+
+
+def clear_torn(root: Path, config: RunConfig) -> None:
+    """Remove what a kill left of this run's folder before it had its name; only under its lock."""
+    for path in root.glob(f".{config.name}-s{config.seed}-{config.hash}.*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def locked(root: Path, config_hash: str, give_up: Callable[[], bool]) -> Iterator[bool]:
+    """Hold a point for this process; False where `give_up` came first.
+
+    The lock is the kernel's: it ends with the process, however that ends, and no sooner. A second
+    sweep that wants the same point waits here, then finds it finished.
+    """
+    folder = root / ".locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / config_hash, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        held = _taken(handle)
+        while not held and not give_up():
+            time.sleep(SECONDS_BETWEEN_TRIES)
+            held = _taken(handle)
+        yield held
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def keep_failure(root: Path, failure: Failure) -> None:
+    write_json(_failure_path(root, failure.config_hash), asdict(failure))
+
+
+def forget_failure(root: Path, config_hash: str) -> None:
+    _failure_path(root, config_hash).unlink(missing_ok=True)
+
+
+def read_failures(root: Path) -> tuple[Failure, ...]:
+    """Every point that failed when it was last tried."""
+    paths = sorted((root / "failed").glob("*.json"))
+    return tuple(Failure(**json.loads(path.read_text())) for path in paths)
+
+
+def _failure_path(root: Path, config_hash: str) -> Path:
+    return root / "failed" / f"{config_hash}.json"

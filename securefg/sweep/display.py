@@ -1,0 +1,119 @@
+"""What a sweep shows: a live table on a terminal, a line per point elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from securefg.reports.units import seconds_text
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """A point that a worker is at; `rounds` is 0 until its first round is done."""
+
+    key: str
+    round: int
+    rounds: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a sweep stands."""
+
+    total: int
+    done: int
+    cached: int
+    failed: int
+    running: tuple[Running, ...]
+    seconds_left: float | None
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.cached + self.failed
+
+    def words(self) -> str:
+        """`3 of 10 done (1 cached), 2 running, 0 failed, about 40 s left`."""
+        cached = f" ({self.cached} cached)" if self.cached else ""
+        left = (
+            "" if self.seconds_left is None else f", about {seconds_text(self.seconds_left)} left"
+        )
+        left = left if self.ended < self.total else ""
+        return (
+            f"{self.done + self.cached} of {self.total} done{cached}, "
+            f"{len(self.running)} running, {self.failed} failed{left}"
+        )
+
+
+class Display(Protocol):
+    """Shows where a sweep stands, again and again."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    def show(self, status: Status) -> None: ...
+
+
+class Silence:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def show(self, status: Status) -> None: ...
+
+
+class PlainLines(Silence):
+    """A line whenever a point ended, and every half minute, for logs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._ended, self._last = -1, time.monotonic()
+
+    def show(self, status: Status) -> None:
+        silent = time.monotonic() - self._last < SECONDS_BETWEEN_LINES
+        if status.ended == self._ended and silent:
+            return
+        self._ended, self._last = status.ended, time.monotonic()
+        at = "; ".join(f"{p.key} {p.round}/{p.rounds or '?'}" for p in status.running)
+        self._console.print(
+            status.words() + (f"; at {at}" if at else ""), highlight=False, soft_wrap=True
+        )
+
+
+class LiveTable(Silence):
+    """A bar over all points and a line for every running one."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def show(self, status: Status) -> None:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for point in status.running:
+            bar = ProgressBar(total=point.rounds or 1, completed=point.round, width=20)
+            rounds = f"round {point.round}/{point.rounds or '?'}"
+            table.add_row(point.key, bar, rounds, seconds_text(point.seconds))
+        whole = ProgressBar(total=status.total or 1, completed=status.ended, width=40)
+        self._live.update(Group(whole, Text(status.words()), table))
+
+
+def display_for(console: Console) -> Display:
+    return LiveTable(console) if console.is_terminal else PlainLines(console)

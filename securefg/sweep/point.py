@@ -1,0 +1,52 @@
+"""A point of a sweep, and the work done at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from securefg import runner
+from securefg.config import RunConfig
+from securefg.observing import Observer
+from securefg.sweep.cache import clear_torn, find_run
+
+
+@dataclass(frozen=True)
+class Point:
+    """A config and what people call it; the config's hash says whether it has been done."""
+
+    key: str
+    config: RunConfig
+
+    def below(self, root: Path) -> Point:
+        """The same point with its run folder in `root`."""
+        output = self.config.output.model_copy(update={"root": root})
+        return Point(self.key, self.config.model_copy(update={"output": output}))
+
+
+class Work(Protocol):
+    """What is done at every point. It travels to the workers, so it is a module's frozen class.
+
+    `execute` does what is missing and can be killed at any moment: called again it goes on, and
+    once `finished` says so it is never called again. It returns False where it was interrupted.
+    """
+
+    def finished(self, config: RunConfig) -> bool: ...
+    def execute(self, config: RunConfig, observer: Observer) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Train: start the run, or resume what there is of it."""
+
+    def finished(self, config: RunConfig) -> bool:
+        folder = find_run(config.output.root, config.hash)
+        return folder is not None and folder.finished
+
+    def execute(self, config: RunConfig, observer: Observer) -> bool:
+        folder = find_run(config.output.root, config.hash)
+        if folder is not None:
+            return runner.resume(folder, observer).summary is not None
+        clear_torn(config.output.root, config)
+        return runner.start(config, observer).summary is not None

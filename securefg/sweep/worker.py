@@ -1,0 +1,114 @@
+"""A worker's process: takes points from a pipe until there are no more, and ends with its parent.
+
+    python -m securefg.sweep.worker FD
+
+It lives as long as the sweep, since importing torch takes longer than many a point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from multiprocessing.connection import Connection
+
+from securefg.assembly import Experiment
+from securefg.errors import InputError, SecurefgError
+from securefg.observing import RoundReport
+from securefg.sweep.cache import Failure, locked
+from securefg.sweep.news import At, Ended
+from securefg.sweep.point import Point, Work
+
+PARENT_IS_GONE = 3
+SECONDS_BETWEEN_REPORTS = 0.5
+
+
+class Orders:
+    """What the parent says: points, then None. Silence for ever (it died) ends this process.
+
+    A thread listens, so that a stop is heard in the middle of a point, and so that a parent killed
+    with SIGKILL takes its workers along: all that a run writes is whole or absent, so ending at
+    once does no more harm than any other kill.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._points: queue.SimpleQueue[Point | None] = queue.SimpleQueue()
+        self.stopped = False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def next(self) -> Point | None:
+        return self._points.get()
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                order = self._pipe.recv()
+                self.stopped = self.stopped or order is None
+                self._points.put(order)
+        except (EOFError, OSError):
+            os._exit(PARENT_IS_GONE)
+
+
+class Reporter:
+    """Tells the parent the round, now and then."""
+
+    def __init__(self, pipe: Connection, orders: Orders) -> None:
+        self._pipe, self._orders = pipe, orders
+        self._rounds, self._last = 0, 0.0
+
+    def started(self, experiment: Experiment, first_round: int) -> None:
+        self._rounds = experiment.config.training.rounds
+
+    def round_done(self, report: RoundReport) -> None:
+        if time.monotonic() - self._last > SECONDS_BETWEEN_REPORTS:
+            self._last = time.monotonic()
+            self._pipe.send(At(report.round, self._rounds))
+
+    def stop_requested(self) -> bool:
+        return self._orders.stopped
+
+
+def serve(pipe: Connection) -> None:
+    work: Work = pipe.recv()
+    orders = Orders(pipe)
+    while (point := orders.next()) is not None:
+        pipe.send(perform(work, point, Reporter(pipe, orders)))
+
+
+def perform(work: Work, point: Point, reporter: Reporter) -> Ended:
+    config = point.config
+    try:
+        with locked(config.output.root, config.hash, reporter.stop_requested) as held:
+            if not held:
+                return Ended("interrupted")
+            if work.finished(config):
+                return Ended("cached")
+            return Ended("done" if work.execute(config, reporter) else "interrupted")
+    except Exception as error:
+        return Ended("failed", described(point, error))
+
+
+def described(point: Point, error: Exception) -> Failure:
+    """A reason in one line; the traceback only where it is a bug's."""
+    known = isinstance(error, SecurefgError)
+    text = " ".join(str(error).split())
+    return Failure(
+        point.key,
+        point.config.hash,
+        text if known else f"{type(error).__name__}: {text}",
+        "" if known else traceback.format_exc(),
+        isinstance(error, InputError),
+    )
+
+
+if __name__ == "__main__":
+    # Ctrl-C reaches the whole process group; the parent alone decides when workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(EOFError, ConnectionError):  # The parent is gone.
+        serve(Connection(int(sys.argv[1])))

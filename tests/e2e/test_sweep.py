@@ -1,0 +1,99 @@
+"""A sweep can be killed and interrupted at any moment; nothing runs twice, nothing is left over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from securefg.sweep import Point, find_run, sweep
+from tests.small import config
+
+REPOSITORY = Path(__file__).parents[2]
+LONG_SWEEP = """
+import sys
+from pathlib import Path
+from securefg.sweep import Point, sweep
+from tests.small import config
+root = Path(sys.argv[1])
+endless = [config(root, f"seed={s}", "training.rounds=100000") for s in range(int(sys.argv[2]))]
+points = [Point(f"s{one.seed}", one) for one in endless]
+outcome = sweep(points, root, jobs=2)
+sys.exit(130 if outcome.interrupted else 0)
+"""
+
+
+def test_a_sweep_killed_ten_times_repeats_no_point(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("kill_and_sweep.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), "10", "7"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(REPOSITORY)},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kills 10" in done.stdout
+
+
+def long_sweep(root: Path, num_points: int) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """A sweep of endless points, all of them under way."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", LONG_SWEEP, str(root), str(num_points)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    until = time.monotonic() + 90
+    while len(list(root.glob("run-*/metrics.jsonl"))) < num_points and time.monotonic() < until:
+        time.sleep(0.05)
+    return parent, psutil.Process(parent.pid).children(recursive=True)
+
+
+def test_ctrl_c_checkpoints_every_point_and_leaves_no_child(tmp_path: Path) -> None:
+    parent, children = long_sweep(tmp_path, 2)
+    assert len(children) == 2
+    parent.send_signal(signal.SIGINT)
+    _, err = parent.communicate(timeout=60)
+    assert parent.returncode == 130, err
+    assert "Traceback" not in err
+    assert not [child for child in children if child.is_running()]
+    assert len(list(tmp_path.glob("run-*/checkpoints/round-*"))) >= 2
+
+
+def test_workers_die_with_a_killed_parent(tmp_path: Path) -> None:
+    parent, children = long_sweep(tmp_path, 1)
+    assert len(children) == 1
+    parent.kill()
+    parent.communicate()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+    assert not list(tmp_path.glob("run-*/summary.json"))
+
+
+def test_what_failed_is_told_and_kept_and_what_was_done_is_not_done_again(tmp_path: Path) -> None:
+    good = Point("good", config(tmp_path))
+    twin = Point("twin of good", config(tmp_path, "name=twin"))
+    bad = Point("bad", config(tmp_path, "data.csbm=null", "data.name=folder", "data.folder=/none"))
+    root = tmp_path / "root"
+    first = sweep([good, bad, twin], root, jobs=1)
+    assert first.done == ("good",)
+    assert [f.key for f in first.failed] == ["bad"]
+    assert "/none" in first.failed[0].reason
+    assert first.failed[0].input
+    assert not first.interrupted
+    folder = find_run(root, good.config.hash)
+    assert folder is not None
+    assert len(list(root.glob("*-s0-*"))) == 1
+    before = (folder.path / "summary.json").stat()
+    second = sweep([good, bad], root, jobs=1)
+    assert second.cached == ("good",)
+    assert second.done == ()
+    assert [f.key for f in second.failed] == ["bad"]
+    assert (folder.path / "summary.json").stat().st_mtime_ns == before.st_mtime_ns

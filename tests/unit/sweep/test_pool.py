@@ -1,0 +1,101 @@
+"""The pool books every end of a point: done, cached, failed, and processes that died."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from securefg.config import RunConfig
+from securefg.observing import Observer
+from securefg.sweep import Point, pool, read_failures, sweep
+from securefg.sweep.cache import locked
+from securefg.sweep.display import Running, Silence, Status
+from tests.e2e.kill_and_sweep import fork_worker
+from tests.small import config
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Leaves a line per execution; odd seeds die, seed 4 breaks."""
+
+    folder: Path
+
+    def finished(self, config: RunConfig) -> bool:
+        return (self.folder / f"{config.seed}.done").exists()
+
+    def execute(self, config: RunConfig, observer: Observer) -> bool:
+        with (self.folder / f"{config.seed}.tries").open("a") as file:
+            file.write("x")
+        if config.seed % 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if config.seed == 4:
+            raise ZeroDivisionError("no\nreason")
+        (self.folder / f"{config.seed}.done").touch()
+        return True
+
+
+@dataclass
+class Kept(Silence):
+    last: Status | None = None
+
+    def show(self, status: Status) -> None:
+        self.last = status
+
+
+@pytest.fixture(autouse=True)
+def _quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "launch", fork_worker)
+
+
+def points(root: Path, *seeds: int) -> list[Point]:
+    return [Point(f"s{seed}", config(root, f"seed={seed}")) for seed in seeds]
+
+
+def test_every_point_ends_in_one_of_the_books(tmp_path: Path) -> None:
+    shown = Kept()
+    outcome = sweep(points(tmp_path, 0, 1, 2, 4), tmp_path, 2, Marks(tmp_path), shown)
+    assert sorted(outcome.done) == ["s0", "s2"]
+    reasons = {failure.key: failure.reason for failure in outcome.failed}
+    assert reasons == {
+        "s1": "its process died 3 times, the last time by signal SIGKILL",
+        "s4": "ZeroDivisionError: no reason",
+    }
+    assert {f.key for f in read_failures(tmp_path)} == {"s1", "s4"}
+    assert "Traceback" in next(f.details for f in outcome.failed if f.key == "s4")
+    assert (tmp_path / "1.tries").read_text() == "xxx"
+    assert shown.last is not None
+    assert shown.last.ended == shown.last.total == 4
+
+
+def test_a_point_that_was_mended_is_no_longer_kept_as_failed(tmp_path: Path) -> None:
+    sweep(points(tmp_path, 4), tmp_path, 1, Marks(tmp_path))
+    (tmp_path / "4.done").touch()
+    outcome = sweep(points(tmp_path, 4, 6), tmp_path, 1, Marks(tmp_path))
+    assert outcome.cached == ("s4",)
+    assert outcome.done == ("s6",)
+    assert not read_failures(tmp_path)
+
+
+def test_equal_configs_are_one_point(tmp_path: Path) -> None:
+    twice = [*points(tmp_path, 0), Point("again", config(tmp_path, "name=other"))]
+    assert sweep(twice, tmp_path, 2, Marks(tmp_path)).done == ("s0",)
+    assert (tmp_path / "0.tries").read_text() == "x"
+
+
+def test_a_lock_is_held_by_one_alone(tmp_path: Path) -> None:
+    with locked(tmp_path, "abc", lambda: True) as held:
+        assert held
+        with locked(tmp_path, "abc", lambda: True) as second:
+            assert not second
+    with locked(tmp_path, "abc", lambda: True) as held:
+        assert held
+
+
+def test_the_words_of_a_status() -> None:
+    status = Status(10, 3, 1, 1, (Running("a", 3, 9, 1.0),), 75.0)
+    assert status.words() == "4 of 10 done (1 cached), 1 running, 1 failed, about 1 min 15 s left"
+    assert Status(1, 1, 0, 0, (), 0.0).words() == "1 of 1 done, 0 running, 0 failed"
