@@ -61,6 +61,7 @@ def prepare(config: RunConfig) -> Experiment:
         device=device,
         edge_index=graph.edge_index if "graph" in method.server_knows else None,
         known_labels=_training_labels(graph) if "labels" in method.server_knows else None,
+        trainers=_trainers(graph, partition) if "trainers" in method.server_knows else None,
     )
     return Experiment(
         config=config,
@@ -149,3 +150,10 @@ def _merged(partition: Partition) -> Partition:
 def _training_labels(graph: Graph) -> torch.Tensor:
     """Labels of the training nodes; -1 for all others."""
     return torch.where(graph.split.train, graph.labels, -1)
+
+
+def _trainers(graph: Graph, partition: Partition) -> torch.Tensor:
+    """The clients that hold training labels, ascending."""
+    trains = graph.split.train.reshape(graph.num_nodes, -1).any(1)
+    held = [bool(trains[nodes].any()) for nodes in partition.clients]
+    return torch.tensor(held).nonzero().flatten()

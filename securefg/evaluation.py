@@ -30,7 +30,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class LocalScore:
-    """A model on one client's own nodes, as counts so that clients can be pooled."""
+    """A model on one client's own nodes, as counts so that clients can be pooled.
+
+    train_count  by how much the training loss counts in the pool: 0 where the client trains nothing
+    """
 
     client: int
     train_loss: float
@@ -39,6 +42,7 @@ class LocalScore:
     val_count: int
     test_correct: int
     test_count: int
+    train_count: int = 1
 
     @property
     def test_accuracy(self) -> float | None:
@@ -78,12 +82,29 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
     )
 
 
+@torch.no_grad()
+def score_clients(
+    clients: list[int], logits: Tensor, labels: Tensor, split: Split
+) -> list[LocalScore]:
+    """Scores of many clients at once: logits (n, S, C), labels and masks (n, S)."""
+    losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+    correct = logits.argmax(-1) == labels
+    counts = [mask.sum(1) for mask in (split.train, split.val, split.test)]
+    sums = [(losses * mask).sum(1) for mask in (split.train, split.val)]
+    hits = [(correct & mask).sum(1) for mask in (split.val, split.test)]
+    means = [total / count.clamp_min(1) for total, count in zip(sums, counts, strict=False)]
+    columns = [*means, hits[0], counts[1], hits[1], counts[2], counts[0]]
+    rows = zip(clients, *(column.tolist() for column in columns), strict=True)
+    return [LocalScore(*row) for row in rows]
+
+
 def pool(scores: list[LocalScore]) -> Scores:
     """All clients' held-out nodes together: a node that two clients hold counts twice."""
     val_count = sum(s.val_count for s in scores)
     test_count = sum(s.test_count for s in scores)
+    train_count = sum(s.train_count for s in scores)
     return Scores(
-        train_loss=sum(s.train_loss for s in scores) / max(len(scores), 1),
+        train_loss=sum(s.train_loss * s.train_count for s in scores) / max(train_count, 1),
         val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),

@@ -50,8 +50,8 @@ class Site:
 
 @dataclass(frozen=True)
 class PublicInfo:
-    """What a server is given; the edges and the training labels (-1 for all other nodes) only where
-    the method entitles it to them."""
+    """What a server is given; the edges, the training labels (-1 for all other nodes) and the
+    numbers of the clients that hold any (trainers) only where the method entitles it to them."""
 
     num_nodes: int
     num_features: int
@@ -61,6 +61,7 @@ class PublicInfo:
     device: torch.device
     edge_index: Tensor | None = None
     known_labels: Tensor | None = None
+    trainers: Tensor | None = None
 
 
 class Host(ABC):

@@ -1,0 +1,349 @@
+"""GFL-APPNP: every client is a node; hidden representations are shared, raw data are not.
+
+Client j uploads h_j = MLP(x_j; W), the mean over its samples, and its Jacobian; the server, which
+knows the graph, returns to client k its own sums C_k = sum_{j != k} A_tilde_kj h_j and dC_k alone;
+clients with labels then take local steps as if they held their neighbours' data, and their models
+are averaged. Comments give the line numbers of the paper's Algorithm 1, counted from "Require".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from securefg.channel import Turn
+from securefg.codec import Clients
+from securefg.data.graph import Split
+from securefg.errors import ConfigError
+from securefg.evaluation import LocalScore, score_clients
+from securefg.federation import require_replies
+from securefg.messages import Message, personal, private, public
+from securefg.models.appnp import propagation_matrix
+from securefg.models.compensated_sgd import LocalSgd, Neighbourhood, Samples
+from securefg.models.connectivity import heterogeneity
+from securefg.models.two_layer_mlp import (
+    Layers,
+    MlpShape,
+    compact_jacobian,
+    each_by,
+    mean_hidden,
+    mlp,
+)
+from securefg.privacy.noise import SeededNoise
+from securefg.privacy.policy import PlannedRelease
+from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
+from securefg.streams import torch_stream, uniform_at
+
+
+class Settings(MethodSettings):
+    """Appendix A.2.2 of the paper. `training.local_epochs` is its I: local steps per round."""
+
+    name: Literal["gfl_appnp"] = "gfl_appnp"
+    hidden: int = Field(64, ge=1)
+    teleport: float = Field(0.1, gt=0, le=1, description="alpha of APPNP")
+    steps: int = Field(10, ge=0, description="M: steps of the propagation")
+    jacobian: Literal["full", "none"] = Field(
+        "full", description="compensate gradients for the neighbours, or not (the paper's V2)"
+    )
+    jacobian_noise: float = Field(
+        0.0,
+        ge=0,
+        description="standard deviation on every entry of the Jacobian (V1: 1), unclipped",
+    )
+    batch_size: int | None = Field(None, ge=1, description="samples per local step; null: all")
+    represent: Literal["all", "train"] = Field(
+        "all", description="the samples whose mean is h_j, where samples are labelled apart"
+    )
+    upload: Literal["model", "update"] = Field(
+        "model", description="the trained weights, or their change: the same sum, a smaller clip"
+    )
+
+
+# ------------------------------------------------------------------------------------- messages
+
+
+class Globals(Message):
+    """The averaged model, to everybody (line 6)."""
+
+    weights: Tensor = public("global model")
+    number: int = public("the round")
+
+
+class Representation(Message):
+    """What every client uploads (line 10); the Jacobian as [M | m], see `two_layer_mlp`."""
+
+    hidden: Tensor = private("each", "hidden representation, mean over the client's samples")
+    jacobian: Tensor | None = private("each", "its Jacobian by the model's weights, compact")
+
+
+class Sums(Message):
+    """To every client its own sum (line 14)."""
+
+    context: Tensor = personal("C_k: the neighbours' representations, weighted by the graph")
+    own: Tensor = personal("A_tilde_kk: the weight of the client's own representation")
+
+
+class Noted(Message):
+    number: int = public("the round")
+
+
+class Learn(Message):
+    """To clients with labels: train, with this compensation (line 14)."""
+
+    slope: Tensor | None = personal("dC_k: the neighbours' Jacobians, weighted by the graph")
+    number: int = public("the round")
+
+
+class Update(Message):
+    weights: Tensor = private("sum", "trained model, or its change")
+
+
+def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+    """Which private fields leave, how often at most. Refuses data that do not fit the method."""
+    if info.num_clients != info.num_nodes:
+        raise ConfigError(
+            f"partition: {info.num_clients} clients for {info.num_nodes} nodes; "
+            "gfl_appnp wants one client per node (partition.name: one_node, merged: false)"
+        )
+    if training.participation != 1:
+        raise ConfigError(
+            f"training.participation is {training.participation}; allowed for gfl_appnp: 1, "
+            "since a sum over some of the neighbours is another model"
+        )
+    shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
+    releases = [PlannedRelease(Representation, "hidden", training.rounds, info.num_classes)]
+    if settings.jacobian == "full":
+        releases.append(
+            PlannedRelease(Representation, "jacobian", training.rounds, shape.compact_size)
+        )
+    return [*releases, PlannedRelease(Update, "weights", training.rounds, shape.num_parameters)]
+
+
+# -------------------------------------------------------------------------------------- clients
+
+
+class Users(Host):
+    """Some of the clients, as one tensor. Row i of everything is the i-th client of this host."""
+
+    def __init__(self, site: Site) -> None:
+        self._settings: Settings = site.method
+        self._training, self._seed, self._device = site.training, site.seed, site.device
+        data = [shard.graph for shard in site.shards]
+        self._clients = np.array([shard.client for shard in site.shards])
+        features = torch.cat([graph.features for graph in data]).to(site.device)
+        self._x = features.to(torch.get_default_dtype()).reshape(len(data), -1, features.shape[-1])
+        self._labels = torch.cat([graph.labels for graph in data]).to(site.device)
+        self._split = _split_of(data).to(site.device)
+        self._shape = MlpShape(self._x.shape[2], self._settings.hidden, data[0].num_classes)
+        self._trains = self._split.train.reshape(len(data), -1)
+        self._represented = self._chosen_samples()
+        self._own = self._x.new_zeros(len(data))
+        self._context = self._x.new_zeros(len(data), self._shape.num_classes)
+        self._told = torch.zeros(len(data), dtype=torch.bool)
+        self._layers: Layers | None = None
+        self._number = 0
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        users = torch.from_numpy(np.searchsorted(self._clients, turn.clients.array()))
+        users = users.to(self._device)
+        match request:
+            case Globals():
+                return self._represent(request, users, turn)
+            case Sums():
+                return self._note(request, users, turn)
+            case _:
+                assert isinstance(request, Learn)
+                return self._learn(request, users, turn)
+
+    def _chosen_samples(self) -> Tensor:
+        if self._settings.represent == "all" or self._labels.dim() == 1:
+            return self._x
+        return _equal_rows(self._x, self._trains)
+
+    def _represent(self, request: Globals, users: Tensor, turn: Turn) -> Representation:
+        """Lines 8 to 10: every client, whether it has labels or not."""
+        self._layers = self._shape.split(request.weights.to(self._device))
+        self._number = request.number
+        self._told[:] = False
+        everyone = len(users) == len(self._x)
+        samples = self._represented if everyone else self._represented[users]
+        gates, mean = mean_hidden(self._layers.first, samples)
+        jacobian = None
+        if self._settings.jacobian == "full":
+            jacobian = compact_jacobian(gates, mean, samples)
+            if self._settings.jacobian_noise:
+                jacobian += self._noise(self._layers.second, turn)
+            jacobian = jacobian.flatten(1)
+        hidden = each_by(mean[:, None], self._layers.second.T)[:, 0]
+        return Representation(hidden=hidden, jacobian=jacobian)
+
+    def _noise(self, second: Tensor, turn: Turn) -> Tensor:
+        """What noise on every entry of the Jacobian leaves of noise on its compact form.
+
+        The C entries that W2[:, a] M[a, i] fills, each with noise of its own, tell of M[a, i] as
+        much as their projection on W2[:, a]: noise of 1 / |W2[:, a]|. The C copies of m tell as
+        much as their mean.
+        """
+        shape = torch.Size((len(turn.clients), self._shape.hidden, self._shape.num_features + 1))
+        drawn = SeededNoise(self._seed).normal(shape, turn.clients, ("jacobian", turn.round))
+        noise = drawn.to(self._x) * self._settings.jacobian_noise
+        smallest = torch.finfo(second.dtype).tiny
+        noise[..., :-1] /= second.norm(dim=0).clamp_min(smallest)[:, None]
+        noise[..., -1] /= self._shape.num_classes**0.5
+        return noise
+
+    def _note(self, request: Sums, users: Tensor, turn: Turn) -> Noted:
+        self._context[users] = request.context.to(self._x)
+        self._own[users] = request.own.to(self._x)
+        self._told[users.cpu()] = True
+        return Noted(number=turn.round)
+
+    def _learn(self, request: Learn, users: Tensor, turn: Turn) -> Update:
+        """Lines 17 to 21: I steps of all clients with labels at once."""
+        assert self._layers is not None
+        slope = request.slope
+        if slope is not None:
+            slope = slope.to(self._x).view(len(users), self._shape.hidden, -1)
+        inputs = _equal_rows(self._x[users], self._trains_on(users))
+        around = Neighbourhood(self._own[users], self._context[users], slope)
+        samples = Samples(inputs, self._targets(users))
+        rate, decay = self._training.lr, self._training.weight_decay
+        sgd = LocalSgd(self._layers, samples, around, rate, decay)
+        trained = sgd.run(self._batches(turn, inputs.shape[1]))
+        if self._settings.upload == "update":
+            trained -= torch.cat([layer.flatten() for layer in self._layers])
+        return Update(weights=trained)
+
+    def _trains_on(self, users: Tensor) -> Tensor:
+        """Which samples train: a labelled node's all, or those labelled for it."""
+        return self._trains[users].expand(-1, self._x.shape[1])
+
+    def _targets(self, users: Tensor) -> Tensor:
+        labels = self._labels[users].reshape(len(users), -1).expand(-1, self._x.shape[1])
+        chosen = _equal_rows(labels[..., None], self._trains_on(users))[..., 0]
+        return one_hot(chosen, self._shape.num_classes).to(self._x.dtype)
+
+    def _batches(self, turn: Turn, num_samples: int) -> Iterator[Tensor | None]:
+        """For every local step, which samples each client takes; drawn without replacement."""
+        size = self._settings.batch_size
+        places = turn.clients.array()[:, None] * num_samples + np.arange(num_samples)
+        for step in range(self._training.local_epochs):
+            if size is None or size >= num_samples:
+                yield None
+            else:
+                drawn = uniform_at(places, self._seed, "batch", turn.round, step)
+                order = np.argsort(drawn, axis=1, kind="stable")[:, :size]
+                yield torch.from_numpy(order).to(self._device)
+
+    @torch.no_grad()
+    def measure(self, release: Message) -> list[LocalScore]:
+        """softmax(A_kk h_k + C_k) with the C_k that the client was sent: a node by the mean of its
+        samples, or each sample where these are labelled apart. Only for the round's own model: the
+        sums for another one are gone."""
+        assert isinstance(release, Globals)
+        if release.number != self._number or not bool(self._told.any()):
+            return []
+        users = self._told.nonzero().flatten().to(self._device)
+        layers = self._shape.split(release.weights.to(self._device))
+        hidden = mlp(layers, self._x[users])
+        if self._labels.dim() == 1:
+            hidden = hidden.mean(1, keepdim=True)
+        logits = self._own[users, None, None] * hidden + self._context[users, None]
+        labels, split = self._labels[users].reshape(len(users), -1), self._split[users]
+        numbers = self._clients[self._told.numpy()].tolist()
+        return score_clients(numbers, logits, labels, split)
+
+
+def _split_of(data: list[Any]) -> Split:
+    """The clients' masks, (n, 1), or (n, S) where samples are labelled apart."""
+    parts = [[getattr(graph.split, name) for graph in data] for name in ("train", "val", "test")]
+    return Split(*(torch.cat(part).reshape(len(data), -1) for part in parts))
+
+
+def _equal_rows(values: Tensor, chosen: Tensor) -> Tensor:
+    """The chosen of every client's samples, (n, T, ...): all must have chosen as many."""
+    counts = chosen.sum(1)
+    if len(counts) and int(counts.min()) != int(counts.max()):
+        raise ConfigError("gfl_appnp: clients with different numbers of training samples")
+    return values[chosen].reshape(len(values), -1, values.shape[-1])
+
+
+# --------------------------------------------------------------------------------------- server
+
+
+class GflServer(Server):
+    """Averages models and forms, for every client, its own sums over the graph."""
+
+    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+        assert info.edge_index is not None
+        assert info.trainers is not None
+        self._info, self._settings, self._cohort = info, settings, cohort
+        whole = propagation_matrix(
+            info.edge_index, info.num_nodes, settings.teleport, settings.steps
+        )
+        matrix = whole.to(info.device, torch.get_default_dtype())  # "Compute A_tilde"
+        self._own = matrix.diagonal().clone()
+        self._others = matrix.fill_diagonal_(0)
+        self._trainers = info.trainers.numpy()
+        shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
+        self._weights = shape.initial(torch_stream(info.seed, "weights"))
+
+    def round(self, number: int) -> Globals:
+        """One communication. A client that does not reply is left out of this round's sums.
+
+        The model released is the one that the sums belong to, which clients can predict with.
+        """
+        model = Globals(weights=self._weights, number=number)  # line 6
+        replies = require_replies(self._cohort.ask(model, Representation), number)
+        present = torch.from_numpy(replies.clients.array()).to(self._info.device)
+        told = self._tell(replies.each("hidden"), present, replies.clients)
+        trainers = Clients.of(np.intersect1d(told.array(), self._trainers))
+        slope = None
+        if self._settings.jacobian == "full":
+            rows = torch.from_numpy(trainers.array()).to(self._info.device)
+            slope = self._summed(replies.each("jacobian"), rows, present)  # line 13
+        updates = self._cohort.ask(Learn(slope=slope, number=number), Update, trainers)
+        if updates.count:
+            mean = updates.mean("weights").to(self._weights)  # lines 4 to 6 of the next round
+            self._weights = mean + (self._weights if self._settings.upload == "update" else 0)
+        return model
+
+    def _tell(self, hidden: Tensor, present: Tensor, clients: Clients) -> Clients:
+        """Lines 12 and 14; returns who took its sum."""
+        context = self._summed(hidden, present, present)
+        sums = Sums(context=context, own=self._own[present].cpu())
+        return self._cohort.ask(sums, Noted, clients).clients
+
+    def _summed(self, values: Tensor, recipients: Tensor, present: Tensor) -> Tensor:
+        """sum_{j != k} A_tilde_kj values_j for every recipient k, over those that replied."""
+        weights = self._others[recipients][:, present]
+        return (weights @ values.to(weights)).cpu()
+
+    def facts(self) -> dict[str, float]:
+        assert self._info.edge_index is not None
+        return {"lambda_max_BL": heterogeneity(self._info.edge_index, self._info.num_nodes)}
+
+    def state(self) -> State:
+        return {"weights": self._weights.clone()}
+
+    def restore(self, state: State) -> None:
+        self._weights = state["weights"]
+
+
+METHOD = Method(
+    name="gfl_appnp",
+    summary="every client is a node; representations and Jacobians are shared over the graph",
+    settings=Settings,
+    messages=(Globals, Representation, Sums, Noted, Learn, Update),
+    planned=planned,
+    make_host=Users,
+    make_server=GflServer,
+    batched=True,
+    server_knows=frozenset({"graph", "trainers"}),
+)

@@ -1,0 +1,293 @@
+"""GFL-APPNP's arithmetic against autograd on one machine, and its refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from securefg import runner
+from securefg.assembly import Experiment, prepare
+from securefg.channel import Turn
+from securefg.codec import Clients
+from securefg.config import RunConfig
+from securefg.errors import ConfigError
+from securefg.messages import Message
+from securefg.methods import gfl_appnp
+from securefg.methods.gfl_appnp import Globals, Representation, Update
+from securefg.models.appnp import propagation_matrix
+from securefg.models.two_layer_mlp import MlpShape, full_jacobian, mlp
+from securefg.roles import Cohort, Replies, Site
+from securefg.streams import derive_seed
+from tests.small import config
+
+M = TypeVar("M", bound=Message)
+
+
+class OneHost(Cohort):
+    """All clients on one host, asked without channel or codec; keeps what they said."""
+
+    def __init__(self, experiment: Experiment, missing: tuple[int, ...] = ()) -> None:
+        run = experiment.config
+        self.num_clients = experiment.partition.num_clients
+        seed = derive_seed(run.seed, "clients")
+        device = torch.device("cpu")
+        self.host = gfl_appnp.Users(Site(experiment.shards, run.method, run.training, seed, device))
+        self.missing, self.said = missing, list[tuple[Message, Message]]()
+
+    def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        asked = range(self.num_clients) if clients is None else clients.numbers()
+        here = Clients.of([n for n in asked if n not in self.missing])
+        answer = self.host.handle(request, Turn(1, 1, here))
+        assert isinstance(answer, reply)
+        self.said.append((request, answer))
+        return Replies(answer, here, ())
+
+
+def gfl(root: Path, *overrides: str) -> RunConfig:
+    fixed = ("partition={name: one_node}", "training.weight_decay=0", "training.lr=0.5")
+    return config(root, *fixed, *overrides, method="gfl_appnp")
+
+
+def served(experiment: Experiment, cohort: Cohort) -> gfl_appnp.GflServer:
+    run = experiment.config
+    assert isinstance(run.method, gfl_appnp.Settings)
+    return gfl_appnp.GflServer(experiment.public, run.method, run.training, cohort)
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def centralised(experiment: Experiment, weights: Tensor, lr: float) -> Tensor:
+    """One SGD step of APPNP by autograd, with all data on one machine."""
+    graph = experiment.union
+    shape = MlpShape(graph.num_features, 64, graph.num_classes)
+    vector = weights.clone().requires_grad_()
+    hidden = mlp(shape.split(vector), graph.features.double()[:, None])[:, 0]
+    assert experiment.public.edge_index is not None
+    matrix = propagation_matrix(experiment.public.edge_index, graph.num_nodes)
+    logits = matrix @ hidden
+    loss = cross_entropy(logits[graph.split.train], graph.labels[graph.split.train])
+    (gradient,) = torch.autograd.grad(loss, vector)
+    return weights - lr * gradient
+
+
+def test_one_local_step_equals_centralised_appnp_step_for_step(
+    double: None, tmp_path: Path
+) -> None:
+    experiment = prepare(gfl(tmp_path, "training.local_epochs=1"))
+    server = served(experiment, OneHost(experiment))
+    expected = server.state()["weights"]
+    for number in range(1, 31):
+        server.round(number)
+        expected = centralised(experiment, expected, 0.5)
+        assert (server.state()["weights"] - expected).abs().max() < 1e-10
+    assert (
+        expected - served(experiment, OneHost(experiment)).state()["weights"]
+    ).abs().max() > 0.05
+
+
+TASKS = {
+    "dnc": "data.csbm={task: dnc, num_nodes: 60, degree: 8, num_features: 12}",
+    "snc": "data.csbm={task: snc, num_nodes: 60, num_features: 12, samples_per_node: 6}",
+    "sc": "data.csbm={task: sc, num_nodes: 30, num_features: 12, samples_per_node: 24}",
+}
+
+
+def by_autograd(experiment: Experiment, cohort: OneHost, start: Tensor) -> Tensor:
+    """The mean of what every client makes of its I steps, one after the other, by autograd on
+
+    logits_s = A_kk h(x_s; W) + C_k + dC_k (W - W'), W' constant and equal to W in value.
+    """
+    run, union = experiment.config, experiment.union
+    assert isinstance(run.method, gfl_appnp.Settings)
+    shape = MlpShape(union.num_features, run.method.hidden, union.num_classes)
+    sums, learn = cohort.said[-2][0], cohort.said[-1][0]
+    assert isinstance(sums, gfl_appnp.Sums)
+    assert isinstance(learn, gfl_appnp.Learn)
+    assert experiment.public.trainers is not None
+    trainers, trained = experiment.public.trainers.tolist(), []
+    batches = batches_of(experiment, cohort, Clients.of(trainers))
+    for row, client in enumerate(trainers):
+        graph = experiment.shards[client].graph
+        x = graph.features.double().reshape(-1, union.num_features)
+        train = graph.split.train.reshape(-1).expand(len(x))
+        y = graph.labels.reshape(-1).expand(len(x))[train]
+        x, vector = x[train], start
+        for batch in batches:
+            chosen = slice(None) if batch is None else batch[row]
+            variable = vector.clone().requires_grad_()
+            logits = sums.own[client] * mlp(shape.split(variable), x[chosen][None])[0]
+            logits = logits + sums.context[client]
+            if learn.slope is not None:
+                compact = learn.slope[row].view(1, shape.hidden, -1)
+                slope = full_jacobian(compact, shape.split(start).second)[0]
+                logits = logits + slope @ (variable - vector)
+            (gradient,) = torch.autograd.grad(cross_entropy(logits, y[chosen]), variable)
+            vector = vector - run.training.lr * (gradient + run.training.weight_decay * vector)
+        trained.append(vector)
+    return torch.stack(trained).mean(0)
+
+
+def batches_of(experiment: Experiment, cohort: OneHost, trainers: Clients) -> list[Tensor | None]:
+    """The draws of the host, whose law has a test of its own."""
+    train = experiment.union.split.train
+    num_samples = int(train[0].sum()) if train.dim() == 2 else cohort.host._x.shape[1]
+    return list(cohort.host._batches(Turn(1, 1, trainers), num_samples))
+
+
+@pytest.mark.parametrize("jacobian", ["full", "none"])
+@pytest.mark.parametrize("task", TASKS)
+def test_local_steps_of_all_clients_at_once_are_those_of_each_by_autograd(
+    task: str, jacobian: str, double: None, tmp_path: Path
+) -> None:
+    run = gfl(
+        tmp_path,
+        TASKS[task],
+        f"method={{name: gfl_appnp, hidden: 7, jacobian: {jacobian}, batch_size: 2}}",
+        "training.local_epochs=5",
+        "training.weight_decay=0.01",
+    )
+    experiment = prepare(run)
+    cohort = OneHost(experiment)
+    server = served(experiment, cohort)
+    for number in (1, 2):
+        start = server.state()["weights"]
+        server.round(number)
+        expected = by_autograd(experiment, cohort, start)
+        assert (server.state()["weights"] - expected).abs().max() < 1e-12
+        assert (expected - start).abs().max() > 1e-3
+
+
+def test_batches_are_samples_without_replacement_and_change_with_every_step(tmp_path: Path) -> None:
+    run = gfl(tmp_path, TASKS["sc"], "method.batch_size=2", "training.local_epochs=40")
+    cohort = OneHost(prepare(run))
+    drawn = [b for b in cohort.host._batches(Turn(1, 1, Clients.of([3, 4])), 4) if b is not None]
+    together = torch.stack(drawn)
+    assert together.shape == (40, 2, 2)
+    assert bool((together[..., 0] != together[..., 1]).all())
+    counts = torch.bincount(together[:, 0].flatten(), minlength=4)
+    assert counts.min() >= 10  # 20 expected, standard deviation 3.2
+    assert not torch.equal(together[:, 0], together[:, 1])
+
+
+def test_a_compact_jacobian_is_the_jacobian(double: None, tmp_path: Path) -> None:
+    experiment = prepare(gfl(tmp_path, TASKS["snc"], "method.hidden=5"))
+    cohort = OneHost(experiment)
+    weights = served(experiment, cohort).state()["weights"]
+    shape = MlpShape(experiment.union.num_features, 5, 2)
+    said = cohort.ask(Globals(weights=weights, number=1), Representation)
+    compact = said.each("jacobian").view(60, 5, -1)
+    features = experiment.union.features.double()
+
+    def represent(vector: Tensor) -> Tensor:
+        return mlp(shape.split(vector), features).mean(1)
+
+    by_autograd = torch.func.jacrev(represent)(weights)
+    assert torch.allclose(full_jacobian(compact, shape.split(weights).second), by_autograd)
+    assert torch.allclose(said.each("hidden"), represent(weights))
+
+
+def test_one_samples_compact_jacobian_shows_its_features(tmp_path: Path) -> None:
+    """Why the compact form leaks no less: an active unit's row of M is x itself."""
+    experiment = prepare(gfl(tmp_path))
+    cohort = OneHost(experiment)
+    weights = served(experiment, cohort).state()["weights"]
+    said = cohort.ask(Globals(weights=weights, number=1), Representation)
+    rows = said.each("jacobian").view(120, 64, -1)[..., :-1]
+    active = rows[7][rows[7].abs().sum(1) > 0]
+    assert torch.equal(active, experiment.union.features[7].expand_as(active))
+
+
+def test_a_client_that_does_not_reply_is_left_out_of_the_sums(tmp_path: Path) -> None:
+    experiment = prepare(gfl(tmp_path))
+    gone = (0, 1, 2, int(experiment.public.trainers[0]))  # type: ignore[index]
+    cohort = OneHost(experiment, gone)
+    server = served(experiment, cohort)
+    server.round(1)
+    said, sums, learnt = cohort.said[0][1], cohort.said[1][0], cohort.said[2][1]
+    assert isinstance(said, Representation)
+    assert isinstance(sums, gfl_appnp.Sums)
+    assert isinstance(learnt, Update)
+    assert experiment.public.edge_index is not None
+    here = np.setdiff1d(np.arange(120), gone)
+    matrix = propagation_matrix(experiment.public.edge_index, 120).float().fill_diagonal_(0)
+    torch.testing.assert_close(sums.context, matrix[here][:, here] @ said.hidden)
+    assert len(learnt.weights) == 11
+    assert {s.client for s in cohort.host.measure(server_model(cohort))} == set(here.tolist())
+
+
+def server_model(cohort: OneHost) -> Message:
+    return cohort.said[0][0]
+
+
+def test_scores_are_for_the_model_that_the_sums_belong_to_alone(tmp_path: Path) -> None:
+    experiment = prepare(gfl(tmp_path))
+    cohort = OneHost(experiment)
+    release = served(experiment, cohort).round(1)
+    assert len(cohort.host.measure(release)) == 120
+    assert cohort.host.measure(replace_number(release)) == []
+
+
+def replace_number(release: Globals) -> Globals:
+    return Globals(weights=release.weights, number=release.number + 1)
+
+
+def test_standard_noise_on_the_jacobian_has_the_planned_size_in_the_compact_form(
+    tmp_path: Path,
+) -> None:
+    noisy = prepare(gfl(tmp_path, "method.jacobian_noise=1", "method.hidden=8"))
+    plain = prepare(gfl(tmp_path, "method.hidden=8"))
+    weights = served(plain, OneHost(plain)).state()["weights"]
+    model = Globals(weights=weights, number=1)
+    values = [
+        OneHost(x).ask(model, Representation).each("jacobian").view(120, 8, -1)
+        for x in (noisy, plain)
+    ]
+    spread = (values[0] - values[1]).std(dim=0)
+    second = MlpShape(30, 8, 2).split(weights).second
+    torch.testing.assert_close(
+        spread[:, :-1].mean(1) * second.norm(dim=0), torch.ones(8), rtol=0.06, atol=0
+    )
+    assert float(spread[:, -1].mean()) == pytest.approx(2**-0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("partition={name: shares, shares: [0.5, 0.6]}", "wants one client per node"),
+        ("merged=true", "wants one client per node"),
+        ("training.participation=0.5", "a sum over some of the neighbours is another model"),
+    ],
+)
+def test_data_that_do_not_fit_the_method_are_refused(
+    override: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        prepare(gfl(tmp_path, override))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_layout_of_the_hosts_changes_nothing(task: str, tmp_path: Path) -> None:
+    models: list[Any] = []
+    for hosts in (1, 3):
+        extra = (f"engine.hosts={hosts}", "method.batch_size=2", "method.jacobian_noise=0.5")
+        run = runner.start(gfl(tmp_path / str(hosts), TASKS[task], *extra))
+        models.append((run.folder.path / "model.safetensors").read_bytes())
+    assert models[0] == models[1]
+
+
+def test_the_summary_tells_how_well_the_graph_is_connected(tmp_path: Path) -> None:
+    run = runner.start(gfl(tmp_path, "training.rounds=1", "training.monitor=val_loss"))
+    assert run.summary is not None
+    assert run.summary["method_facts"]["lambda_max_BL"] > 0
