@@ -55,6 +55,10 @@ class Evaluator(ABC):
     @abstractmethod
     def score(self, release: Message) -> Scores: ...
 
+    def answers(self, release: Message) -> Tensor | None:
+        """What the released model says of every node when queried: logits, (N, C)."""
+        return None
+
 
 @torch.no_grad()
 def score_logits(logits: Tensor, labels: Tensor, split: Split) -> Scores:

@@ -12,6 +12,7 @@ from securefg import codec
 from securefg.codec import Clients, Envelope, Size
 from securefg.engines.base import Answer, Dropped
 from securefg.messages import Message
+from securefg.privacy.ledger import Mechanism
 from securefg.transcript import Record, TranscriptWriter
 
 
@@ -55,7 +56,9 @@ class Recorder:
         """A reply; key material in it is left out of what is written."""
         size = codec.size_of(answer.framed)
         self.traffic.up += size
-        rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
+        rules = {
+            r.mechanism.field.partition(".")[2]: _in_words(r.mechanism) for r in answer.releases
+        }
         hidden = {n for n, d in reply.declarations.items() if d.scope == "confidential"}
         if hidden:
             fields = codec.decode_fields(envelope.body)
@@ -108,3 +111,8 @@ class Recorder:
                 body=envelope.body if keep else b"",
             )
         )
+
+
+def _in_words(mechanism: Mechanism) -> str:
+    noised = mechanism.rule not in ("plain", "masked")
+    return f"{mechanism.rule}, masked" if noised and mechanism.masked else mechanism.rule

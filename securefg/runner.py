@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
 from securefg import codec
@@ -29,6 +28,7 @@ from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
 from securefg.recorder import Traffic
 from securefg.recovered import recovered_by_algebra
+from securefg.released import write_release
 from securefg.roles import Server
 from securefg.run_folder import RunFolder, read_json_lines
 from securefg.summary import summarize
@@ -65,7 +65,7 @@ def start(config: RunConfig, observer: Observer | None = None, fresh: bool = Fal
         write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
 
     folder = RunFolder.create(config, fill, fresh)
-    return Run(experiment, folder, observer or Silent(), None).execute()
+    return _execute(experiment, folder, observer or Silent(), None)
 
 
 def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
@@ -74,7 +74,18 @@ def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
         raise RunFolderError(f"{folder.path}: the run has finished; nothing is left to resume")
     config = folder.config()
     checkpoint = last_checkpoint(folder.checkpoints, config.hash)
-    return Run(prepare(config), folder, observer or Silent(), checkpoint).execute()
+    return _execute(prepare(config), folder, observer or Silent(), checkpoint)
+
+
+def _execute(
+    experiment: Experiment, folder: RunFolder, observer: Observer, checkpoint: Checkpoint | None
+) -> Outcome:
+    if experiment.config.engine.name == "flare":
+        # Another runner, at the federation's server, does the work; this one starts it and looks.
+        from securefg.deploy.local import run_locally
+
+        return run_locally(experiment, folder, observer)
+    return Run(experiment, folder, observer, checkpoint).execute()
 
 
 class Run:
@@ -86,7 +97,10 @@ class Run:
         folder: RunFolder,
         observer: Observer,
         checkpoint: Checkpoint | None,
+        make_secure: Callable[[Experiment, RunFolder], Secure | None] = enrol,
+        make_engine: Callable[[Experiment, RunFolder, int, Secure | None], Engine] = start_engine,
     ) -> None:
+        self._make_secure, self._make_engine = make_secure, make_engine
         self._x, self._folder, self._observer = experiment, folder, observer
         self._checkpoint = checkpoint
         self._config = experiment.config
@@ -98,8 +112,8 @@ class Run:
 
     def execute(self) -> Outcome:
         first_round = self._take_up()
-        secure = enrol(self._x, self._folder)
-        engine = start_engine(self._x, self._folder, self._attempt, secure)
+        secure = self._make_secure(self._x, self._folder)
+        engine = self._make_engine(self._x, self._folder, self._attempt, secure)
         try:
             federation = self._federation(engine, secure)
             return self._rounds(engine, federation, first_round)
@@ -174,7 +188,7 @@ class Run:
             server.restore(self._checkpoint.server_state())
         evaluator = (
             method.make_evaluator(self._x.union, config.method, self._x.public.device)
-            if method.make_evaluator
+            if method.make_evaluator and self._x.has_truth
             else None
         )
 
@@ -277,9 +291,7 @@ class Run:
         write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)
 
     def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
-        best = codec.decode_fields(self._best.body) if self._best.body else {}
-        arrays = {k: v for k, v in best.items() if isinstance(v, torch.Tensor)}
-        write_atomically(self._folder.path / "model.safetensors", safetensors.torch.save(arrays))
+        write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
         local = engine.measure(_framed(self._best.kind, self._best.body)) if self._best.body else []
         summary = summarize(
             self._x,

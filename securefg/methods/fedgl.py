@@ -367,13 +367,15 @@ class GlobalGoal(Evaluator):
         self._shape, self._adjacency, self._features = inputs
         self._nodes = torch.arange(union.num_nodes, device=device)
 
-    @torch.no_grad()
     def score(self, release: Message) -> Scores:
+        return score_logits(self.answers(release), self._graph.labels, self._graph.split)
+
+    @torch.no_grad()
+    def answers(self, release: Message) -> Tensor:
         assert isinstance(release, Globals)
         weights = self._shape.split(release.weights.to(self._device))
         adjacency = complemented(self._adjacency, release, self._nodes, self._settings)
-        _, logits = gcn(weights, adjacency, self._features)
-        return score_logits(logits.cpu(), self._graph.labels, self._graph.split)
+        return gcn(weights, adjacency, self._features)[1].cpu()
 
 
 METHOD = Method(

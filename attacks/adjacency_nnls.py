@@ -1,0 +1,115 @@
+"""F1: a client's edges by linear algebra, where it uploads predictions and hidden embeddings.
+
+The last layer of a GCN is linear: log P, centred over the classes, equals A_hat (H W1), centred.
+P and H are uploaded and W1 is in the uploaded model, so A_hat is the only unknown, and it is the
+same in every round: rounds are stacked, and every row of A_hat solves a non-negative least-squares
+problem. What a pseudo graph adds to A_hat came from the server and is subtracted first. Derived
+here; not published elsewhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from securefg.models.gcn import GcnShape
+from securefg.models.pseudo_graph import PseudoGraph, projected
+from securefg.models.sparse import SparseMatrix
+
+UPLOAD, SENT = "fedgl.Update", "fedgl.Globals"
+JITTER = 1e-4
+ROUNDS = 20
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    nodes, design, wanted = equations(view, targets.client or 0)
+    design = design + JITTER * design.std() * rng.standard_normal(design.shape)
+    rows = np.stack([nnls(design, right, maxiter=10 * len(nodes))[0] for right in wanted])
+    strength = rows + rows.T
+    place = np.full(view.public.num_nodes, -1)
+    place[nodes] = np.arange(len(nodes))
+    first, second = place[targets.ids].T
+    known = (first >= 0) & (second >= 0)
+    return np.where(known, strength[first, second], 0.0)
+
+
+def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
+    """The client's nodes, the stacked design (rounds * classes, n) and right sides (n, ...)."""
+    shape = GcnShape(view.public.num_features, view.settings.hidden, view.public.num_classes)
+    models = _of(view, client, "weights")
+    predictions, hidden = _of(view, client, "predictions"), _of(view, client, "embeddings")
+    rounds = sorted(models.keys() & predictions.keys() & hidden.keys())[:ROUNDS]
+    if not rounds:
+        raise CannotAttack(f"no round in which client {client}'s model and rows are both readable")
+    start = _received(view)
+    nodes = predictions[rounds[0]].abs().sum(1).nonzero().flatten()
+    design, wanted = [], []
+    for number in rounds:
+        model = models[number] + (start[number] if view.settings.upload == "update" else 0)
+        _, last = shape.split(model)
+        mixed = hidden[number][nodes] @ last
+        logits = predictions[number][nodes].clamp_min(1e-12).log()
+        pseudo = _pseudo_operator(view, number, nodes)
+        design.append(_centred(mixed).T)
+        wanted.append(_centred(logits) - _centred(pseudo @ mixed if pseudo else 0 * mixed))
+    return (
+        nodes.numpy(),
+        torch.cat(design).double().numpy(),
+        torch.cat(wanted, 1).double().numpy(),
+    )
+
+
+def _of(view: View, client: int, name: str) -> dict[int, Tensor]:
+    """What this client uploaded in a field, by round; the mean of all where it was masked."""
+    found = {}
+    for message in view.best_rows(UPLOAD, name):
+        numbers = message.clients.numbers()
+        if client in numbers:
+            found[message.round] = message.value[numbers.index(client)].float()
+    return found
+
+
+def _received(view: View) -> dict[int, Tensor]:
+    return {m.round: m.value for m in view.downloads(SENT, "weights")}
+
+
+def _pseudo_operator(view: View, number: int, nodes: Tensor) -> SparseMatrix | None:
+    parts = []
+    for name in ("graph_counts", "graph_columns", "graph_values"):
+        sent = [m.value for m in view.downloads(SENT, name) if m.round == number]
+        if not sent:
+            return None
+        parts.append(sent[0])
+    settings = view.settings
+    return projected(PseudoGraph(*parts), nodes, settings.beta, settings.degree)
+
+
+def _centred(rows: Tensor) -> Tensor:
+    return rows - rows.mean(1, keepdim=True)
+
+
+def _needs_the_hidden_layer(settings: object) -> str | None:
+    if getattr(settings, "embedding", "") != "hidden":
+        return "the final layer is uploaded; the equations need the hidden one"
+    if not (getattr(settings, "pseudo_labels", 0) and getattr(settings, "pseudo_graph", 0)):
+        return "predictions and embeddings are not both uploaded"
+    return None
+
+
+ATTACK = Attack(
+    name="adjacency_nnls",
+    summary="a client's edges, from its predictions, hidden embeddings and model",
+    source="F1: centred log P = A_hat (H W1), stacked over rounds, NNLS per row",
+    needs="the uploads of one client over some rounds, hidden embeddings among them",
+    methods=frozenset({"fedgl"}),
+    adversaries=frozenset({"server"}),
+    game="client_links",
+    floor=0.9,
+    expected="AUC and precision 1.00 after 10 rounds on Cora, where cosine gets 0.79 and 0.13",
+    run=run,
+    rounds=10,
+    applies_to=_needs_the_hidden_layer,
+)

@@ -1,0 +1,195 @@
+"""What an attack is: a view and targets in, a guess out.
+
+An attack gets what one party saw (`View`), what it is declared to know beside it, and targets in
+shuffled order. It never gets the truth, a run's folder, or a live object; the game that scores the
+guess (package `audits`) holds those. One attack is one file of this package; the file's name is the
+attack's name and its `ATTACK` describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from securefg.codec import Clients
+from securefg.data.shard import Shard
+from securefg.errors import SecurefgError
+from securefg.roles import PublicInfo
+from securefg.transcript import Adversary, Seen
+
+Array = NDArray[np.float64]
+AdversaryKind = Literal["server", "client", "wire", "outsider"]
+MASKED = "mask"
+
+
+class CannotAttack(SecurefgError):
+    """The view does not hold what the attack needs; the verdict is then INCONCLUSIVE."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One field of one recorded message, a row per client where it has rows.
+
+    masked  the values are masked: nothing can be read off a single row
+    summed  the values are the opened sum over `clients`, without an axis for them
+    """
+
+    round: int
+    clients: Clients
+    value: Tensor
+    rule: str = ""
+    masked: bool = False
+    summed: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """Exactly what an adversary saw, and what everybody may know.
+
+    settings  the method's settings: a configuration is agreed, hence known to every party
+    training  likewise
+    seed      the run's public seed, from which shared initial weights come
+    public    sizes; edges and training labels only where this adversary is entitled to them
+    released  the model that the server released in the end
+    answers   the released model's logits for every node: what whoever may query it is told
+    own       the shards of the colluding clients, where the adversary is a set of clients
+    """
+
+    adversary: Adversary
+    method: str
+    settings: Any
+    training: Any
+    seed: int
+    public: PublicInfo
+    released: dict[str, Tensor] = field(repr=False)
+    answers: Tensor | None = field(default=None, repr=False)
+    own: tuple[Shard, ...] = ()
+    seen: Sequence[Seen] = field(default=(), repr=False)
+
+    def uploads(self, kind: str, name: str) -> list[Message]:
+        """Field `name` of the clients' messages `kind`, in the order of recording."""
+        return self._messages(kind, name, up=True)
+
+    def downloads(self, kind: str, name: str) -> list[Message]:
+        """Field `name` of the server's messages `kind`."""
+        return self._messages(kind, name, up=False)
+
+    def sums(self, kind: str, name: str) -> list[Message]:
+        """What the server opened of masked uploads: the sum alone."""
+        found = []
+        for seen in self.seen:
+            opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
+            value = seen.fields.get(name) if opened and seen.fields is not None else None
+            if isinstance(value, Tensor):
+                found.append(Message(seen.header.round, seen.clients, value, summed=True))
+        return found
+
+    def readable(self, kind: str, name: str) -> list[Message]:
+        """Uploads whose single values can be read; raises where there are none, saying why."""
+        found = self.uploads(kind, name)
+        plain = [message for message in found if not message.masked]
+        if plain:
+            return plain
+        if found:
+            raise CannotAttack(f"{kind}.{name} was masked: the view holds only sums")
+        raise CannotAttack(
+            f"{kind}.{name} is not in the view: not sent, not seen, or thinned out of the "
+            "transcript (output.transcript_every)"
+        )
+
+    def best_rows(self, kind: str, name: str) -> list[Message]:
+        """Every client's value, or, where they were masked, the mean that the sum gives of all."""
+        found = [message for message in self.uploads(kind, name) if not message.masked]
+        return (
+            found
+            or [_shared(message) for message in self.sums(kind, name)]
+            or self.readable(kind, name)
+        )
+
+    def _messages(self, kind: str, name: str, up: bool) -> list[Message]:
+        found = []
+        for seen in self.seen:
+            header = seen.header
+            if header.kind != kind or header.up != up or header.sender == "sum":
+                continue
+            value = None if seen.fields is None else seen.fields.get(name)
+            if isinstance(value, Tensor):
+                rule = header.rules.get(name, "")
+                found.append(Message(header.round, seen.clients, value, rule, MASKED in rule))
+        return found
+
+
+def _shared(message: Message) -> Message:
+    """The mean of a sum, given to every client alike: the best that a sum tells of one of them."""
+    count = len(message.clients)
+    value = (message.value / count).expand(count, *message.value.shape)
+    return Message(message.round, message.clients, value, message.rule, summed=True)
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """Models like the target's, trained by the adversary on data it drew itself.
+
+    logits  (shadows, targets, classes): what each says of every target
+    member  (shadows, targets): whether the target was in its training set
+    """
+
+    logits: NDArray[np.float32]
+    member: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is asked, in shuffled order, and what the adversary is declared to know beforehand.
+
+    ids         the targets: nodes or users (n,), or pairs of nodes (n, 2)
+    client      the client whose data is attacked, where the attack is aimed at one
+    known_ids   nodes whose rows the adversary has from elsewhere (never targets), with
+    known       their features
+    candidates  the pool in which a target's row is to be found
+    labels      the targets' labels, where the adversary is declared to know them
+    shadows     models that the adversary trained itself, for membership inference
+    """
+
+    ids: NDArray[np.int64]
+    client: int | None = None
+    known_ids: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    known: NDArray[np.float32] | None = field(default=None, repr=False)
+    candidates: NDArray[np.float32] | None = field(default=None, repr=False)
+    labels: NDArray[np.int64] | None = field(default=None, repr=False)
+    shadows: Shadows | None = field(default=None, repr=False)
+
+
+Run = Callable[[View, Targets, np.random.Generator], Array]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack, described so that a reader can judge a finding.
+
+    source      the paper or the derivation
+    needs       what the adversary must see and know, in words
+    game        which game scores it (audits.games)
+    floor       with the defence off the attack must reach so much, or nothing is concluded
+    expected    how strong it is on undefended runs
+    rounds      rounds of a run that it wants to see with bodies
+    applies_to  None where a run with these method settings can be attacked, else the reason
+    """
+
+    name: str
+    summary: str
+    source: str
+    needs: str
+    methods: frozenset[str]
+    adversaries: frozenset[AdversaryKind]
+    game: str
+    floor: float
+    expected: str
+    run: Run = field(repr=False)
+    rounds: int = 10
+    applies_to: Callable[[Any], str | None] = field(default=lambda settings: None, repr=False)

@@ -1,0 +1,53 @@
+"""The positive control: the same attack on the same run with its defences off.
+
+A defended run on which an attack stays silent says nothing by itself: the attack may be weak. So
+the run is made once more without noise and masks, for as many rounds as the attacks want to see,
+and every attack must reach its floor there. A run without defences is its own control.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from audits.truth import Truth
+from securefg import runner
+from securefg.config import RunConfig
+from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
+from securefg.privacy.settings import PrivacySettings
+from securefg.run_folder import RunFolder
+
+
+def is_defended(policy: Policy) -> bool:
+    """Whether anything private leaves with noise or under a mask."""
+    return bool(policy.masked) or any(not isinstance(r, Plain) for r in policy.rules.values())
+
+
+def control_of(truth: Truth, rounds: int) -> Truth:
+    """The run itself, or the same without its defences: made once, then found by its hash."""
+    if not is_defended(truth.experiment.policy):
+        return truth
+    config = undefended(truth.config, rounds, truth.folder.path / "audit" / "control")
+    path = config.output.root / f"{config.name}-s{config.seed}-{config.hash}"
+    if (path / "summary.json").is_file():
+        return Truth.of(RunFolder.open(path))
+    return Truth.of(runner.start(config, fresh=True).folder)
+
+
+def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:
+    training = config.training.model_copy(
+        update={"rounds": min(rounds, config.training.rounds), "patience": None}
+    )
+    output = config.output.model_copy(
+        update={"root": root, "transcript_every": 1, "checkpoint_every": max(rounds, 1)}
+    )
+    engine = config.engine.model_copy(update={"name": "inprocess"})
+    return config.model_copy(
+        update={
+            "name": "control",
+            "privacy": PrivacySettings(),
+            "training": training,
+            "output": output,
+            "engine": engine,
+        }
+    )

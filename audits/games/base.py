@@ -1,0 +1,159 @@
+"""Games: they hold the truth, draw the targets, and score a guess beside its controls.
+
+Two kinds. In a `BinaryGame` every target is either so or not so, the guess is a score per target,
+and the metric is the AUC. In an `OutcomeGame` the guess is compared with the truth target by target
+and the metric is the mean outcome, between 0 and 1. Both know what is reached without the run
+(`prior`), what a guess is worth against permuted truth (`null`), and the gain over the prior.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Array, CannotAttack, Targets
+from audits import metrics
+from audits.findings import Figure
+
+NULL_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class Game(ABC):
+    """What all games share.
+
+    metric  the name of what is measured, for people
+    unit    whose secret it is: row, node with its edges, sample, client
+    """
+
+    targets: Targets
+    metric: str
+    unit: str
+
+    @abstractmethod
+    def measure(self, guess: Array) -> Figure:
+        """What the guess reached, with its interval."""
+
+    @abstractmethod
+    def prior(self) -> Figure:
+        """What is reached without the run."""
+
+    @abstractmethod
+    def gain(self, guess: Array) -> Figure:
+        """How much more the guess reached than the prior, on the same targets."""
+
+    @abstractmethod
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+        """The guess against permuted truth, and whether that is at chance."""
+
+    @abstractmethod
+    def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
+        """What is kept raw, target by target."""
+
+    def extras(self, guess: Array) -> dict[str, float]:
+        """Further figures, for the finding's details."""
+        return {}
+
+    def check(self, guess: Array) -> None:
+        """A guess has one entry per target, all finite: a NaN is a bug, never a 'private'."""
+        if len(guess) != len(self.targets.ids):
+            raise ValueError(f"{len(guess)} guesses for {len(self.targets.ids)} targets")
+        if not np.isfinite(guess).all():
+            raise ValueError("a guess that is not a finite number")
+
+
+@dataclass(frozen=True)
+class BinaryGame(Game):
+    """truth  1 where it is so, 0 where not; prior_scores  a guess made without the run, if any."""
+
+    truth: NDArray[np.int64]
+    prior_scores: Array | None = None
+
+    def measure(self, guess: Array) -> Figure:
+        self.check(guess)
+        return Figure(**metrics.auc_figure(self.truth, guess))
+
+    def prior(self) -> Figure:
+        if self.prior_scores is None:
+            return Figure(value=0.5, low=0.5, high=0.5)
+        return Figure(**metrics.auc_figure(self.truth, self.prior_scores))
+
+    def gain(self, guess: Array) -> Figure:
+        if self.prior_scores is None:
+            found = self.measure(guess)
+            return Figure(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)
+        return Figure(**metrics.auc_gain(self.truth, guess, self.prior_scores))
+
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+        drawn = [metrics.auc(rng.permutation(self.truth), guess) for _ in range(NULL_DRAWS)]
+        ones = int(self.truth.sum())
+        spread = metrics.auc_null_sd(ones, len(self.truth) - ones)
+        mean = float(np.mean(drawn))
+        figure = Figure(value=mean, low=mean - 2 * spread, high=mean + 2 * spread)
+        return figure, abs(mean - 0.5) <= 3 * spread / NULL_DRAWS**0.5
+
+    def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
+        return {"score": np.asarray(guess, np.float64), "truth": self.truth}
+
+
+Outcome = Callable[[Any, Any], Array]
+
+
+@dataclass(frozen=True)
+class OutcomeGame(Game):
+    """truth  one entry per target; outcome(guess, truth)  per target, 0 for nothing, 1 for all."""
+
+    truth: NDArray[Any]
+    outcome: Outcome
+    prior_guess: Array
+
+    def measure(self, guess: Array) -> Figure:
+        self.check(guess)
+        return _mean(self._outcomes(guess, self.truth))
+
+    def prior(self) -> Figure:
+        return _mean(self._outcomes(self.prior_guess, self.truth))
+
+    def gain(self, guess: Array) -> Figure:
+        own = self._outcomes(guess, self.truth)
+        return _mean(own - self._outcomes(self.prior_guess, self.truth))
+
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+        """At chance where a guess of somebody else's secret gains nothing over the prior."""
+        means, gains = [], []
+        for _ in range(NULL_DRAWS):
+            shuffled = self.truth[rng.permutation(len(self.truth))]
+            own = self._outcomes(guess, shuffled)
+            means.append(own.mean())
+            gains.append((own - self._outcomes(self.prior_guess, shuffled)).mean())
+        spread = 3 * float(np.std(gains)) / NULL_DRAWS**0.5
+        low, high = np.quantile(means, [0.025, 0.975])
+        figure = Figure(value=float(np.mean(means)), low=float(low), high=float(high))
+        return figure, float(np.mean(gains)) <= spread + 1e-9
+
+    def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
+        return {"outcome": self._outcomes(guess, self.truth)}
+
+    def _outcomes(self, guess: Any, truth: Any) -> Array:
+        found = np.asarray(self.outcome(guess, truth), np.float64)
+        if found.shape != (len(truth),) or found.min() < 0 or found.max() > 1 + 1e-9:
+            raise ValueError(f"{self.metric}: outcomes must be one per target, within 0 and 1")
+        return found
+
+
+def _mean(values: Array) -> Figure:
+    return Figure(**metrics.mean_figure(values))
+
+
+def choose(
+    ids: NDArray[np.int64], at_most: int, rng: np.random.Generator, wanted: int = 2
+) -> NDArray[np.int64]:
+    """A random choice in random order; too few to say anything is a reason not to play."""
+    if len(ids) < wanted:
+        raise CannotAttack(f"{len(ids)} targets; at least {wanted} are needed")
+    return rng.permutation(ids)[:at_most]

@@ -1,0 +1,85 @@
+"""The truth of a run, for games alone, and the views of it that attacks get."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attacks.base import View
+from securefg.assembly import Experiment, prepare
+from securefg.data.graph import Graph
+from securefg.messages import Message
+from securefg.released import read_release
+from securefg.roles import PublicInfo
+from securefg.run_folder import RunFolder
+from securefg.transcript import Adversary, view
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A finished run with the data it was made from, loaded and dealt out again from its config."""
+
+    folder: RunFolder
+    experiment: Experiment
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Truth:
+        folder.summary()  # raises where the run has not finished
+        return cls(folder, prepare(folder.config()))
+
+    @property
+    def graph(self) -> Graph:
+        """What all clients hold together, under global ids."""
+        return self.experiment.union
+
+    @property
+    def config(self) -> Any:
+        return self.experiment.config
+
+    @cached_property
+    def release(self) -> Message | None:
+        return read_release(self.folder.path / "model.safetensors", self.experiment.method)
+
+    @cached_property
+    def answers(self) -> Tensor | None:
+        """The released model's logits for every node of the union graph."""
+        x = self.experiment
+        if x.method.make_evaluator is None or self.release is None:
+            return None
+        evaluator = x.method.make_evaluator(x.union, x.config.method, x.public.device)
+        return evaluator.answers(self.release)
+
+    def features(self) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self.graph.features.numpy()
+        return found
+
+    def view(self, adversary: Adversary) -> View:
+        """What this adversary saw and may know; nothing else reaches an attack."""
+        x, everything = self.experiment, adversary.kind != "wire"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a tear is the integrity check's to report
+            seen = tuple(view(self.folder.transcript, adversary))
+        released = self.release.values() if everything and self.release else {}
+        return View(
+            adversary=adversary,
+            method=x.method.name,
+            settings=x.config.method,
+            training=x.config.training,
+            seed=x.config.seed,
+            public=x.public if adversary.kind == "server" else _sizes_alone(x.public),
+            released={k: v for k, v in released.items() if isinstance(v, torch.Tensor)},
+            answers=self.answers if everything else None,
+            own=tuple(x.shards[k] for k in sorted(adversary.clients)),
+            seen=seen,
+        )
+
+
+def _sizes_alone(public: PublicInfo) -> PublicInfo:
+    return replace(public, edge_index=None, known_labels=None)
