@@ -1,31 +1,77 @@
-"""Every party trains a GCN by itself: nothing is exchanged, so nothing leaks and nothing is gained.
+"""Every party trains by itself: nothing is exchanged, so nothing leaks and nothing is gained.
 
-The paper's baseline "Local"; with `merged: true`, where one party holds what all hold together, it
-is "Centralized".
+FedGL's baseline "Local"; with `merged: true`, where one party holds what all hold together, it is
+"Centralized". With other networks it is the table of centralised baselines of GFL-APPNP's paper.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Any, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from securefg.channel import Turn
+from securefg.data.graph import Graph
+from securefg.errors import ConfigError
 from securefg.evaluation import LocalScore, score_locally
 from securefg.messages import Message, public
-from securefg.models.gcn import gcn, gcn_inputs
-from securefg.models.local_training import GcnTrainer, Targets
+from securefg.models.appnp_classifier import Appnp
+from securefg.models.gat import Gat
+from securefg.models.gcn_classifier import Gcn
+from securefg.models.graphsage import GraphSage
+from securefg.models.mlp import Mlp
+from securefg.models.network import Network, glorot, split
+from securefg.models.training import Optimizer, Trainer
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
 from securefg.streams import torch_stream
 
 
 class Settings(MethodSettings):
+    """No network has a bias. With `training.monitor: val_loss` the weights with the lowest
+    validation loss are kept, else the most accurate ones."""
+
     name: Literal["alone"] = "alone"
-    hidden: int = Field(16, ge=1)
+    network: Literal["gcn", "gat", "graphsage", "appnp", "mlp"] = "gcn"
+    hidden: int = Field(16, ge=1, description="hidden units; of all heads together for gat")
+    heads: int = Field(8, ge=1, description="attention heads of gat's first layer")
+    readout: Literal["attention", "linear"] = Field(
+        "attention", description="what gives gat's scores: its second layer, or a matrix after it"
+    )
+    teleport: float = Field(0.1, gt=0, le=1, description="alpha of appnp")
+    steps: int = Field(10, ge=0, description="M of appnp: how far it propagates")
     dropout: float = Field(0.5, ge=0, lt=1)
+    optimizer: Optimizer = "adam"
+
+    @model_validator(mode="after")
+    def _heads_are_alike(self) -> Self:
+        if self.network == "gat" and self.hidden % self.heads:
+            raise ValueError(f"hidden is {self.hidden}; allowed: a multiple of heads, {self.heads}")
+        return self
+
+
+def build_network(settings: Settings, graph: Graph, device: torch.device) -> Network:
+    """The network that the settings name, on a graph with one sample per node."""
+    if graph.features.dim() != 2:
+        raise ConfigError(
+            f"method.name: alone wants one sample per node, found {graph.features.shape[1]}; "
+            "allowed for several: mlps, fedmlp"
+        )
+    match settings.network:
+        case "gcn":
+            return Gcn(graph, settings.hidden, device)
+        case "gat":
+            linear = settings.readout == "linear"
+            return Gat(graph, settings.hidden, settings.heads, linear, device)
+        case "graphsage":
+            return GraphSage(graph, settings.hidden, device)
+        case "appnp":
+            return Appnp(graph, settings.hidden, settings.teleport, settings.steps, device)
+        case "mlp":
+            return Mlp(graph, settings.hidden, device)
 
 
 class Go(Message):
@@ -51,28 +97,28 @@ class Party(Host):
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         graph = self._shard.graph
-        inputs = gcn_inputs(graph, self._settings.hidden, site.device)
-        self._shape, self._adjacency, self._features = inputs
+        self._network = build_network(self._settings, graph, site.device)
         self._train = graph.split.train.nonzero().flatten().to(site.device)
-        initial = self._shape.initial(torch_stream(site.seed, "weights", self._shard.client))
-        self._trainer = GcnTrainer(
-            self._shape, initial.to(site.device), self._training.lr, self._training.weight_decay
+        self._classes = graph.labels.to(site.device)[self._train]
+        initial = glorot(
+            self._network.shapes, torch_stream(site.seed, "weights", self._shard.client)
         )
-        self._best, self._best_accuracy = self._trainer.vector(), -1.0
+        self._trainer = Trainer(
+            self._network,
+            initial.to(site.device),
+            self._settings.optimizer,
+            self._training.lr,
+            self._training.weight_decay,
+        )
+        self._best, self._best_score = self._trainer.vector(), -math.inf
 
     def handle(self, request: Message, turn: Turn) -> Message:
         assert isinstance(request, Go)
         stream = torch_stream(
             self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
         )
-        labels = self._shard.graph.labels.to(self._device)[self._train]
         self._trainer.train(
-            self._training.local_epochs,
-            self._adjacency,
-            self._features,
-            [Targets(self._train, labels)],
-            self._settings.dropout,
-            stream,
+            self._training.local_epochs, self._train, self._classes, self._settings.dropout, stream
         )
         self._keep_best()
         return Done(number=request.number)
@@ -80,12 +126,13 @@ class Party(Host):
     def _keep_best(self) -> None:
         score = self._score(self._trainer.vector())
         accuracy = score.val_correct / max(score.val_count, 1)
-        if accuracy > self._best_accuracy:
-            self._best, self._best_accuracy = self._trainer.vector(), accuracy
+        reached = -score.val_loss if self._training.monitor == "val_loss" else accuracy
+        if reached > self._best_score:
+            self._best, self._best_score = self._trainer.vector(), reached
 
     @torch.no_grad()
     def _score(self, vector: Tensor) -> LocalScore:
-        _, logits = gcn(self._shape.split(vector), self._adjacency, self._features)
+        logits = self._network.logits(split(vector, self._network.shapes))
         graph = self._shard.graph
         return score_locally(self._shard.client, logits.cpu(), graph.labels, graph.split)
 
@@ -93,13 +140,13 @@ class Party(Host):
         return [self._score(self._best)]
 
     def state(self) -> State:
-        accuracy = torch.tensor(self._best_accuracy, dtype=torch.float64)
-        return {**self._trainer.state(), "best": self._best, "best_accuracy": accuracy}
+        score = torch.tensor(self._best_score, dtype=torch.float64)
+        return {**self._trainer.state(), "best": self._best, "best_score": score}
 
     def restore(self, state: State) -> None:
         self._trainer.restore(state)
         self._best = state["best"].to(self._device)
-        self._best_accuracy = float(state["best_accuracy"])
+        self._best_score = float(state["best_score"])
 
 
 class Clock(Server):

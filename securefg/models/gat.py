@@ -1,0 +1,89 @@
+"""The graph attention network of Velickovic et al. (2018): heads side by side, then one head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import elu, leaky_relu
+
+from securefg.data.graph import Graph
+from securefg.models.network import Network, dropped
+from securefg.models.sparse import feature_matrix
+
+NEGATIVE_SLOPE = 0.2
+
+
+class Gat(Network):
+    """`heads` heads of hidden / heads units, ELU, then one head that gives the class scores.
+
+    With a linear readout that one head has `hidden` units, ELU follows, and a matrix gives the
+    scores. Dropout acts on the layers' inputs and on the attention, as in the paper.
+    """
+
+    def __init__(
+        self, graph: Graph, hidden: int, heads: int, linear_readout: bool, device: torch.device
+    ) -> None:
+        self._heads, classes = heads, graph.num_classes
+        units, width = hidden // heads, hidden if linear_readout else classes
+        first = ((graph.num_features, hidden), (heads, units), (heads, units))
+        second = ((hidden, width), (1, width), (1, width))
+        self.shapes = (*first, *second, *([(hidden, classes)] if linear_readout else []))
+        self.decayed = (True,) * len(self.shapes)
+        self._edges = with_loops(graph.edge_index, graph.num_nodes).to(device)
+        self._features = feature_matrix(graph.features).to(device)
+
+    def logits(
+        self,
+        weights: Sequence[Tensor],
+        dropout: float = 0.0,
+        stream: torch.Generator | None = None,
+    ) -> Tensor:
+        first, target0, source0, second, target1, source1, *readout = weights
+        values = dropped(self._features.values, dropout, stream)
+        latents = self._features.matmul(first, values)
+        latents = latents.view(len(latents), self._heads, -1)
+        hidden = elu(attend(latents, target0, source0, self._edges, dropout, stream).flatten(1))
+        latents = (dropped(hidden, dropout, stream) @ second).unsqueeze(1)
+        scores = attend(latents, target1, source1, self._edges, dropout, stream).squeeze(1)
+        for matrix in readout:
+            scores = dropped(elu(scores), dropout, stream) @ matrix
+        return scores
+
+
+def attend(
+    latents: Tensor,
+    target: Tensor,
+    source: Tensor,
+    edges: Tensor,
+    dropout: float = 0.0,
+    stream: torch.Generator | None = None,
+) -> Tensor:
+    """sum_j a_ij x_j per head, with a_ij = softmax_j LeakyReLU(target . x_i + source . x_j).
+
+    latents         (N, heads, units)
+    target, source  (heads, units): the two halves of the attention vector
+    edges           (2, E): i and j of every pair, self-loops among them
+    """
+    to, since = edges
+    pulls = (latents * target).sum(-1).index_select(0, to)
+    raw = pulls + (latents * source).sum(-1).index_select(0, since)
+    attention = softmax_within(leaky_relu(raw, NEGATIVE_SLOPE), to, len(latents))
+    messages = dropped(attention, dropout, stream).unsqueeze(-1) * latents.index_select(0, since)
+    return torch.zeros_like(latents).index_add(0, to, messages)
+
+
+def softmax_within(scores: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """exp(s_e) / sum over the edges e' of e's group of exp(s_e'), for every head."""
+    index = group.unsqueeze(-1).expand_as(scores)
+    lowest = scores.new_full((num_groups, scores.shape[1]), -torch.inf)
+    highest = lowest.scatter_reduce(0, index, scores.detach(), "amax")
+    weights = torch.exp(scores - highest.index_select(0, group))
+    totals = torch.zeros_like(lowest).index_add(0, group, weights)
+    return weights / totals.index_select(0, group)
+
+
+def with_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The edges and a loop at every node."""
+    return torch.cat([edge_index, torch.arange(num_nodes).repeat(2, 1)], 1)

@@ -1,0 +1,58 @@
+"""What a network is to those who train it: the shapes of its weights, and logits from weights."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from securefg.models.gcn import keep_mask
+
+Shapes = tuple[tuple[int, int], ...]
+
+
+class Network(ABC):
+    """A node classifier bound to one graph; its weights come from outside, as matrices.
+
+    decayed  which of the matrices L2 regularisation acts on, as the network's paper has it
+    """
+
+    shapes: Shapes
+    decayed: tuple[bool, ...]
+
+    @abstractmethod
+    def logits(
+        self,
+        weights: Sequence[Tensor],
+        dropout: float = 0.0,
+        stream: torch.Generator | None = None,
+    ) -> Tensor:
+        """Class scores of every node, (N, C); dropout acts when a stream is given."""
+
+
+def split(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
+    """The matrices that a vector (or every row of a batch of vectors) holds, as views."""
+    parts = torch.split(vector, [rows * columns for rows, columns in shapes], dim=-1)
+    batch = vector.shape[:-1]
+    return tuple(part.view(*batch, *shape) for part, shape in zip(parts, shapes, strict=True))
+
+
+def num_parameters(shapes: Shapes) -> int:
+    return sum(rows * columns for rows, columns in shapes)
+
+
+def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
+    """Glorot-uniform matrices, one after the other, as one vector."""
+    drawn = [
+        (2 * torch.rand(rows * columns, generator=stream) - 1) * math.sqrt(6 / (rows + columns))
+        for rows, columns in shapes
+    ]
+    return torch.cat(drawn)
+
+
+def dropped(values: Tensor, dropout: float, stream: torch.Generator | None) -> Tensor:
+    """In training, when a stream is given, entries are zero with probability `dropout`."""
+    return values if stream is None else values * keep_mask(values.shape, dropout, stream)
