@@ -32,7 +32,10 @@ from securefg.streams import derive_seed
 
 @dataclass(frozen=True)
 class Experiment:
-    """The data dealt out, and the rules settled; nothing runs yet."""
+    """The data dealt out, and the rules settled; nothing runs yet.
+
+    has_truth  False at a deployed server: its graphs are empty, and clients score for themselves
+    """
 
     config: RunConfig
     method: Method
@@ -42,6 +45,7 @@ class Experiment:
     shards: tuple[Shard, ...]
     public: PublicInfo
     policy: Policy
+    has_truth: bool = True
 
 
 def prepare(config: RunConfig) -> Experiment:
@@ -85,7 +89,7 @@ def enrol(experiment: Experiment, folder: RunFolder) -> Secure | None:
     settings = experiment.config.privacy.secure_aggregation
     if settings is None:
         return None
-    roster = make_identities(folder.identities, _hosts(experiment))
+    roster = make_identities(folder.identities, hosts_of(experiment))
     return Secure(settings, experiment.config.hash, roster)
 
 
@@ -107,7 +111,7 @@ def start_engine(
             identity_file=folder.identities / f"{name}.keys" if secure else None,
             roster=tuple(secure.identities) if secure else (),
         )
-        for name, clients in _hosts(experiment).items()
+        for name, clients in hosts_of(experiment).items()
     ]
     own = [tuple(experiment.shards[n] for n in spec.clients.numbers()) for spec in specs]
     if config.engine.name == "inprocess":
@@ -125,7 +129,7 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def _hosts(experiment: Experiment) -> dict[str, Clients]:
+def hosts_of(experiment: Experiment) -> dict[str, Clients]:
     """One host per client, or a few hosts over ranges of like clients."""
     total = experiment.partition.num_clients
     if not experiment.method.batched:

@@ -48,10 +48,17 @@ class TrainingSettings(Settings):
 class EngineSettings(Settings):
     """Where the hosts run."""
 
-    name: Literal["inprocess", "processes"] = "inprocess"
+    name: Literal["inprocess", "processes", "flare"] = "inprocess"
     hosts: int = Field(2, ge=1, description="hosts over which one-node-per-user clients are spread")
     threads: int = Field(1, ge=1, description="threads per process; part of the result's last bits")
     timeout: float = Field(600.0, gt=0, description="seconds until a silent host counts as dropped")
+    sites: int = Field(4, ge=1, description="flare: sites over which the hosts are spread")
+    patience: float = Field(
+        10.0, gt=0, description="flare: seconds without a sign of life until a site is given up"
+    )
+    start_within: float = Field(
+        120.0, gt=0, description="flare: seconds until every site must have taken up the job"
+    )
 
 
 class OutputSettings(Settings):

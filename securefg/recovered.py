@@ -25,11 +25,11 @@ def recovered_by_algebra(
         return None
     sessions = Counter(record.clients for record in records if record.sender == "sum")
     total = experiment.partition.num_clients
-    contributions, rows = 0, 0
+    contributions, rows = 0, 0 if experiment.has_truth else None
     for text, count in sessions.items():
         survivors = Clients.parse(text).numbers()
         contributions += count * int(session_exposure([survivors], total).exposed.sum())
-        if _has_node_sums(experiment):
+        if rows is not None and _has_node_sums(experiment):
             gone = set(range(total)) - set(survivors)
             holders = [nodes.numpy() for nodes in experiment.partition.clients]
             exposed = node_exposure(

@@ -17,13 +17,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from securefg import errors
 from securefg.engines.base import Answer, Dropped, Engine, HostId
+from securefg.engines.breaches import raise_breach as _raise_breach
 from securefg.engines.hosting import HostSpec
-from securefg.errors import ProtocolError, RunFailed
+from securefg.errors import RunFailed
 from securefg.evaluation import LocalScore
 from securefg.privacy.ledger import Release
-from securefg.secagg import errors as secagg_errors
 
 
 class Processes(Engine):
@@ -117,14 +116,6 @@ class Processes(Engine):
         """One header from every host that is alive."""
         received = [self._receive(name) for name in list(self._pipes)]
         return [found[0] for found in received if found is not None]
-
-
-def _raise_breach(header: dict[str, Any]) -> None:
-    """A breach of the rules at a host ends the run here as it would in one process."""
-    if "breach" in header:
-        name = header["breach"]
-        kind = getattr(errors, name, getattr(secagg_errors, name, ProtocolError))
-        raise kind(header["reason"])
 
 
 def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, subprocess.Popen[bytes]]:

@@ -1,0 +1,1 @@
+"""Everything that organisations need to run together: kits, rosters, policies, jobs, commands."""

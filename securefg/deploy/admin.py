@@ -1,0 +1,68 @@
+"""The admin's side: submit a job, ask how it does, fetch what it left, over FLARE's own session."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securefg.deploy.kits import ADMIN
+from securefg.errors import RunFailed
+
+
+@dataclass(frozen=True)
+class Admin:
+    """A logged-in session; FLARE's chatter on the terminal is swallowed."""
+
+    _session: Any
+
+    def sites(self) -> list[str]:
+        """The sites that are connected."""
+        return sorted(client.name for client in self._ask("get_system_info").client_info)
+
+    def submit(self, job: Path) -> str:
+        return str(self._ask("submit_job", str(job.resolve())))
+
+    def status(self, job_id: str) -> str:
+        return str(self._ask("get_job_meta", job_id)["status"])
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return [dict(job) for job in self._ask("list_jobs", True)]
+
+    def abort(self, job_id: str) -> None:
+        self._ask("abort_job", job_id)
+
+    def download(self, job_id: str) -> Path:
+        return Path(self._ask("download_job_result", job_id))
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        with redirect_stdout(io.StringIO()):
+            try:
+                return getattr(self._session, name)(*arguments)
+            except Exception as error:
+                raise RunFailed(f"the FLARE server: {name}: {error}") from error
+
+
+@contextmanager
+def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
+    """A session with the server that the admin's kit names; waits until there is one."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    end = time.monotonic() + within
+    while True:
+        try:
+            with redirect_stdout(io.StringIO()):
+                session = new_secure_session(ADMIN, str(kit.resolve()), timeout=2.0)
+            break
+        except Exception as error:
+            if time.monotonic() > end:
+                raise RunFailed(f"no FLARE server answers: {error}") from error
+            time.sleep(0.2)
+    try:
+        yield Admin(session)
+    finally:
+        session.close()

@@ -1,0 +1,147 @@
+"""The server's side of one exchange with all sites at once.
+
+A site that is at work answers pings, so it may take until the timeout; a site that was killed,
+hangs or is cut off answers none, and is given up after a few seconds of silence. One that was given
+up is asked for a sign of life before it is sent anything again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from securefg.deploy.certificates import Root, Signer
+from securefg.engines.flare.packets import (
+    REPLY,
+    REQUEST,
+    Opened,
+    Packet,
+    Route,
+    open_packet,
+    seal,
+)
+from securefg.errors import ProtocolError
+
+Send = Callable[[str, Packet, float], Packet | None]
+"""Carry a packet to a site and wait so many seconds for its reply; None where none came."""
+
+Ping = Callable[[str, float], bool]
+"""Whether a site gave a sign of life within so many seconds."""
+
+PING_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A site that gave no answer, and why."""
+
+    reason: str
+
+
+@dataclass
+class _Exchange:
+    """A request on its way; its thread leaves the reply here."""
+
+    route: Route
+    reply: Packet | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Courier:
+    """Signs, sends and checks; keeps the count of exchanges with every site.
+
+    timeout   seconds that a site may be at work on one request
+    patience  seconds without a sign of life after which a site is given up
+    """
+
+    def __init__(
+        self,
+        job: str,
+        sites: Iterable[str],
+        signer: Signer,
+        root: Root,
+        send: Send,
+        ping: Ping,
+        timeout: float,
+        patience: float,
+    ) -> None:
+        self._job, self._signer, self._root = job, signer, root
+        self._send, self._ping = send, ping
+        self._timeout, self._patience = timeout, patience
+        self._number = 0
+        self._away = set(sites)  # nobody has been heard yet
+
+    def exchange(
+        self, requests: Mapping[str, tuple[dict[str, Any], bytes]]
+    ) -> dict[str, Opened | Silent]:
+        """One request to every site named, all at the same time."""
+        self._number += 1
+        back = self._back(set(requests) & self._away)
+        under_way = {
+            site: self._start(site, content, blob)
+            for site, (content, blob) in requests.items()
+            if site not in self._away or site in back
+        }
+        self._away -= back
+        return {
+            site: self._await(site, under_way[site])
+            if site in under_way
+            else Silent("gave no sign of life")
+            for site in requests
+        }
+
+    def _back(self, sites: set[str]) -> set[str]:
+        found: set[str] = set()
+
+        def look(site: str) -> None:
+            if self._ping(site, PING_SECONDS):
+                found.add(site)
+
+        threads = [_thread(look, site) for site in sites]
+        for thread in threads:
+            thread.join()
+        return found
+
+    def _start(self, site: str, content: dict[str, Any], blob: bytes) -> _Exchange:
+        exchange = _Exchange(Route(self._job, self._signer.name, site, self._number))
+
+        def carry() -> None:
+            packet = seal(self._signer, REQUEST, exchange.route, content, blob)
+            try:
+                exchange.reply = self._send(site, packet, self._timeout)
+            finally:
+                exchange.done.set()
+
+        _thread(carry)
+        return exchange
+
+    def _await(self, site: str, exchange: _Exchange) -> Opened | Silent:
+        end, heard = time.monotonic() + self._timeout, time.monotonic()
+        while not exchange.done.wait(PING_SECONDS):
+            began = time.monotonic()
+            if self._ping(site, PING_SECONDS):
+                heard = time.monotonic()
+            if began - heard > self._patience:
+                return self._give_up(site, f"silent for {self._patience:g} s")
+            if began > end:
+                return self._give_up(site, f"no answer within {self._timeout:g} s")
+        if exchange.reply is None:
+            return self._give_up(site, "not reached, or gone")
+        try:
+            return open_packet(self._root, REPLY, exchange.route.back(), exchange.reply)
+        except ProtocolError as error:
+            return self._give_up(site, str(error))
+
+    def _give_up(self, site: str, reason: str) -> Silent:
+        self._away.add(site)
+        return Silent(reason)
+
+
+def _thread(work: Callable[..., None], *arguments: Any) -> threading.Thread:
+    # Daemons: a thread that still waits for a site that is gone must not keep the job alive.
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    return thread
