@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import safetensors
 import safetensors.torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.errors import CodecError
@@ -36,13 +38,24 @@ class Clients:
     ranges: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, numbers: list[int]) -> Clients:
+    def of(cls, numbers: Sequence[int] | NDArray[np.int64]) -> Clients:
+        unique = np.unique(np.asarray(numbers, np.int64))
+        if not unique.size:
+            return cls(())
+        gaps = np.flatnonzero(np.diff(unique) > 1)
+        lows = unique[np.concatenate([[0], gaps + 1])].tolist()
+        highs = (unique[np.concatenate([gaps, [-1]])] + 1).tolist()
+        return cls(tuple(zip(lows, highs, strict=True)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Clients]) -> Clients:
+        """All clients of these sets; cheap where they are whole hosts."""
         ranges: list[tuple[int, int]] = []
-        for number in sorted(set(numbers)):
-            if ranges and ranges[-1][1] == number:
-                ranges[-1] = (ranges[-1][0], number + 1)
+        for low, high in sorted(pair for part in parts for pair in part.ranges):
+            if ranges and low <= ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], max(high, ranges[-1][1]))
             else:
-                ranges.append((number, number + 1))
+                ranges.append((low, high))
         return cls(tuple(ranges))
 
     @classmethod
@@ -62,6 +75,16 @@ class Clients:
 
     def numbers(self) -> list[int]:
         return [number for low, high in self.ranges for number in range(low, high)]
+
+    def array(self) -> NDArray[np.int64]:
+        """The numbers as an array, for what must not loop over a million users."""
+        if not self.ranges:
+            return np.zeros(0, np.int64)
+        low, high = np.array(self.ranges, np.int64).T
+        sizes = high - low
+        starts = np.cumsum(sizes) - sizes
+        found: NDArray[np.int64] = np.repeat(low - starts, sizes) + np.arange(sizes.sum())
+        return found
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,8 +67,8 @@ class Federation(Cohort):
             )
             bare = [m for m in policy.masked.values() if isinstance(m.rule, Plain)]
             self.min_holders = secure.settings.min_holders if bare else 1
-        numbers = [n for clients in engine.hosts.values() for n in clients.numbers()]
-        if numbers != list(range(len(numbers))):
+        numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
+        if not np.array_equal(numbers, np.arange(len(numbers))):
             raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
         self.num_clients = len(numbers)
         self._recorder = Recorder(transcript, keep_body, attempt)
@@ -100,7 +101,7 @@ class Federation(Cohort):
         """One request, one reply from each: masked fields stay masked."""
         self._step += 1
         asked = self._hosts_of(clients)
-        everybody = Clients.of([n for own in asked.values() for n in own.numbers()])
+        everybody = Clients.joined(asked.values())
         check_budget(self._policy, self._ledger, everybody, self._planned.get(reply, []))
         answers = self._engine.deliver(self._send(request, asked))
         return self._receive(reply, asked, answers)
@@ -127,11 +128,11 @@ class Federation(Cohort):
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
         if clients is None:
             return dict(self._engine.hosts)
-        wanted = set(clients.numbers())
-        if not wanted <= set(range(self.num_clients)):
+        wanted = clients.array()
+        if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.num_clients:
             raise ProtocolError(f"clients {clients} were asked; there are {self.num_clients}")
         chosen = {
-            name: Clients.of([n for n in own.numbers() if n in wanted])
+            name: Clients.of(np.intersect1d(wanted, own.array(), assume_unique=True))
             for name, own in self._engine.hosts.items()
         }
         return {name: own for name, own in chosen.items() if len(own)}
@@ -157,7 +158,7 @@ class Federation(Cohort):
             if shared is None:
                 self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
         if shared is not None and asked:
-            everybody = Clients.of([n for clients in asked.values() for n in clients.numbers()])
+            everybody = Clients.joined(asked.values())
             self._recorder.sent(self._envelope("", request, everybody, shared), framed)
         return framed
 
@@ -178,7 +179,7 @@ class Federation(Cohort):
             if isinstance(answer, Answer):
                 self._book(reply, answer)
         messages: list[M] = []
-        replied: list[int] = []
+        replied: list[Clients] = []
         dropped: list[Dropped] = []
         for name, clients in asked.items():
             answer = answers[name]
@@ -193,9 +194,9 @@ class Federation(Cohort):
             _check_rows(message, arrays, len(clients))
             messages.append(message)
             self._recorder.received(reply, envelope, answer)
-            replied += clients.numbers()
+            replied.append(clients)
         together = _concatenated(reply, messages) if messages else None
-        return Replies(together, Clients.of(replied), tuple(dropped))
+        return Replies(together, Clients.joined(replied), tuple(dropped))
 
     def _check_reply(
         self, envelope: Envelope, name: HostId, clients: Clients, reply: type[Message]

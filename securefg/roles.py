@@ -209,7 +209,9 @@ class Method:
 def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:
     """A uniform sample of the clients asked at once."""
     count = asked_at_once(num_clients, share)
-    return Clients.of(torch.randperm(num_clients, generator=stream)[:count].tolist())
+    if count == num_clients:
+        return Clients(((0, num_clients),))
+    return Clients.of(torch.randperm(num_clients, generator=stream)[:count].numpy())
 
 
 def asked_at_once(num_clients: int, share: float) -> int:

@@ -254,6 +254,15 @@ def test_client_numbers_come_back_from_ranges_and_from_text(numbers: set[int]) -
 
 def test_client_numbers_in_any_order_and_twice_make_one_set() -> None:
     assert Clients.of([7, 2, 3, 2, 1]) == Clients(((1, 4), (7, 8)))
+    assert Clients.of([]) == Clients(())
+
+
+def test_sets_of_clients_are_joined_and_listed_by_their_ranges() -> None:
+    parts = [Clients(((5, 8), (20, 21))), Clients(((0, 5),)), Clients(()), Clients(((7, 9),))]
+    joined = Clients.joined(parts)
+    assert joined == Clients(((0, 9), (20, 21)))
+    for clients in (*parts, joined):
+        assert clients.array().tolist() == clients.numbers()
 
 
 def test_a_whole_host_of_clients_is_short_in_text() -> None:

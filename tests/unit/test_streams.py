@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefg.streams import derive_seed, numpy_stream, torch_stream
+from securefg.streams import derive_seed, numpy_stream, torch_stream, uniform_at
 
 names = st.lists(st.integers(0, 99) | st.sampled_from(["dropout", "noise", "weights"]), max_size=3)
 
@@ -59,3 +59,15 @@ def test_drawing_from_a_stream_leaves_the_global_state_alone() -> None:
     numpy_stream(3, "split").random(5)
     assert torch.equal(before, torch.get_rng_state())
     assert np.array_equal(numpy_before, np.random.get_state()[1])
+
+
+def test_numbers_at_places_are_uniform_and_do_not_depend_on_who_draws_them_along() -> None:
+    places = np.arange(100_000)
+    drawn = uniform_at(places, 3, "weights")
+    assert np.array_equal(uniform_at(places[5000:6000], 3, "weights"), drawn[5000:6000])
+    assert not np.array_equal(uniform_at(places, 4, "weights"), drawn)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    counts = np.histogram(drawn, bins=50, range=(0, 1))[0]
+    assert abs(counts - 2000).max() < 5 * 2000**0.5
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.015
