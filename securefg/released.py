@@ -25,7 +25,8 @@ def write_release(path: Path, kind: str, body: bytes) -> None:
     fields = codec.decode_fields(body) if body else {}
     arrays = {name: value for name, value in fields.items() if isinstance(value, Tensor)}
     scalars = {name: value for name, value in fields.items() if name not in arrays}
-    facts = {"kind": kind, "scalars": json.dumps(scalars)}
+    # One key: safetensors writes several in any order, and the same release must be the same file.
+    facts = {"release": json.dumps({"kind": kind, "scalars": scalars})}
     write_atomically(path, safetensors.torch.save(arrays, metadata=facts))
 
 
@@ -35,7 +36,8 @@ def read_release(path: Path, method: Method) -> Message | None:
         with safe_open(path, framework="pt") as file:
             facts = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        kind, scalars = facts["kind"], json.loads(facts["scalars"])
+        release = json.loads(facts["release"])
+        kind, scalars = release["kind"], release["scalars"]
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise RunFolderError(f"{path}: found {error!r}; wanted a stored release") from error
     return (
