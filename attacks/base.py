@@ -175,7 +175,8 @@ class Attack:
     source      the paper or the derivation
     needs       what the adversary must see and know, in words
     game        which game scores it (audits.games)
-    floor       with the defence off the attack must reach so much, or nothing is concluded
+    floor       the gain over the prior that it must reach with the defence off, or its silence
+                says nothing
     expected    how strong it is on undefended runs
     rounds      rounds of a run that it wants to see with bodies
     applies_to  None where a run with these method settings can be attacked, else the reason

@@ -43,7 +43,7 @@ class Finding(Settings):
     value         what the attack reached, in the unit of `metric`
     prior         what is reached without the run: the headline is `gain`, the value above it
     null          the same guess against permuted truth; `null_at_chance` says that it is at chance
-    positive      the same attack with the defence off, and the `floor` it had to reach there
+    positive      the gain of the same attack with the defence off, and the `floor` it had to reach
     epsilon_*     for checks of a promised epsilon: claimed, and the measured lower bound
     because       why the verdict is what it is, in words
     """
@@ -90,13 +90,13 @@ def judge(
     if positive.value < floor:
         return (
             Verdict.INCONCLUSIVE,
-            f"with the defence off the attack reached {positive.value:.3f}, under its floor "
-            f"{floor:g}",
+            f"with the defence off the attack gained {positive.value:+.3f} over the prior, under "
+            f"its floor {floor:g}",
         )
     return (
         Verdict.NOT_DETECTED,
         f"no gain over the prior ({gain.low:+.3f} to {gain.high:+.3f}); with the defence off "
-        f"{positive.value:.3f}",
+        f"{positive.value:+.3f}",
     )
 
 

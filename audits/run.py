@@ -167,7 +167,7 @@ class Player:
         game, guess = played.game, played.guess
         value, gain = game.measure(guess), game.gain(guess)
         null, at_chance = game.null(guess, rng)
-        positive = value if self._control is self._truth else self._positive(task)
+        positive = gain if self._control is self._truth else self._positive(task)
         verdict, because = judge(value, gain, at_chance, positive, task.attack.floor)
         finding = self._finding(
             task,
@@ -177,7 +177,7 @@ class Player:
             metric=game.metric,
             unit=game.unit,
             value=value,
-            prior=game.prior(),
+            prior=game.prior(guess),
             gain=gain,
             null=null,
             null_at_chance=at_chance,
@@ -194,7 +194,7 @@ class Player:
             played = self._played(task, self._control)
         except CannotAttack:
             return None
-        return played.game.measure(played.guess)
+        return played.game.gain(played.guess)
 
     def _played(self, task: Task, truth: Truth) -> Played:
         adversary = Adversary.parse(task.adversary)

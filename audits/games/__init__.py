@@ -19,7 +19,7 @@ class Make(Protocol):
 
 def game_names() -> list[str]:
     names = [m.name for m in pkgutil.iter_modules(__path__)]
-    return sorted(name for name in names if name != "base")
+    return sorted(n for n in names if n not in ("base", "victims"))
 
 
 def make_game(name: str, truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Game:

@@ -40,7 +40,7 @@ class Game(ABC):
         """What the guess reached, with its interval."""
 
     @abstractmethod
-    def prior(self) -> Figure:
+    def prior(self, guess: Array) -> Figure:
         """What is reached without the run."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class BinaryGame(Game):
         self.check(guess)
         return Figure(**metrics.auc_figure(self.truth, guess))
 
-    def prior(self) -> Figure:
+    def prior(self, guess: Array) -> Figure:
         if self.prior_scores is None:
             return Figure(value=0.5, low=0.5, high=0.5)
         return Figure(**metrics.auc_figure(self.truth, self.prior_scores))
@@ -116,7 +116,7 @@ class OutcomeGame(Game):
         self.check(guess)
         return _mean(self._outcomes(guess, self.truth))
 
-    def prior(self) -> Figure:
+    def prior(self, guess: Array) -> Figure:
         return _mean(self._outcomes(self.prior_guess, self.truth))
 
     def gain(self, guess: Array) -> Figure:

@@ -9,10 +9,10 @@ import numpy as np
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
 from audits.games.base import BinaryGame
+from audits.games.victims import victim
 from audits.truth import Truth
 from securefg.transcript import Adversary
 
-MANY_NODES = 500
 MANY_PAIRS = 200_000
 
 
@@ -29,7 +29,7 @@ class LinkGame(BinaryGame):
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
-    client = _victim(truth, adversary)
+    client = victim(truth, adversary)
     shard = truth.experiment.shards[client]
     count = shard.graph.num_nodes
     linked = np.zeros((count, count), bool)
@@ -49,16 +49,3 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGa
         unit="edge",
         truth=so[order].astype(np.int64),
     )
-
-
-def _victim(truth: Truth, adversary: Adversary) -> int:
-    """The largest client of at most so many nodes, or the smallest of all; never a colluder."""
-    sizes = {
-        k: int(size)
-        for k, size in enumerate(truth.experiment.partition.sizes)
-        if k not in adversary.clients
-    }
-    if not sizes:
-        raise CannotAttack("all clients collude; nobody is left to attack")
-    fitting = [k for k, size in sizes.items() if size <= MANY_NODES]
-    return max(fitting, key=lambda k: sizes[k]) if fitting else min(sizes, key=lambda k: sizes[k])

@@ -1,0 +1,54 @@
+"""Embedding inversion by a learnt non-linear decoder, for encoders that a linear map cannot invert.
+
+A small multi-layer perceptron from upload to features, trained on the nodes whose features the
+adversary has from elsewhere (Song and Raghunathan, CCS 2020, learn such a decoder for text).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.neural_network import MLPRegressor
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.ridge_decoder import FEWEST, ROUNDS
+from attacks.uploaded_rows import METHODS, uploaded_rows
+
+COMPONENTS = 16
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    if targets.known is None or len(targets.known_ids) < FEWEST:
+        raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
+    rows = uploaded_rows(view, targets.client, ROUNDS)
+    known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
+    mean, spread = known.mean(0), known.std(0) + 1e-12
+    # Few known nodes cannot teach a thousand outputs: the network learns the directions in which
+    # known features differ most, and every guess starts from their mean.
+    directions = PCA(min(COMPONENTS, len(known) // 4), random_state=0).fit(targets.known)
+    decoder = MLPRegressor(
+        hidden_layer_sizes=(32,),
+        alpha=1.0,
+        solver="lbfgs",
+        max_iter=200,
+        random_state=int(rng.integers(2**31)),
+    )
+    decoder.fit((known - mean) / spread, directions.transform(targets.known))
+    guessed = decoder.predict((wanted - mean) / spread).reshape(len(wanted), -1)
+    found: Array = directions.inverse_transform(guessed)
+    return found
+
+
+ATTACK = Attack(
+    name="mlp_decoder",
+    summary="a node's features from its upload, by a small network trained on known nodes",
+    source="Song and Raghunathan 2020, learnt inversion",
+    needs="uploads of all nodes, and the features of some of them from elsewhere",
+    methods=METHODS,
+    adversaries=frozenset({"server"}),
+    game="node_features",
+    floor=0.01,
+    expected="as the linear decoder or a little above where hidden layers are uploaded",
+    run=run,
+    rounds=5,
+)

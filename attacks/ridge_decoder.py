@@ -1,0 +1,44 @@
+"""Embedding inversion by a linear decoder: the best linear guess of a node's features.
+
+The adversary knows the features of some nodes from elsewhere and sees everybody's uploads; ridge
+regression from upload to features is the linear minimum-mean-square-error decoder that these pairs
+allow. Needs no knowledge of the encoder.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.linear_model import RidgeCV
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.uploaded_rows import METHODS, uploaded_rows
+
+ROUNDS = 5
+FEWEST = 10
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    if targets.known is None or len(targets.known_ids) < FEWEST:
+        raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
+    rows = uploaded_rows(view, targets.client, ROUNDS)
+    known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
+    mean, spread = known.mean(0), known.std(0) + 1e-12
+    decoder = RidgeCV(alphas=(0.1, 1.0, 10.0, 100.0, 1000.0))
+    decoder.fit((known - mean) / spread, targets.known)
+    found: Array = decoder.predict((wanted - mean) / spread)
+    return found
+
+
+ATTACK = Attack(
+    name="ridge_decoder",
+    summary="a node's features from its upload, by ridge regression on known nodes",
+    source="LMMSE decoder learnt from auxiliary pairs",
+    needs="uploads of all nodes, and the features of some of them from elsewhere",
+    methods=METHODS,
+    adversaries=frozenset({"server"}),
+    game="node_features",
+    floor=0.01,
+    expected="a gain of 0.02 to 0.1 in AUC over word frequency at 16 dimensions",
+    run=run,
+    rounds=5,
+)

@@ -1,0 +1,76 @@
+"""The rows that clients upload about nodes, whatever the method calls them, over the global index.
+
+Where one client holds one node (nFedGNN, GFL-APPNP) client k's upload is the row of node k; where a
+client holds many, its upload has a row for every node of the index or of the public ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Array, CannotAttack, Message, View
+
+
+@dataclass(frozen=True)
+class Rows:
+    """values[i] is what was uploaded about node ids[i], rounds side by side."""
+
+    ids: NDArray[np.int64]
+    values: Array
+
+    def of(self, wanted: NDArray[np.int64]) -> Array:
+        """The rows of these nodes; a node about which nothing was uploaded has the mean row."""
+        order = np.argsort(self.ids)
+        place = np.searchsorted(self.ids[order], wanted).clip(max=len(order) - 1)
+        found: Array = self.values[order[place]]
+        missing = self.ids[order[place]] != wanted
+        found[missing] = self.values.mean(0)
+        return found
+
+
+ONE_NODE = {
+    "nfedgnn": (("nfedgnn.Latents", "latent"),),
+    "gfl_appnp": (("gfl_appnp.Hidden", "hidden"),),
+}
+MANY_NODES = {"fedgl": (("fedgl.Update", "embeddings"), ("fedgl.Update", "predictions"))}
+METHODS = frozenset({*ONE_NODE, *MANY_NODES})
+
+
+def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
+    """The rows of the first readable rounds."""
+    if view.method in ONE_NODE:
+        return _one_node(_found(view, ONE_NODE[view.method]), rounds)
+    if client is None:
+        raise CannotAttack("no client was named whose rows are attacked")
+    return _of_client(_found(view, MANY_NODES[view.method]), client, rounds)
+
+
+def _found(view: View, fields: tuple[tuple[str, str], ...]) -> list[Message]:
+    for kind, name in fields:
+        if view.uploads(kind, name):
+            return view.best_rows(kind, name)
+    raise CannotAttack("no uploaded rows are in the view: not sent, or thinned out")
+
+
+def _one_node(found: list[Message], rounds: int) -> Rows:
+    chosen = sorted({message.round for message in found})[:rounds]
+    parts = []
+    for number in chosen:
+        messages = [m for m in found if m.round == number]
+        ids = np.concatenate([m.clients.numbers() for m in messages]).astype(np.int64)
+        values = np.concatenate([m.value.flatten(1).double().numpy() for m in messages])
+        parts.append(Rows(ids, values))
+    ids = parts[0].ids
+    return Rows(ids, np.concatenate([part.of(ids) for part in parts], 1))
+
+
+def _of_client(found: list[Message], client: int, rounds: int) -> Rows:
+    mine = [m for m in found if client in m.clients.numbers()][:rounds]
+    if not mine:
+        raise CannotAttack(f"client {client} uploaded nothing that the view shows")
+    rows = [m.value[m.clients.numbers().index(client)].double().numpy() for m in mine]
+    held = np.flatnonzero(np.abs(rows[0]).sum(1))
+    return Rows(held, np.concatenate([row[held] for row in rows], 1))

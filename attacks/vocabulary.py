@@ -1,0 +1,50 @@
+"""F4: which words a client's documents use, read off the first layer of its uploaded model.
+
+A word that occurs nowhere near a training node gets no gradient: its row of W0 moves by weight
+decay alone, along a path that anybody can compute from the model that was sent. Whatever row left
+that path belongs to a word in use. Melis et al. 2019 do so for the embeddings of a text model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attacks.base import Array, Attack, Targets, View
+from attacks.fedgl_uploads import Trained, client_models, shape_of
+from securefg.models.adam import Adam
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    models = client_models(view, targets.client or 0)
+    moved = torch.stack([_left_the_path(view, trained) for trained in models.values()])
+    found: Array = moved.amax(0)[torch.from_numpy(targets.ids)].double().numpy()
+    return found
+
+
+def _left_the_path(view: View, trained: Trained) -> Tensor:
+    """How far every word's row ended from where decay alone would have led it."""
+    shape, training = shape_of(view), view.training
+    first, _ = shape.split(trained.received)
+    decayed = first.clone()
+    adam = Adam([decayed], [training.weight_decay], training.lr)
+    for _ in range(training.local_epochs):
+        adam.step([torch.zeros_like(decayed)])
+    ended, _ = shape.split(trained.uploaded)
+    return (ended - decayed).abs().amax(1)
+
+
+ATTACK = Attack(
+    name="vocabulary",
+    summary="which words a client's documents use, from the rows of W0 that training moved",
+    source="F4; Melis et al. 2019 for text models",
+    needs="one client's uploaded models, and the models it was sent",
+    methods=frozenset({"fedgl"}),
+    adversaries=frozenset({"server"}),
+    game="client_words",
+    floor=0.05,
+    expected="all words within two hops of a (pseudo-)labelled node, none else",
+    run=run,
+    rounds=5,
+)

@@ -1,0 +1,43 @@
+"""Which words occur at a node or its neighbours, as one client holds them?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Array, Targets
+from audits.games.base import OutcomeGame, choose
+from audits.games.victims import other_nodes, victim
+from audits.truth import Truth
+from securefg.transcript import Adversary
+
+MANY_TARGETS = 60
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
+    """Prior: the words that are most frequent in the nodes that this client does not hold."""
+    client = victim(truth, adversary)
+    shard = truth.experiment.shards[client]
+    used = (shard.graph.features != 0).numpy()
+    around = used.copy()
+    source, target = shard.graph.edge_index.numpy()
+    np.logical_or.at(around, target, used[source])
+    local = choose(np.flatnonzero(around.any(1)), MANY_TARGETS, rng)
+    elsewhere = other_nodes(truth, client)
+    frequency = (truth.features()[elsewhere] != 0).mean(0) if len(elsewhere) else used.mean(0)
+    return OutcomeGame(
+        targets=Targets(ids=shard.node_ids.numpy()[local], client=client),
+        metric="share of a neighbourhood's words among as many best guesses",
+        unit="node with its edges",
+        truth=around[local],
+        outcome=found_words,
+        prior_guess=np.tile(frequency.astype(np.float64), (len(local), 1)),
+    )
+
+
+def found_words(guess: Array, truth: NDArray[np.bool_]) -> Array:
+    """Of the k highest entries of a guess, the share that is true, k being the number of words."""
+    ranks = np.argsort(np.argsort(-guess, axis=1, kind="stable"), axis=1)
+    counts = truth.sum(1)
+    hits: Array = ((ranks < counts[:, None]) & truth).sum(1) / np.maximum(counts, 1)
+    return hits

@@ -1,0 +1,65 @@
+"""What are a node's features, when those of some other nodes are known from elsewhere?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from attacks.base import Array, CannotAttack, Targets
+from audits.games.base import OutcomeGame, choose
+from audits.games.victims import victim
+from audits.truth import Truth
+from securefg.transcript import Adversary
+
+KNOWN_SHARE = 0.3
+MANY_KNOWN = 800
+MANY_TARGETS = 300
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
+    """Prior: the mean of the known nodes' features. Nodes are one client's, or one of every
+    client's where each holds one."""
+    client, nodes = _population(truth, adversary)
+    if truth.graph.features.dim() != 2:
+        raise CannotAttack("nodes hold several samples each; there is no one row to recover")
+    features = truth.features()
+    nodes = choose(nodes[np.abs(features[nodes]).sum(1) > 0], len(nodes), rng, 20)
+    count = min(MANY_KNOWN, int(KNOWN_SHARE * len(nodes)))
+    known, wanted = nodes[:count], nodes[count : count + MANY_TARGETS]
+    rows = features[known]
+    sparse = (features[wanted] == 0).mean() > 0.5
+    return OutcomeGame(
+        targets=Targets(ids=wanted, client=client, known_ids=known, known=rows),
+        metric="AUC over a node's words, mean of nodes" if sparse else "cosine with the features",
+        unit="row",
+        truth=features[wanted],
+        outcome=words_found if sparse else resembles,
+        prior_guess=np.tile(rows.mean(0).astype(np.float64), (len(wanted), 1)),
+    )
+
+
+def _population(truth: Truth, adversary: Adversary) -> tuple[int | None, NDArray[np.int64]]:
+    partition = truth.experiment.partition
+    if int(partition.sizes.max()) == 1:
+        mine = set(adversary.clients)
+        return None, np.array([k for k in range(partition.num_clients) if k not in mine])
+    client = victim(truth, adversary)
+    return client, truth.experiment.shards[client].node_ids.numpy()
+
+
+def words_found(guess: Array, truth: NDArray[np.float32]) -> Array:
+    """Row by row: the AUC of the guess for which entries are not zero."""
+    so = truth != 0
+    ranks = rankdata(guess, axis=1)
+    ones, total = so.sum(1), so.shape[1]
+    top = (ranks * so).sum(1) - ones * (ones + 1) / 2
+    found: Array = top / np.maximum(ones * (total - ones), 1)
+    return found.clip(0, 1)
+
+
+def resembles(guess: Array, truth: NDArray[np.float32]) -> Array:
+    """Row by row: the cosine, zero where it is negative."""
+    norms = np.linalg.norm(guess, axis=1) * np.linalg.norm(truth, axis=1)
+    found: Array = (guess * truth).sum(1) / np.maximum(norms, 1e-12)
+    return found.clip(0, 1)

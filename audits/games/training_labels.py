@@ -1,0 +1,85 @@
+"""Which labels did one client train on? Labelled nodes count, unlabelled ones are the prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Array, CannotAttack, Targets
+from audits import metrics
+from audits.findings import Figure
+from audits.games.base import NULL_DRAWS, Game
+from audits.games.victims import victim
+from audits.truth import Truth
+from securefg.transcript import Adversary
+
+FEWEST = 5
+
+
+@dataclass(frozen=True)
+class LabelGame(Game):
+    """truth  the class of every target; trained  whether its label was used for training.
+
+    The prior is the accuracy on the untrained targets: what the model says of anybody.
+    """
+
+    truth: NDArray[np.int64]
+    trained: NDArray[np.bool_]
+
+    def measure(self, guess: Array) -> Figure:
+        self.check(guess)
+        return _share((guess == self.truth)[self.trained])
+
+    def prior(self, guess: Array) -> Figure:
+        return _share((guess == self.truth)[~self.trained])
+
+    def gain(self, guess: Array) -> Figure:
+        """A difference of two shares over different nodes: their variances add."""
+        right = guess == self.truth
+        return _difference(right[self.trained], right[~self.trained])
+
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+        """Whether a label was used, permuted: then the two shares are of like nodes."""
+        right, gains = guess == self.truth, []
+        for _ in range(NULL_DRAWS):
+            drawn = rng.permutation(self.trained)
+            gains.append(right[drawn].mean() - right[~drawn].mean())
+        low, high = np.quantile(gains, [0.025, 0.975])
+        mean = float(np.mean(gains))
+        spread = 3 * float(np.std(gains)) / NULL_DRAWS**0.5
+        return Figure(value=mean, low=float(low), high=float(high)), abs(mean) <= spread + 1e-9
+
+    def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
+        return {"right": guess == self.truth, "trained": self.trained}
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelGame:
+    client = victim(truth, adversary)
+    shard = truth.experiment.shards[client]
+    order = rng.permutation(shard.graph.num_nodes)
+    trained = shard.graph.split.train.numpy()[order]
+    if min(trained.sum(), (~trained).sum()) < FEWEST:
+        raise CannotAttack(f"client {client} has too few labelled or unlabelled nodes")
+    return LabelGame(
+        targets=Targets(ids=shard.node_ids.numpy()[order], client=client),
+        metric="share of training labels guessed; prior: of other nodes' labels",
+        unit="label of a node",
+        truth=shard.graph.labels.numpy()[order],
+        trained=trained,
+    )
+
+
+def _share(right: NDArray[np.bool_]) -> Figure:
+    found = metrics.clopper_pearson(int(right.sum()), len(right))
+    return Figure(value=found.value, low=found.low, high=found.high)
+
+
+def _difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Figure:
+    value = float(one.mean() - other.mean())
+    # One pseudo-observation each way keeps the interval open where a share is 0 or 1.
+    shares = [((x.sum() + 1) / (len(x) + 2), len(x) + 2) for x in (one, other)]
+    reach = 1.96 * float(sum(p * (1 - p) / n for p, n in shares)) ** 0.5
+    return Figure(value=value, low=value - reach, high=value + reach)
