@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 
 from securefg.data.catalogue import DATASETS
 from securefg.data.partitions.registry import PARTITIONS
@@ -41,9 +40,10 @@ def _partitions() -> Rows:
 
 
 def _attacks() -> Rows:
-    """One file an attack; `base` is their common ground."""
-    path = importlib.import_module("attacks").__path__
-    names = sorted(m.name for m in pkgutil.iter_modules(path) if m.name != "base")
-    modules = [importlib.import_module(f"attacks.{name}") for name in names]
-    docs = [(m.__doc__ or "").strip().partition("\n")[0] for m in modules]
-    return ("attack", ""), list(zip(names, docs, strict=True))
+    """Per attack: the methods it is aimed at and who can mount it."""
+    package = importlib.import_module("attacks")
+    lines = []
+    for attack in map(package.get_attack, package.attack_names()):
+        methods, whose = ", ".join(sorted(attack.methods)), ", ".join(sorted(attack.adversaries))
+        lines.append((attack.name, methods, whose, attack.summary))
+    return ("attack", "on", "by", ""), lines

@@ -1,4 +1,4 @@
-"""The command line: `securefg run`, `list`, `report`, `config`.
+"""The command line: `securefg run`, `audit`, `list`, `report`, `reproduce`, `config`.
 
 Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 130 interrupted (the run can be resumed).
 """
@@ -39,6 +39,11 @@ class Kind(StrEnum):
     datasets = "datasets"
     partitions = "partitions"
     attacks = "attacks"
+
+
+class Gate(StrEnum):
+    VIOLATION = "VIOLATION"
+    LEAK = "LEAK"
 
 
 @app.command()
@@ -95,6 +100,46 @@ def run(
         console.print(f"report  {report}", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def audit(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run's folder.")],
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ATTACK", help="These attacks, or `promises`.")
+    ] = None,
+    adversary: Annotated[
+        list[str] | None, typer.Option(metavar="WHO", help="server, client:3,5, wire, outsider.")
+    ] = None,
+    fail_on: Annotated[Gate, typer.Option(help="Exit 1 from this verdict on.")] = Gate.VIOLATION,
+    jobs: Annotated[int, typer.Option(min=1, help="Attacks at the same time.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Draws targets and nulls.")] = 0,
+    trials: Annotated[int, typer.Option(min=1000, help="Per noise mechanism.")] = 100_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Attack what was recorded; compare with what was promised."""
+    from audits.findings import Verdict
+    from audits.run import Plan
+    from audits.run import audit as carry_out
+    from audits.table import findings_table
+
+    plan = Plan(tuple(only or ()), tuple(adversary or ()), jobs, seed, trials)
+    console = Console(stderr=as_json)
+    with console.status("reading the run") as status:
+        found = carry_out(
+            run, plan, lambda what, done, total: status.update(f"{done} of {total}: {what}")
+        )
+    if as_json:
+        dumped = [finding.model_dump(mode="json") for finding in found.findings]
+        sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
+    else:
+        console.print(findings_table(found.findings))
+        for name, reason in found.skipped:
+            console.print(f"not run: {name.replace('_', ' ')}: {reason}", style="dim")
+        console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)
+    gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
+    if any(finding.verdict in gates for finding in found.findings):
+        raise typer.Exit(1)
+
+
 @app.command("list")
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
     """List what there is, with one line each."""
@@ -118,6 +163,51 @@ def report(
     folder = RunFolder.open(run)
     folder.summary()
     Console().print(str(build_report(folder)), soft_wrap=True, highlight=False)
+
+
+@app.command()
+def reproduce(
+    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="An entry, `all`, or `list`.")],
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repeats of every run.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
+    quick: Annotated[bool, typer.Option("--quick", help="A few rounds of the first row.")] = False,
+    rows: Annotated[str, typer.Option(metavar="A,B", help="Rows that begin so.")] = "",
+    overrides: Overrides = None,
+    root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs/reproduce"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where tables go.", show_default="ROOT/tables")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the entry's section of this file.")
+    ] = None,
+) -> None:
+    """A paper's table or figure: run what is missing, ours beside theirs."""
+    from securefg.reproduce.catalogue import ENTRIES, get_entries
+    from securefg.reproduce.command import Asked
+    from securefg.reproduce.command import reproduce as carry_out
+    from securefg.reproduce.plan import Options
+
+    console = Console()
+    if entry == "list":
+        table = Table("entry", "what", "cells", "seeds", box=None, pad_edge=False)
+        for one in ENTRIES:
+            table.add_row(one.name, one.title, str(len(one.cells)), str(one.seeds))
+        console.print(table)
+        return
+    asked_rows = tuple(name.strip() for name in rows.split(",") if name.strip())
+    options = Options(root, seeds, quick, asked_rows, tuple(overrides or ()))
+    asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs)
+    told = carry_out(asked, console)
+    for result, path in told.pages:
+        console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
+        console.print(f"  {path}", highlight=False, soft_wrap=True)
+    for failure in told.failed:
+        _complain(f"failed: {failure.key}: {failure.reason}")
+    if told.interrupted:
+        _complain("interrupted; the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    if told.failed:
+        raise typer.Exit(1)
 
 
 @config_app.command("schema")
