@@ -28,7 +28,7 @@ def recovered_by_algebra(
     contributions, rows = 0, 0 if experiment.has_truth else None
     for text, count in sessions.items():
         survivors = Clients.parse(text).numbers()
-        contributions += count * int(session_exposure([survivors], total).exposed.sum())
+        contributions += count * _uploads(experiment, survivors)
         if rows is not None and _has_node_sums(experiment):
             gone = set(range(total)) - set(survivors)
             holders = [nodes.numpy() for nodes in experiment.partition.clients]
@@ -42,6 +42,14 @@ def recovered_by_algebra(
         "contributions_recoverable": contributions,
         "node_rows_recoverable": rows,
     }
+
+
+def _uploads(experiment: Experiment, survivors: list[int]) -> int:
+    """How many uploads follow from one session's sum, whatever shape the method gave it."""
+    method, total = experiment.method, experiment.partition.num_clients
+    if method.exposed_uploads is not None:
+        return method.exposed_uploads(experiment.config.method, experiment.public, survivors)
+    return int(session_exposure([survivors], total).exposed.sum())
 
 
 def _has_node_sums(experiment: Experiment) -> bool:

@@ -51,7 +51,9 @@ class Site:
 @dataclass(frozen=True)
 class PublicInfo:
     """What a server is given; the edges, the training labels (-1 for all other nodes) and the
-    numbers of the clients that hold any (trainers) only where the method entitles it to them."""
+    numbers of the clients that hold any (trainers) only where the method entitles it to them.
+
+    num_public is how many nodes all clients hold and know to be shared."""
 
     num_nodes: int
     num_features: int
@@ -62,6 +64,7 @@ class PublicInfo:
     edge_index: Tensor | None = None
     known_labels: Tensor | None = None
     trainers: Tensor | None = None
+    num_public: int = 0
 
 
 class Host(ABC):
@@ -74,6 +77,10 @@ class Host(ABC):
     def measure(self, release: Message) -> list[LocalScore]:
         """For the experiment alone: how the released model does on each client's own nodes."""
         return []
+
+    def measure_at_end(self, release: Message) -> list[LocalScore]:
+        """As `measure`, once when the run is over: here a score may take its time."""
+        return self.measure(release)
 
     def state(self) -> State:
         """What must survive a crash. Random numbers need not: streams are named, not stateful."""
@@ -186,6 +193,9 @@ class Method:
 
     batched       one host runs many clients as one tensor (else every client has its own host)
     server_knows  what public information beside sizes the server is entitled to
+    compare       figures over the clients' own scores, for the metrics of every round
+    exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
+                     where its parts are sums of fewer than all
     """
 
     name: str
@@ -196,8 +206,10 @@ class Method:
     make_host: Callable[[Site], Host]
     make_server: Callable[[PublicInfo, Any, Any, Cohort], Server]
     make_evaluator: Callable[[Graph, Any, torch.device], Evaluator] | None = None
+    compare: Callable[[list[LocalScore]], dict[str, float]] | None = None
     batched: bool = False
     server_knows: frozenset[str] = frozenset()
+    exposed_uploads: Callable[[Any, PublicInfo, list[int]], int] | None = None
 
     def message(self, kind: str) -> type[Message]:
         by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.messages}

@@ -1,28 +1,40 @@
 """nFedGNN: every user is one node and keeps its feature vector to itself.
 
 User i uploads x'_i = x_i W_i; the server, which has the graph and some labels, runs the rest of a
-GCN, updates its own weights, and returns dL/dx'_i; the user back-propagates and updates W_i. A
-smoothness term pulls neighbours' latents together. The server needs every single latent, so masking
-is refused and noise is the defence.
+GCN or a GAT, updates its own weights, and returns dL/dx'_i; the user back-propagates and updates
+W_i. A smoothness term pulls neighbours' latents together. CNFGNN, the paper's baseline, also sends
+all W_i.
+
+The server needs every single latent, so masking them is refused and noise is the defence. A GCN
+without the smoothness term gets by with sums over closed neighbourhoods, and these can be masked
+(`upload: neighbourhood_sums`); how many latents follow from the sums is among the run's facts.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self
 
+import numpy as np
 import torch
-from pydantic import Field
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.channel import Turn
+from securefg.codec import Clients
 from securefg.data.graph import Graph
 from securefg.evaluation import Evaluator, Scores, score_logits
 from securefg.federation import require_replies
 from securefg.messages import Message, personal, private, public
 from securefg.models.adam import Adam
-from securefg.models.gcn import keep_mask, normalized_adjacency
-from securefg.models.user_rows import UserRows
+from securefg.models.latent_gat import LatentGat
+from securefg.models.latent_gcn import LatentGcn
+from securefg.models.neighbourhoods import Neighbourhoods, spread
+from securefg.models.smoothness import Smoothness
+from securefg.models.user_init import private_rows, shared_rows, shared_weights
+from securefg.models.user_matrices import UserMatrices
+from securefg.models.user_rows import SparseFeatures, UserRows
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import (
     Cohort,
@@ -35,14 +47,20 @@ from securefg.roles import (
     State,
     sample_clients,
 )
+from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.streams import torch_stream
+
+Ints = NDArray[np.int64]
+NEIGHBOURS = ("whose", "weight")
 
 
 class Settings(MethodSettings):
-    """The paper's GCN; `smoothness` is its lambda."""
+    """The paper's networks; `smoothness` is its lambda."""
 
     name: Literal["nfedgnn"] = "nfedgnn"
-    hidden: int = Field(16, ge=1)
+    network: Literal["gcn", "gat"] = "gcn"
+    hidden: int = Field(16, ge=1, description="numbers in a latent, per head")
+    heads: int = Field(8, ge=1, description="of a GAT's first layer; a GCN has none")
     dropout: float = Field(0.5, ge=0, lt=1, description="on the server; users have none")
     smoothness: float = Field(1.0, ge=0, description="lambda: weight of the regulariser")
     init: Literal["shared", "private"] = Field(
@@ -51,6 +69,38 @@ class Settings(MethodSettings):
     missing: Literal["keep", "zero"] = Field(
         "keep", description="a user that did not reply: its last latent counts, or none"
     )
+    average: bool = Field(
+        False, description="CNFGNN: users send W_i as well; the server averages and broadcasts"
+    )
+    upload: Literal["latents", "neighbourhood_sums"] = Field(
+        "latents",
+        description="each latent, or parts of a sum per node, which can be masked (GCN only)",
+    )
+
+    @property
+    def width(self) -> int:
+        """How many numbers a user uploads."""
+        return self.hidden * (self.heads if self.network == "gat" else 1)
+
+    @model_validator(mode="after")
+    def _averaged_weights_start_alike(self) -> Self:
+        if self.average and self.init != "shared":
+            raise ValueError("average: true wants init: shared, since all users go on from one W")
+        return self
+
+    @model_validator(mode="after")
+    def _sums_suffice(self) -> Self:
+        """A server with sums alone cannot do what needs a single latent."""
+        needs = {
+            "network: gat": self.network == "gat" and "attention compares every two latents",
+            "smoothness > 0": self.smoothness > 0 and "it compares every two neighbours' latents",
+            "missing: keep": self.missing == "keep" and "a latent must be known to be kept",
+            "average: true": self.average and "CNFGNN sends its latents one by one",
+        }
+        for what, why in needs.items():
+            if self.upload == "neighbourhood_sums" and why:
+                raise ValueError(f"upload: neighbourhood_sums cannot go with {what}: {why}")
+        return self
 
 
 # ------------------------------------------------------------------------------------- messages
@@ -60,10 +110,33 @@ class Call(Message):
     """Asks for latents."""
 
     number: int = public("the round")
+    weights: Tensor | None = public("CNFGNN: the mean of the users' weights")
 
 
 class Latents(Message):
     latent: Tensor = private("each", "features times the user's own weights")
+
+
+class Neighbours(Message):
+    """Once, before sums are asked for: whose sums a user is in."""
+
+    whose: Tensor = personal("the nodes of whose sums the user is a part; -1 fills up")
+    weight: Tensor = personal("what the user's latent is multiplied by in each")
+
+
+class Noted(Message):
+    number: int = public("the round")
+
+
+class CallParts(Message):
+    """Asks for parts of sums."""
+
+    number: int = public("the round")
+    num_nodes: int = public("how many sums there are")
+
+
+class Parts(Message):
+    parts: Tensor = private("sum", "weighted latent, at every node whose sum the user is in")
 
 
 class Learn(Message):
@@ -72,6 +145,7 @@ class Learn(Message):
 
 class Learnt(Message):
     number: int = public("the round")
+    weights: Tensor | None = private("sum", "CNFGNN: the user's own weights after its step")
 
 
 class Predictions(Message):
@@ -81,7 +155,22 @@ class Predictions(Message):
 
 
 def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
-    return [PlannedRelease(Latents, "latent", training.rounds, settings.hidden)]
+    width, rounds = settings.width, training.rounds
+    if settings.upload == "neighbourhood_sums":
+        return [PlannedRelease(Parts, "parts", rounds, info.num_nodes * width)]
+    latents = PlannedRelease(Latents, "latent", rounds, width)
+    if not settings.average:
+        return [latents]
+    return [latents, PlannedRelease(Learnt, "weights", rounds, info.num_features * width)]
+
+
+def exposed_uploads(settings: Settings, info: PublicInfo, survivors: list[int]) -> int:
+    """One sum over all users is a sum for every neighbourhood, and these are linear equations."""
+    if settings.upload != "neighbourhood_sums":
+        return int(len(survivors) == 1)
+    assert info.edge_index is not None
+    sums = Neighbourhoods(info.edge_index, info.num_nodes, MIN_CONTRIBUTORS)
+    return sums.num_exposed(survivors)
 
 
 # ---------------------------------------------------------------------------------------- users
@@ -90,56 +179,121 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
 class Users(Host):
     """Some of the users, as one tensor. Row i of everything is the i-th user of this host."""
 
-    def __init__(self, site: Site) -> None:
-        settings: Settings = site.method
-        features = torch.cat([shard.graph.features for shard in site.shards]).to(site.device)
-        self._clients = torch.tensor([shard.client for shard in site.shards])
-        weights = _initial_weights(settings, site, features)
-        training = site.training
+    def __init__(
+        self,
+        features: SparseFeatures,
+        clients: Ints,
+        settings: Settings,
+        training: Any,
+        seed: int,
+    ) -> None:
+        """`clients`: the users' numbers, ascending."""
+        self._clients = clients
+        if settings.init == "shared":
+            weights = shared_rows(features, settings.width, seed)
+        else:
+            weights = private_rows(features, clients, settings.width, seed)
+        self._neighbours: State = {}
         self._rows = UserRows(features, weights, training.lr, training.weight_decay)
 
+    @classmethod
+    def of(cls, site: Site) -> Host:
+        features = torch.cat([shard.graph.features for shard in site.shards]).to(site.device)
+        clients = np.array([shard.client for shard in site.shards])
+        if site.method.average:
+            return AveragedUsers(features, clients, site.method, site.training, site.seed)
+        sparse = SparseFeatures.of(features)
+        return cls(sparse, clients, site.method, site.training, site.seed)
+
     def handle(self, request: Message, turn: Turn) -> Message:
-        asked = torch.tensor(turn.clients.numbers())
-        users = torch.searchsorted(self._clients, asked).to(self._rows.weights.device)
-        if isinstance(request, Call):
-            return Latents(latent=self._rows.latents()[users])
-        assert isinstance(request, Learn)
+        users = places(self._clients, turn).to(self._rows.weights.device)
+        if isinstance(request, Call):  # line 5: x'_i = f_u(x_i)
+            latents = self._rows.latents()
+            whole = len(users) == len(latents)
+            return Latents(latent=latents if whole else latents[users])
+        if isinstance(request, Neighbours):
+            self._neighbours = {"whose": request.whose, "weight": request.weight}
+            return Noted(number=turn.round)
+        if isinstance(request, CallParts):
+            return Parts(parts=self._parts(users, request.num_nodes))
+        assert isinstance(request, Learn)  # lines 11 and 12: the user's own gradient and step
         self._rows.step(users, request.gradient.to(users.device))
-        return Learnt(number=turn.round)
+        return Learnt(number=turn.round, weights=None)
+
+    def _parts(self, users: Tensor, num_nodes: int) -> Tensor:
+        latents = self._rows.latents()[users]
+        whose, weight = (self._neighbours[name].to(users.device)[users] for name in NEIGHBOURS)
+        return spread(latents, whose, weight, num_nodes)
 
     def state(self) -> State:
-        return self._rows.state()
+        return {**self._rows.state(), **self._neighbours}
 
     def restore(self, state: State) -> None:
         self._rows.restore(state)
+        self._neighbours = {name: state[name] for name in NEIGHBOURS if name in state}
 
 
-def _initial_weights(settings: Settings, site: Site, features: Tensor) -> Tensor:
-    """Glorot-uniform rows for the users' non-zero features; of one matrix, or of one each."""
-    num_features = features.shape[1]
-    bound = (6 / (num_features + settings.hidden)) ** 0.5
-    shape = (num_features, settings.hidden)
-    user, feature = features.nonzero(as_tuple=True)
-    if settings.init == "shared":
-        drawn = torch.rand(shape, generator=torch_stream(site.seed, "weights"))[feature.cpu()]
-    else:
-        drawn = torch.cat(
-            [
-                torch.rand(shape, generator=torch_stream(site.seed, "weights", shard.client))[
-                    feature[user == i].cpu()
-                ]
-                for i, shard in enumerate(site.shards)
-            ]
-        )
-    weights: Tensor = (2 * drawn - 1) * bound
-    return weights.to(features.device)
+class AveragedUsers(Host):
+    """Users of CNFGNN: each goes on from the broadcast mean, and sends its whole matrix."""
+
+    def __init__(
+        self,
+        features: Tensor,
+        clients: Ints,
+        settings: Settings,
+        training: Any,
+        seed: int,
+    ) -> None:
+        self._clients = clients
+        shared = shared_weights(features.shape[1], settings.width, seed).to(features.device)
+        weights = shared.repeat(len(features), 1, 1)
+        self._matrices = UserMatrices(features, weights, training.lr, training.weight_decay)
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        users = places(self._clients, turn).to(self._matrices.weights.device)
+        if isinstance(request, Call):
+            if request.weights is not None:
+                self._matrices.take(users, request.weights.to(users.device))
+            return Latents(latent=self._matrices.latents()[users])
+        assert isinstance(request, Learn)
+        self._matrices.step(users, request.gradient.to(users.device))
+        return Learnt(number=turn.round, weights=self._matrices.weights[users])
+
+    def state(self) -> State:
+        return self._matrices.state()
+
+    def restore(self, state: State) -> None:
+        self._matrices.restore(state)
+
+
+def places(clients: Ints, turn: Turn) -> Tensor:
+    """Which users of a host were asked."""
+    return torch.from_numpy(np.searchsorted(clients, turn.clients.array()))
 
 
 # --------------------------------------------------------------------------------------- server
 
 
-class GcnServer(Server):
-    """Everything after the users' own layer: A_hat, ReLU, dropout, and the second layer."""
+class Network(Protocol):
+    """Everything after the users' own layer."""
+
+    parameters: list[Tensor]
+
+    def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor: ...
+
+
+def make_network(info: PublicInfo, settings: Settings) -> Network:
+    assert info.edge_index is not None
+    sizes = (info.num_nodes, settings.width, info.num_classes)
+    common = (settings.dropout, info.seed, info.device)
+    if settings.network == "gat":
+        return LatentGat(info.edge_index, sizes, settings.heads, *common)
+    summed = settings.upload == "neighbourhood_sums"
+    return LatentGcn(info.edge_index, sizes, *common, summed=summed)
+
+
+class LatentServer(Server):
+    """Algorithm 1, the server's lines. `received` is a row per node: its latent, or its sum."""
 
     def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
         assert info.edge_index is not None
@@ -147,17 +301,18 @@ class GcnServer(Server):
         self._info, self._settings, self._training = info, settings, training
         self._cohort = cohort
         device = info.device
-        self._ends = info.edge_index.to(device)
-        self._adjacency = normalized_adjacency(info.edge_index, info.num_nodes).to(device)
+        self._network = make_network(info, settings)
+        self._smoothness = Smoothness(info.edge_index, info.num_nodes, device)
         self._train = (info.known_labels >= 0).nonzero().flatten().to(device)
         self._classes = info.known_labels.to(device)[self._train]
-        bound = (6 / (settings.hidden + info.num_classes)) ** 0.5
-        uniform = torch.rand(
-            settings.hidden, info.num_classes, generator=torch_stream(info.seed, "weights")
-        )
-        self._weights = ((2 * uniform - 1) * bound).to(device).requires_grad_()
-        self._adam = Adam([self._weights], [training.weight_decay], training.lr)
-        self._latents = torch.zeros(info.num_nodes, settings.hidden, device=device)
+        own = self._network.parameters
+        self._adam = Adam(own, [training.weight_decay] * len(own), training.lr)
+        self._received = torch.zeros(info.num_nodes, settings.width, device=device)
+        self._mean: Tensor | None = None
+        self._sums: Neighbourhoods | None = None
+        if settings.upload == "neighbourhood_sums":
+            self._sums = Neighbourhoods(info.edge_index, info.num_nodes, MIN_CONTRIBUTORS)
+        self._told = False
 
     def round(self, number: int) -> Predictions:
         clients = sample_clients(
@@ -165,44 +320,67 @@ class GcnServer(Server):
             self._training.participation,
             torch_stream(self._info.seed, "participation", number),
         )
-        replies = require_replies(self._cohort.ask(Call(number=number), Latents, clients), number)
-        users = torch.tensor(replies.clients.numbers(), device=self._latents.device)
-        if self._settings.missing == "zero":
-            self._latents = torch.zeros_like(self._latents)
-        self._latents[users] = replies.each("latent").to(self._latents)
-        gradient = self._learn(number)
-        self._cohort.ask(Learn(gradient=gradient[users].cpu()), Learnt, replies.clients)
+        replied = self._gather(number, clients)  # lines 4 to 7
+        gradient = self._learn(number)  # lines 8 and 9
+        users = torch.from_numpy(replied.array()).to(gradient.device)
+        learnt = self._cohort.ask(Learn(gradient=gradient[users].cpu()), Learnt, replied)
+        if self._settings.average and learnt.count:
+            self._mean = learnt.mean("weights")
         with torch.no_grad():
-            return Predictions(logits=self._logits(self._latents, None).cpu())
+            return Predictions(logits=self._network.logits(self._received).cpu())
+
+    def _gather(self, number: int, clients: Clients) -> Clients:
+        """Bring `received` up to date; who took part."""
+        if self._sums is not None:
+            return self._gather_sums(self._sums, number, clients)
+        call = Call(number=number, weights=self._mean)
+        replies = require_replies(self._cohort.ask(call, Latents, clients), number)
+        if self._settings.missing == "zero":
+            self._received = torch.zeros_like(self._received)
+        users = torch.from_numpy(replies.clients.array()).to(self._received.device)
+        self._received[users] = replies.each("latent").to(self._received)
+        return replies.clients
+
+    def _gather_sums(self, sums: Neighbourhoods, number: int, clients: Clients) -> Clients:
+        if not self._told:
+            whose, weight = sums.of_each()
+            self._cohort.ask(Neighbours(whose=whose, weight=weight), Noted)
+            self._told = True
+        call = CallParts(number=number, num_nodes=self._info.num_nodes)
+        replies = require_replies(self._cohort.ask(call, Parts, clients), number)
+        self._received = replies.sum("parts").to(self._received)
+        return replies.clients
 
     def _learn(self, number: int) -> Tensor:
         """One step of the server's own weights; returns dL/dx' for all users."""
-        latents = self._latents.clone().requires_grad_()
-        stream = torch_stream(self._info.seed, "dropout", number, device=str(latents.device))
-        logits = self._logits(latents, stream)
+        received = self._received.clone().requires_grad_()
+        stream = torch_stream(self._info.seed, "dropout", number, device=str(received.device))
+        logits = self._network.logits(received, stream)
         loss = cross_entropy(logits[self._train], self._classes)
         if self._settings.smoothness:
-            source, target = latents[self._ends[0]], latents[self._ends[1]]
-            loss = loss + self._settings.smoothness * (source - target).square().sum(1).mean()
-        gradient, own = torch.autograd.grad(loss, (latents, self._weights))
-        self._adam.step([own])
-        return gradient
+            loss = loss + self._settings.smoothness * self._smoothness(received)
+        gradient, *own = torch.autograd.grad(loss, (received, *self._network.parameters))
+        self._adam.step(own)
+        if self._sums is None:
+            return gradient
+        return self._sums.back(gradient)  # dL/dz_j = sum_i A_hat_ij dL/ds_i
 
-    def _logits(self, latents: Tensor, stream: torch.Generator | None) -> Tensor:
-        hidden = torch.relu(self._adjacency @ latents)
-        if stream is not None:
-            hidden = hidden * keep_mask(hidden.shape, self._settings.dropout, stream)
-        scores: Tensor = self._adjacency @ (hidden @ self._weights)
-        return scores
+    def facts(self) -> dict[str, float]:
+        return {} if self._sums is None else self._sums.facts()
 
     def state(self) -> State:
-        own = {"own": self._weights.detach().clone(), "latents": self._latents.clone()}
-        return {**own, **self._adam.state()}
+        own = {f"own.{i}": w.detach().clone() for i, w in enumerate(self._network.parameters)}
+        mean = {} if self._mean is None else {"mean": self._mean.clone()}
+        so_far = {"received": self._received.clone(), "told": torch.tensor(self._told)}
+        return {**own, **mean, **so_far, **self._adam.state()}
 
     def restore(self, state: State) -> None:
         with torch.no_grad():
-            self._weights.copy_(state["own"])
-        self._latents = state["latents"].to(self._latents)
+            for i, weights in enumerate(self._network.parameters):
+                weights.copy_(state[f"own.{i}"])
+        self._received = state["received"].to(self._received)
+        self._told = bool(state["told"])
+        self._mean = state.get("mean")
         self._adam.restore(state)
 
 
@@ -222,13 +400,14 @@ class NodeGoal(Evaluator):
 
 METHOD = Method(
     name="nfedgnn",
-    summary="every user is one node; users upload latents, the server runs the rest of a GCN",
+    summary="every user is one node; users upload latents, the server runs the rest of a GNN",
     settings=Settings,
-    messages=(Call, Latents, Learn, Learnt, Predictions),
+    messages=(Call, Latents, Neighbours, Noted, CallParts, Parts, Learn, Learnt, Predictions),
     planned=planned,
-    make_host=Users,
-    make_server=GcnServer,
+    make_host=Users.of,
+    make_server=LatentServer,
     make_evaluator=NodeGoal,
     batched=True,
     server_knows=frozenset({"graph", "labels"}),
+    exposed_uploads=exposed_uploads,
 )
