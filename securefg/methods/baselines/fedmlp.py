@@ -1,0 +1,144 @@
+"""FedMLP: federated averaging (McMahan et al. 2017) of perceptrons; nobody uses the graph.
+
+The baseline of GFL-APPNP's paper where every client is a node with samples of its own. Clients
+count alike, so that no size leaves a client, and the server needs nothing but the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from securefg.channel import Turn
+from securefg.errors import ConfigError
+from securefg.evaluation import LocalScore, score_clients
+from securefg.federation import require_replies
+from securefg.messages import Message, private, public
+from securefg.models.many_mlps import ClientSamples, local_sgd
+from securefg.models.mlp import mlp, mlp_shapes
+from securefg.models.network import glorot, num_parameters, split
+from securefg.privacy.policy import PlannedRelease
+from securefg.roles import (
+    Cohort,
+    Host,
+    Method,
+    MethodSettings,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+    sample_clients,
+)
+from securefg.streams import torch_stream
+
+
+class Settings(MethodSettings):
+    """Appendix A.2.2 of the paper. `training.local_epochs` is its I: local steps per round."""
+
+    name: Literal["fedmlp"] = "fedmlp"
+    hidden: int = Field(64, ge=1)
+    batch_size: int | None = Field(5, ge=1, description="samples per local step; null: all")
+    upload: Literal["model", "update"] = Field(
+        "model", description="the trained weights, or their change: the same sum, a smaller clip"
+    )
+
+
+class Globals(Message):
+    weights: Tensor = public("global model")
+
+
+class Update(Message):
+    weights: Tensor = private("sum", "trained model, or its change")
+
+
+def require_one_node_each(info: PublicInfo) -> None:
+    """Clients are laid out as one tensor, which wants as many samples of each."""
+    if info.num_clients != info.num_nodes:
+        raise ConfigError(
+            f"partition: {info.num_clients} clients for {info.num_nodes} nodes; perceptrons of "
+            "many clients want one client per node (partition.name: one_node, merged: false)"
+        )
+
+
+def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+    require_one_node_each(info)
+    shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+    return [PlannedRelease(Update, "weights", training.rounds, num_parameters(shapes))]
+
+
+class Users(Host):
+    """Some of the clients, as one tensor; they keep nothing from round to round."""
+
+    def __init__(self, site: Site) -> None:
+        self._settings: Settings = site.method
+        self._training, self._seed, self._device = site.training, site.seed, site.device
+        self._samples = ClientSamples.of(site.shards, site.device)
+        graph = site.shards[0].graph
+        self._shapes = mlp_shapes(graph.num_features, self._settings.hidden, graph.num_classes)
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        assert isinstance(request, Globals)
+        rows = self._samples.rows(turn.clients.array())
+        start = request.weights.to(self._device)
+        own = self._samples.training_set(rows)
+        steps = self._training.local_epochs
+        trained = local_sgd(
+            start.expand(len(rows), -1),
+            self._shapes,
+            own,
+            own.batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+            self._training.lr,
+            self._training.weight_decay,
+        )
+        return Update(weights=trained - start if self._settings.upload == "update" else trained)
+
+    @torch.no_grad()
+    def measure(self, release: Message) -> list[LocalScore]:
+        """The global model on every client's own samples."""
+        assert isinstance(release, Globals)
+        samples = self._samples
+        logits = mlp(split(release.weights.to(self._device), self._shapes), samples.inputs)
+        return score_clients(samples.clients.tolist(), logits, samples.labels, samples.masks)
+
+
+class FedMlpServer(Server):
+    """W := mean of the models that came back."""
+
+    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+        self._info, self._settings, self._training = info, settings, training
+        self._cohort = cohort
+        shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+        self._weights = glorot(shapes, torch_stream(info.seed, "weights"))
+
+    def round(self, number: int) -> Globals:
+        clients = sample_clients(
+            self._info.num_clients,
+            self._training.participation,
+            torch_stream(self._info.seed, "participation", number),
+        )
+        asked = Globals(weights=self._weights)
+        replies = require_replies(self._cohort.ask(asked, Update, clients), number)
+        mean = replies.mean("weights").to(self._weights)
+        self._weights = self._weights + mean if self._settings.upload == "update" else mean
+        return Globals(weights=self._weights)
+
+    def state(self) -> State:
+        return {"weights": self._weights.clone()}
+
+    def restore(self, state: State) -> None:
+        self._weights = state["weights"]
+
+
+METHOD = Method(
+    name="fedmlp",
+    summary="federated averaging of perceptrons over clients with samples; no graph",
+    settings=Settings,
+    messages=(Globals, Update),
+    planned=planned,
+    make_host=Users,
+    make_server=FedMlpServer,
+    batched=True,
+)

@@ -1,0 +1,156 @@
+"""The baselines: clients spread at will, masks and noise where something is sent, best kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from securefg import runner
+from securefg.assembly import prepare
+from securefg.channel import Turn
+from securefg.codec import Clients
+from securefg.config import RunConfig, parse_config
+from securefg.errors import ConfigError
+from securefg.methods.baselines.alone import METHOD as ALONE
+from securefg.methods.baselines.alone import Go
+from securefg.methods.baselines.mlps import METHOD as MLPS
+from securefg.roles import Host, Site
+from securefg.run_folder import RunFolder
+from tests.small import config
+
+SC = {"task": "sc", "num_nodes": 12, "num_features": 10, "mu": 2, "samples_per_node": 30}
+
+
+def samples(root: Path, method: str, *overrides: str) -> RunConfig:
+    """Clients with 30 samples each, of which 3 train."""
+    tree = {
+        "method": {"name": method},
+        "data": {"name": "csbm", "csbm": {**SC, "train_share": 0.2, "val_share": 0.2}},
+        "partition": {"name": "one_node"},
+        "training": {"rounds": 3, "local_epochs": 4, "lr": 0.2, "patience": None},
+        "output": {"root": str(root), "transcript_every": 1},
+    }
+    return parse_config(tree, overrides)
+
+
+def finished(parsed: RunConfig) -> RunFolder:
+    return runner.start(parsed).folder
+
+
+def losses(run: RunFolder) -> list[tuple[float, float]]:
+    return [(line["train_loss"], line["val_loss"]) for line in run.metrics()]
+
+
+def weights(run: RunFolder) -> torch.Tensor:
+    return safetensors.torch.load_file(run.path / "model.safetensors")["weights"]
+
+
+def host(parsed: RunConfig, make: Any) -> Host:
+    shards, cpu = prepare(parsed).shards, torch.device("cpu")
+    made: Host = make(Site(shards, parsed.method, parsed.training, 0, cpu))
+    return made
+
+
+@pytest.mark.parametrize("method", ["fedmlp", "mlps"])
+def test_the_layout_of_the_hosts_changes_nothing(method: str, tmp_path: Path) -> None:
+    runs = [
+        finished(
+            samples(tmp_path / str(n), method, f"engine.hosts={n}", "training.monitor=val_loss")
+        )
+        for n in (1, 5)
+    ]
+    assert [round_[1] for round_ in losses(runs[0])] == pytest.approx(
+        [round_[1] for round_ in losses(runs[1])], rel=1e-12
+    )
+    if method == "fedmlp":
+        assert torch.equal(weights(runs[0]), weights(runs[1]))
+
+
+@pytest.mark.parametrize("method", ["fedmlp", "mlps"])
+def test_an_interrupted_run_comes_to_the_same_losses(method: str, tmp_path: Path) -> None:
+    class StopAfterOne(runner.Silent):
+        def stop_requested(self) -> bool:
+            return True
+
+    whole = finished(samples(tmp_path / "whole", method))
+    broken = runner.start(samples(tmp_path / "broken", method), StopAfterOne())
+    assert broken.summary is None
+    assert losses(runner.resume(broken.folder).folder) == losses(whole)
+
+
+@pytest.mark.parametrize("upload", ["model", "update"])
+def test_masked_perceptrons_are_the_plain_ones_within_the_grid(upload: str, tmp_path: Path) -> None:
+    sent = f"method.upload={upload}"
+    plain = weights(finished(samples(tmp_path / "plain", "fedmlp", sent)))
+    masks = "privacy.secure_aggregation={}"
+    masked = weights(finished(samples(tmp_path / "masked", "fedmlp", sent, masks)))
+    assert 0 < (plain - masked).abs().max() < 1e-4
+    assert plain.abs().max() > 0.1
+
+
+def test_the_change_of_a_model_is_the_model(tmp_path: Path) -> None:
+    one, other = (
+        weights(finished(samples(tmp_path / sent, "fedmlp", f"method.upload={sent}")))
+        for sent in ("model", "update")
+    )
+    assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_noise_on_fedmlps_models_has_a_finite_epsilon(tmp_path: Path) -> None:
+    privacy = "privacy={mechanism: local_gaussian, target_epsilon: 8}"
+    run = finished(samples(tmp_path, "fedmlp", "method.upload=update", privacy))
+    assert run.summary()["epsilon"]["client"]["epsilon"] == pytest.approx(8, rel=1e-2)
+
+
+def test_perceptrons_of_ones_own_send_nothing_private(tmp_path: Path) -> None:
+    run = finished(samples(tmp_path, "mlps"))
+    assert run.ledger_path.read_text() == ""
+    assert run.summary()["bytes"]["up"]["payload"] == 0
+
+
+def test_a_client_keeps_the_weights_with_its_lowest_validation_loss(tmp_path: Path) -> None:
+    parsed = samples(tmp_path, "mlps", "training.monitor=val_loss", "training.lr=3.0")
+    users, clients = host(parsed, MLPS.make_host), Clients.of(range(12))
+    seen = []
+    for number in range(1, 7):
+        users.handle(Go(number=number), Turn(number, 1, clients))
+        users_now = users._scores(users._weights)  # type: ignore[attr-defined]
+        seen.append([score.val_loss for score in users_now])
+    kept = [score.val_loss for score in users.measure(Go(number=6))]
+    assert kept == [min(column) for column in zip(*seen, strict=True)]
+    assert kept != seen[-1]
+
+
+def test_alone_keeps_what_is_monitored(tmp_path: Path) -> None:
+    rough = ("method={name: alone, dropout: 0.9}", "training.lr=0.3", "merged=true")
+    for monitor in ("val_loss", "val_accuracy"):
+        parsed = config(tmp_path, *rough, f"training.monitor={monitor}")
+        party, one = host(parsed, ALONE.make_host), Clients.of([0])
+        seen = []
+        for number in range(1, 9):
+            party.handle(Go(number=number), Turn(number, 1, one))
+            now = party._score(party._trainer.vector())  # type: ignore[attr-defined]
+            seen.append(now.val_loss if monitor == "val_loss" else -now.val_correct)
+        (kept,) = party.measure(Go(number=8))
+        found = kept.val_loss if monitor == "val_loss" else -kept.val_correct
+        assert found == min(seen) < max(seen)
+
+
+def test_graph_networks_refuse_several_samples_per_node(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="one sample per node, found 30; allowed for several"):
+        host(samples(tmp_path, "alone", "merged=true"), ALONE.make_host)
+
+
+def test_heads_that_do_not_share_the_units_alike_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="hidden is 20; allowed: a multiple of heads, 8"):
+        config(tmp_path, "method={name: alone, network: gat, hidden: 20}")
+
+
+@pytest.mark.parametrize("method", ["fedmlp", "mlps"])
+def test_perceptrons_want_one_node_per_client(method: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="one client per node"):
+        finished(samples(tmp_path, method, "partition={name: shares, shares: [0.5, 0.5]}"))
