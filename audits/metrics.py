@@ -15,15 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 from scipy.stats import rankdata
 
-Floats = NDArray[np.float64]
+from attacks.likelihood import BadMetricInput, Floats, checked_scores, gaussian_log_ratio
+
+__all__ = ["BadMetricInput", "Floats", "checked_scores", "gaussian_log_ratio"]  # shown here too
 LEAST_FALSE_POSITIVES = 10
 BELOW_CHANCE_SDS = 4.0
 ROUNDING = 1e-9
 MANY = 5000
-
-
-class BadMetricInput(ValueError):
-    """Labels, scores or shares that no metric is defined for."""
 
 
 class Unresolved(ValueError):
@@ -49,17 +47,6 @@ class Estimate:
 
 
 # ---------------------------------------------------------------------------------------- checks
-
-
-def checked_scores(scores: ArrayLike) -> Floats:
-    """A non-empty vector of finite numbers."""
-    found = np.asarray(scores, dtype=np.float64)
-    if found.ndim != 1 or found.size == 0:
-        raise BadMetricInput(f"scores of shape {found.shape}; wanted one axis, not empty")
-    bad = int(np.count_nonzero(~np.isfinite(found)))
-    if bad:
-        raise BadMetricInput(f"{bad} of {found.size} scores are NaN or infinite")
-    return found
 
 
 def checked_labels(labels: ArrayLike, length: int) -> NDArray[np.bool_]:
@@ -324,33 +311,3 @@ def auc_gain(labels: ArrayLike, attack: ArrayLike, prior: ArrayLike) -> dict[str
 def mean_figure(values: ArrayLike, seed: int = 0) -> dict[str, float]:
     """`bootstrap_mean` as the fields of a figure."""
     return bootstrap_mean(values, seed).figure()
-
-
-# ------------------------------------------------------------------------------------------ LiRA
-
-
-def gaussian_log_ratio(
-    values: ArrayLike,
-    in_mean: ArrayLike,
-    in_sd: ArrayLike,
-    out_mean: ArrayLike,
-    out_sd: ArrayLike,
-) -> Floats:
-    """log N(value; in) - log N(value; out): LiRA's score (Carlini et al. 2022), of DENSITIES.
-
-    It grows without bound as the value leaves the mean of the non-members on the members' side
-    or, for unequal sds, towards either side; a ratio of distribution functions does not.
-    """
-    found = checked_scores(values)
-    return _log_density(found, in_mean, in_sd) - _log_density(found, out_mean, out_sd)
-
-
-def _log_density(values: Floats, mean: ArrayLike, sd: ArrayLike) -> Floats:
-    centre, spread = (np.asarray(x, dtype=np.float64) for x in (mean, sd))
-    for name, found in (("mean", centre), ("sd", spread)):
-        if found.shape not in ((), values.shape) or not np.isfinite(found).all():
-            raise BadMetricInput(f"{name} of shape {found.shape}, or not finite")
-    if not (spread > 0).all():
-        raise BadMetricInput(f"sd: found {spread.min():g}, wanted more than 0")
-    density: Floats = -0.5 * ((values - centre) / spread) ** 2 - np.log(spread)
-    return density - 0.5 * math.log(2 * math.pi)

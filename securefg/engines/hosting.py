@@ -48,7 +48,7 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         device=torch.device(spec.device),
     )
     secure = _secure_clients(spec)
-    channel = Channel(spec.policy, _noise(config), _own_ledger(spec), secure)
+    channel = Channel(spec.policy, noise_source(config), _own_ledger(spec), secure)
     return Endpoint(
         name=spec.name,
         clients=spec.clients,
@@ -73,7 +73,8 @@ def _secure_clients(spec: HostSpec) -> SecureClients | None:
     )
 
 
-def _noise(config: RunConfig) -> NoiseSource:
+def noise_source(config: RunConfig) -> NoiseSource:
+    """Where the hosts of a run draw their noise from."""
     if config.privacy.noise_rng == "seeded":
         return SeededNoise(derive_seed(config.seed, "noise"))
     return SystemNoise()

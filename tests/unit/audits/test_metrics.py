@@ -37,7 +37,7 @@ def test_null_sd_is_the_spread_of_permuted_labels() -> None:
 
 def test_delong_interval_covers_the_true_auc_as_often_as_it_says() -> None:
     truth = float(norm.cdf(1 / 2**0.5))
-    found = [metrics.auc_interval(*drawn(seed, each=80)) for seed in range(400)]
+    found = [metrics.auc_interval(*drawn(seed, each=80)) for seed in range(300)]
     covered = np.mean([e.low <= truth <= e.high for e in found])
     assert 0.92 <= covered <= 0.98
 
@@ -50,7 +50,7 @@ def test_a_perfect_auc_still_has_an_interval() -> None:
 
 def test_delong_variance_is_the_spread_over_redrawn_samples() -> None:
     gains, widths = [], []
-    for seed in range(400):
+    for seed in range(300):
         labels, attack = drawn(seed, each=100)
         prior = attack + np.random.default_rng(seed + 10_000).normal(0, 1, attack.size)
         found = metrics.auc_gain_interval(labels, attack, prior)
@@ -113,8 +113,8 @@ def test_bootstrap_interval_is_seeded_and_covers_the_mean() -> None:
     covered = 0
     for seed in range(200):
         values = np.random.default_rng(seed).uniform(0, 1, 60)
-        found = metrics.bootstrap_mean(values, seed, draws=300)
-        assert found == metrics.bootstrap_mean(values, seed, draws=300)
+        found = metrics.bootstrap_mean(values, seed, draws=200)
+        assert found == metrics.bootstrap_mean(values, seed, draws=200)
         covered += found.low <= 0.5 <= found.high
     assert 0.9 <= covered / 200 <= 0.985
 

@@ -1,0 +1,125 @@
+"""Whether masks hide single uploads: coin flips in a real session, guessed from all that crosses.
+
+A mask key that serves twice gives away the difference of two uploads. Here the victim flips a coin
+per coordinate and everybody else sends zeros, in two sessions; the adversary subtracts from the
+victim's upload every other one (or nothing, or adds it) and reads the coins.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from audits.empirical_epsilon import EpsilonBound, gaussian_bound
+from audits.uploads import Unbooked
+from securefg import codec
+from securefg.channel import Channel, Turn
+from securefg.codec import Clients
+from securefg.messages import Message, private, public
+from securefg.privacy.masked import MaskedField
+from securefg.privacy.noise import SystemNoise
+from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
+from securefg.roles import Replies
+from securefg.secagg.client import SecureClients
+from securefg.secagg.keys import Identity
+from securefg.secagg.quantise import Grid
+from securefg.secagg.ring import Ring, RingArray
+from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
+from securefg.secagg.server import Aggregator
+from securefg.secagg.settings import SecureAggregationSettings
+from securefg.secagg.statements import request_hash
+
+NUM_CLIENTS = 8
+COINS = 4096
+VICTIM = 3
+
+
+class Probe(Message):
+    """Asks for coins."""
+
+    number: int = public("the round")
+
+
+class Coins(Message):
+    numbers: Tensor = private("sum", "coin flips of the victim, zeros of all others")
+
+
+class _Crossed(Exception):
+    """The masked rows have crossed."""
+
+
+class Sessions:
+    """Real clients on one host, and a real aggregator that collects from them."""
+
+    def __init__(self, settings: SecureAggregationSettings, ring: Ring) -> None:
+        known = [Identity(Secret(SYSTEM_RANDOM(SECRET_BYTES))) for _ in range(NUM_CLIENTS)]
+        roster = [identity.public for identity in known]
+        self._clients = SecureClients(settings, "audit", dict(enumerate(known)), roster)
+        self._aggregator = Aggregator(settings, "audit", roster, self._exchange)
+        grid = Grid(NUM_CLIENTS, 1.0, 1.0, dim=COINS, ring=ring)
+        policy = Policy(
+            rules={"Coins.numbers": Plain()},
+            delta=0.5,
+            unit="client",
+            budget=None,
+            protects=True,
+            masked={"Coins.numbers": MaskedField(Plain(), grid)},
+        )
+        self._channel = Channel(policy, SystemNoise(), Unbooked(0), self._clients)
+        self._ring = ring
+        self._round, self._values = 0, torch.zeros(NUM_CLIENTS, COINS)
+        self._crossed: RingArray = np.zeros((0, 0), ring.dtype)
+
+    def uploads(self, values: Tensor) -> RingArray:
+        """The masked rows that cross in the next session."""
+        self._round, self._values = self._round + 1, values
+        # What comes after the masked replies opens their sum, and is no part of this game.
+        with suppress(_Crossed):
+            self._aggregator.collect(Probe(number=self._round), Coins, None)
+        return self._crossed
+
+    def _exchange(self, request: Message, reply: type[Any], clients: Clients | None) -> Any:
+        turn = Turn(self._round, 1, clients or Clients(((0, NUM_CLIENTS),)))
+        if not isinstance(request, Probe):
+            return Replies(self._clients.handle(request, turn), turn.clients, ())
+        self._clients.check_request(request_hash(request))
+        sealed = self._channel.seal(Coins(numbers=self._values), turn)
+        arrived = codec.decode(sealed.body, Coins)
+        self._crossed = arrived.numbers.numpy().view(self._ring.dtype)
+        raise _Crossed
+
+
+def audit_masks(settings: SecureAggregationSettings, delta: float, seed: int) -> EpsilonBound:
+    """The privacy loss that the coins of one masked upload show; masks promise none."""
+    ring = Ring(settings.ring_bits)
+    sessions, rng = Sessions(settings, ring), np.random.default_rng(seed)
+    coins = rng.integers(0, 2, COINS)
+    values = torch.zeros(NUM_CLIENTS, COINS)
+    first = sessions.uploads(values)
+    values[VICTIM] = torch.from_numpy(coins).float()
+    second = sessions.uploads(values)
+    others = np.concatenate([first, np.delete(second, VICTIM, axis=0)])
+    return coins_bound(second[VICTIM], others, coins, delta)
+
+
+def coins_bound(
+    victim: RingArray, others: RingArray, coins: NDArray[np.int64], delta: float
+) -> EpsilonBound:
+    """Read the coins by the best of all references; even coordinates choose it, odd ones count."""
+    references = np.concatenate([np.zeros_like(victim)[None], others, -others])
+    guesses = (victim[None] - references) == 1
+    right = (guesses[:, ::2] == (coins[::2] == 1)).sum(1)
+    guess, truth = guesses[int(right.argmax())][1::2], coins[1::2] == 1
+    return gaussian_bound(
+        int((guess & ~truth).sum()),
+        int((~truth).sum()),
+        int((~guess & truth).sum()),
+        int(truth.sum()),
+        delta,
+    ).cp

@@ -1,0 +1,203 @@
+"""Uploads of canaries: real messages sealed by real channels, read back as an adversary sees them.
+
+A client's row of one host's message is a trial. Where noise protects only a sum, a trial is a
+cohort of as many clients as are sure to be honest survivors, and what is read is their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from securefg import codec
+from securefg.channel import Channel, Sealed, Turn
+from securefg.codec import Clients
+from securefg.messages import Message, Value
+from securefg.privacy.ledger import Ledger, Release
+from securefg.privacy.noise import NoiseSource
+from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.rules import DistributedDiscrete, Plain
+from securefg.secagg.derive import MaskContext
+from securefg.secagg.ring import RingArray
+
+Floats = NDArray[np.float64]
+Emission = dict[str, Floats]
+WIDTH = 4
+"""So much of a long row is audited: noise is drawn number by number, and clipped per unit."""
+
+CHUNK_NUMBERS = 1 << 22
+
+
+class Sealing(Protocol):
+    """A channel, or a mutant of one."""
+
+    def seal(self, message: Message, turn: Turn) -> Sealed: ...
+
+
+MakeChannel = Callable[[Policy], Sealing]
+"""A host's channel under the policy; every call stands for another host."""
+
+
+class NoMasks:
+    """Masks vanish in the sum that is read here; whether single masks hide is another check."""
+
+    def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
+        """Leave the rows as they are."""
+
+
+class Unbooked(Ledger):
+    """Canaries are nobody's data: their releases belong on no run's books."""
+
+    def record(self, releases: list[Release]) -> None:
+        """Forget them."""
+
+
+def open_channel(policy: Policy, noise: NoiseSource) -> Channel:
+    return Channel(policy, noise, Unbooked(0), NoMasks())
+
+
+def audited_shape(release: PlannedRelease, rows: int) -> tuple[int, int]:
+    """Rows and width of the array that stands for the planned one; one row where it has none."""
+    return min(release.num_rows, rows), min(release.dim // release.num_rows, WIDTH)
+
+
+@dataclass
+class Host:
+    """One host that seals canaries of one message; its clients are numbered on and on, so that no
+    two trials are the same client's.
+
+    companion  every trial has one more client, whose value, zero, and upload the adversary knows
+    rows       how many rows the arrays have; None for the planned shape
+    """
+
+    policy: Policy
+    releases: Sequence[PlannedRelease]
+    channel: Sealing
+    companion: bool = False
+    rows: int | None = 1
+    next_client: int = field(default=0)
+
+    @property
+    def message(self) -> type[Message]:
+        return self.releases[0].message
+
+    @property
+    def cohort(self) -> int:
+        """How many clients a trial takes."""
+        rules = [self.policy.rule(r.message, r.field) for r in self.releases]
+        return max([r.least_noises for r in rules if isinstance(r, DistributedDiscrete)] or [1])
+
+    @property
+    def group(self) -> int:
+        return self.cohort + self.companion
+
+    def shape(self, release: PlannedRelease) -> tuple[int, int]:
+        if self.rows is None:
+            return release.num_rows, release.dim // release.num_rows
+        return audited_shape(release, self.rows)
+
+    @property
+    def numbers_per_trial(self) -> int:
+        """How many draws a trial costs; they come four at a time."""
+        shapes = [self.shape(release) for release in self.releases]
+        return self.group * sum(-(-rows * width // 4) * 4 for rows, width in shapes)
+
+    def enrol(self, trials: int, messages: int = 1) -> list[tuple[int, int]]:
+        """New clients for so many trials, in chunks of (first client, trials), a message each."""
+        step = max(1, min(-(-trials // messages), CHUNK_NUMBERS // self.numbers_per_trial))
+        chunks = []
+        for start in range(0, trials, step):
+            count = min(step, trials - start)
+            chunks.append((self.next_client, count))
+            self.next_client += count * self.group
+        return chunks
+
+    def emit(
+        self, units: Mapping[str, Floats], enrolled: list[tuple[int, int]], round: int
+    ) -> tuple[Emission, Emission]:
+        """What is seen of the trials, and what a companion saw of its own upload.
+
+        units  [trials, rows, width] by field, the canaries; absent fields send zeros
+        """
+        parts, start = [], 0
+        for first, count in enrolled:
+            chunk = {name: values[start : start + count] for name, values in units.items()}
+            parts.append(self._emit(chunk, first, count, round))
+            start += count
+        return _joined([seen for seen, _ in parts]), _joined([own for _, own in parts])
+
+    def _emit(
+        self, units: Mapping[str, Floats], first: int, trials: int, round: int
+    ) -> tuple[Emission, Emission]:
+        clients = Clients(((first, first + trials * self.group),))
+        message = self._message(units, trials)
+        sealed = self.channel.seal(message, Turn(round, 1, clients))
+        arrived = codec.decode(sealed.body, self.message)
+        seen, own = {}, {}
+        for release in self.releases:
+            values = getattr(arrived, release.field)
+            shape = (trials, self.group, *self.shape(release))
+            seen[release.field], own[release.field] = self._read(release, values, shape)
+        return seen, own
+
+    def _read(
+        self, release: PlannedRelease, values: Tensor, shape: tuple[int, ...]
+    ) -> tuple[Floats, Floats]:
+        masked = self.policy.mask(release.message, release.field)
+        if masked is None:
+            found = values.double().numpy().reshape(shape)
+            return found[:, 0], found[:, -1]
+        ring = masked.grid.ring
+        rows = values.numpy().view(ring.dtype).reshape(shape)
+        summed = rows[:, :1]
+        if isinstance(masked.rule, DistributedDiscrete):
+            summed = rows[:, : masked.rule.least_noises]
+        total = summed.sum(1, dtype=ring.dtype)
+        own = np.ascontiguousarray(rows[:, -1])
+        return masked.grid.dequantise(total), masked.grid.dequantise(own)
+
+    def _message(self, units: Mapping[str, Floats], trials: int) -> Message:
+        weights = {d.weight for d in self.message.declarations.values()}
+        filled: dict[str, Value] = {}
+        for release in self.releases:
+            rows, width = self.shape(release)
+            array = np.zeros((trials, self.group, rows, width), np.float32)
+            if release.field in weights:
+                array += 1
+            if release.field in units:
+                array[:, 0] = units[release.field]
+            inner = (rows, width) if _has_rows(release) else (width,)
+            filled[release.field] = torch.from_numpy(array.reshape(trials * self.group, *inner))
+        others = {
+            name: self._blank(name, trials * self.group)
+            for name in self.message.declarations
+            if name not in filled
+        }
+        return self.message(**filled, **others)
+
+    def _blank(self, name: str, count: int) -> Value:
+        if name in self.message.optional:
+            return None
+        kind = next(iter(self.message.types[name]))
+        return torch.zeros(count, 1) if kind is Tensor else kind()
+
+
+def claimed_fields(policy: Policy, releases: Sequence[PlannedRelease]) -> list[PlannedRelease]:
+    """The fields for which the policy promises noise that protects."""
+    if not policy.protects:
+        return []
+    return [r for r in releases if not isinstance(policy.rule(r.message, r.field), Plain)]
+
+
+def _has_rows(release: PlannedRelease) -> bool:
+    return release.num_rows > 1 or release.declaration.rows is not None
+
+
+def _joined(parts: list[Emission]) -> Emission:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,422 @@
+"""The audit of mechanisms finds every mutant, and leaves sound mechanisms alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+from torch import Tensor
+
+from audits import mechanisms
+from audits.guesses import Claiming, NumpyNoise, TorchNoise, likely_seeds
+from audits.mask_reuse import COINS, audit_masks, coins_bound
+from audits.mechanisms import MechanismResult, audit_experiment, audit_releases, violations
+from audits.uploads import Host, claimed_fields, open_channel
+from securefg.assembly import Experiment, prepare
+from securefg.channel import Channel
+from securefg.config import RunConfig, parse_config
+from securefg.messages import Message, private, public
+from securefg.privacy import masked as masked_module
+from securefg.privacy import rules as rules_module
+from securefg.privacy.noise import NoiseSource, SystemNoise
+from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.rules import LocalGaussian
+from securefg.privacy.settings import PrivacySettings
+from securefg.privacy.stages import clip_l2
+from securefg.secagg import client as secagg_client
+from securefg.secagg.prg import Keystream
+from securefg.secagg.secret import Secret
+from securefg.secagg.settings import SecureAggregationSettings
+from securefg.streams import derive_seed
+from tests.small import tree
+
+TRIALS = 4000
+LOCAL = {"mechanism": "local_gaussian", "target_epsilon": 8, "unit": "row"}
+DISCRETE = {
+    "mechanism": "distributed_discrete",
+    "target_epsilon": 8,
+    "adjacency": "zero_out",
+    "secure_aggregation": {},
+}
+
+
+def experiment(privacy: dict[str, Any], rounds: int = 4) -> Experiment:
+    halves = privacy["mechanism"] != "distributed_discrete"
+    method = {"weighting": "equal", "pseudo_labels": halves, "pseudo_graph": halves}
+    base = tree(Path("unused"))
+    base["method"] |= method
+    base["training"]["rounds"] = rounds
+    return prepare(parse_config({**base, "privacy": privacy}))
+
+
+@pytest.fixture(scope="module")
+def local() -> Experiment:
+    return experiment(LOCAL)
+
+
+def quiet_channel(seed: int) -> Callable[[Policy], Channel]:
+    """Sound noise that is the same on every run of the tests, from seeds that nobody tries."""
+    hosts = iter(range(1_000_000))
+
+    def make(policy: Policy) -> Channel:
+        return open_channel(policy, Claiming(derive_seed(seed, "audited noise", next(hosts))))
+
+    return make
+
+
+def audited(
+    found: Experiment, make_channel: Callable[[Policy], Channel] | None = None, trials: int = TRIALS
+) -> list[MechanismResult]:
+    """All games but the guessing of seeds, which has tests of its own."""
+    planned = found.method.planned(found.config.method, found.config.training, found.public)
+    sound = with_noise(SystemNoise)
+    return audit_releases(found.policy, planned, make_channel or sound, trials, seed=0)
+
+
+def with_noise(make: Callable[[], NoiseSource]) -> Callable[[Policy], Channel]:
+    return lambda policy: open_channel(policy, make())
+
+
+def caught(results: list[MechanismResult]) -> set[str]:
+    return {check for checks in violations(results).values() for check in checks}
+
+
+def of(results: list[MechanismResult], check: str) -> list[MechanismResult]:
+    return [result for result in results if result.check == check]
+
+
+# ------------------------------------------------------------------------------ sound mechanisms
+
+
+@pytest.mark.parametrize("privacy", [LOCAL, DISCRETE])
+def test_sound_mechanisms_are_not_flagged_and_the_bounds_come_close(
+    privacy: dict[str, Any],
+) -> None:
+    results = audit_experiment(experiment(privacy), 20_000, 0, quiet_channel(1))
+    assert violations(results) == {}
+    assert {r.verdict for r in results} == {"NOT_DETECTED"}
+    for result in of(results, "canary"):
+        assert result.rounds == result.planned == 4
+        assert result.gdp is not None
+        # Discrete noise is claimed by zCDP and with rounding in the bound: less tight.
+        assert 0.85 * result.claimed < result.gdp.epsilon < result.claimed < result.ceiling
+    for result in of(results, "shape"):
+        assert 0.8 * result.claimed < result.lower
+    wanted = {"canary", "loud", "linked", "shape", "seed"}
+    assert {r.check for r in results} - {"mask"} == wanted
+
+
+def test_the_claim_is_the_runs_own_for_all_planned_rounds(local: Experiment) -> None:
+    """Three fields with the same multiplier each: together they cost the target."""
+    results = of(audited(local, quiet_channel(2), 1000), "canary")
+    assert [r.field for r in results] == [
+        "Update.weights",
+        "Update.predictions",
+        "Update.embeddings",
+    ]
+    (alone,) = {round(r.claimed, 9) for r in results}
+    assert alone < 8
+    settings = PrivacySettings(**{**LOCAL, "target_epsilon": alone})
+    weights = local.method.planned(local.config.method, local.config.training, local.public)[:1]
+    cheaper = make_policy(settings, weights, 3).rules["Update.weights"]
+    found = local.policy.rules["Update.weights"]
+    assert isinstance(found, LocalGaussian)
+    assert isinstance(cheaper, LocalGaussian)
+    assert cheaper.noise_multiplier == pytest.approx(found.noise_multiplier, rel=1e-6)
+
+
+def test_a_sample_too_small_for_the_claim_is_inconclusive() -> None:
+    results = audited(experiment({**LOCAL, "target_epsilon": 200}), quiet_channel(3), 400)
+    assert {r.verdict for r in of(results, "canary")} == {"INCONCLUSIVE"}
+
+
+def test_runs_without_a_claim_have_nothing_to_audit() -> None:
+    assert audit_experiment(experiment({"mechanism": "plain"}), 1000, 0) == []
+    assert audit_experiment(experiment({**LOCAL, "noise_rng": "seeded"}), 1000, 0) == []
+
+
+class Sent(Message):
+    some: Tensor = private("each", "numbers")
+    more: Tensor = private("each", "more numbers", rows="node")
+    number: int = public("the round")
+
+
+PLANNED = [PlannedRelease(Sent, "some", 2, 4), PlannedRelease(Sent, "more", 2, 12, 3)]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 8.0])
+def test_sound_mechanisms_are_flagged_no_oftener_than_at_95_percent(epsilon: float) -> None:
+    settings = PrivacySettings(mechanism="local_gaussian", target_epsilon=epsilon)
+    policy = make_policy(settings, PLANNED, 10)
+    flagged = sum(
+        bool(violations(audit_releases(policy, PLANNED, quiet_channel(seed), 600, seed)))
+        for seed in range(12)
+    )
+    assert flagged <= binom.ppf(0.999, 12, 0.05)
+
+
+# ---------------------------------------------------------------------------------------- mutants
+
+
+def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Experiment) -> None:
+    whole = rules_module.sensitivity_l2
+    monkeypatch.setattr(
+        rules_module, "sensitivity_l2", lambda c, adjacency: whole(c, adjacency) / 2
+    )
+    results = audited(local)
+    assert caught(results) >= {"canary", "linked", "shape"}
+    assert len(violations(results)) == 4  # every field, and the message
+
+
+def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, sample = experiment(DISCRETE), masked_module.sample
+    monkeypatch.setattr(masked_module, "sample", lambda sigma, *rest: sample(sigma / 2, *rest))
+    assert caught(audited(found)) >= {"canary", "linked", "shape"}
+
+
+def test_discrete_noise_of_the_first_round_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, sample = experiment(DISCRETE), masked_module._discrete
+
+    def fading(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
+        quiet = rule if stream[2] == 1 else replace(rule, noise_multiplier=1e-2)
+        return sample(quiet, values, noise, clients, stream)
+
+    monkeypatch.setattr(masked_module, "_discrete", fading)
+    assert caught(audited(found)) >= {"canary", "linked"}
+
+
+def _planned(found: Experiment) -> list[PlannedRelease]:
+    config = found.config
+    return [
+        r
+        for r in found.method.planned(config.method, config.training, found.public)
+        if r.count and r.field == "weights"
+    ]
+
+
+class Repeating(SystemNoise):
+    """The same normals for the same host in every round."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, Tensor] = {}
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        key = (shape, clients, name[:2])
+        if key not in self._kept:
+            self._kept[key] = super().normal(shape, clients, name)
+        return self._kept[key].clone()
+
+
+class Shared(SystemNoise):
+    """One client's normals for all clients of the host."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        one = super().normal(torch.Size([1, *shape[1:]]), clients, name)
+        return one.expand(shape).clone()
+
+
+class InPairs(SystemNoise):
+    """Neighbours on a host get the same normals."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        drawn[1::2] = drawn[: len(drawn) // 2 * 2 : 2]
+        return drawn
+
+
+class FirstRoundOnly(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return drawn if name[2] == 1 else torch.zeros_like(drawn)
+
+
+class OneForAllFields(Repeating):
+    """The fields of a message, of one shape, get the same normals, fresh in every round."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        return super().normal(shape, clients, (name[0], name[2], *name[2:]))
+
+
+class ByPosition(SystemNoise):
+    """Every host draws the same: the first client of each has the same noise."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        key = derive_seed(len(clients), *name)
+        generator = torch.Generator().manual_seed(key)
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("mutant", [Repeating, Shared, InPairs, OneForAllFields, ByPosition])
+def test_the_same_noise_twice_is_caught(mutant: type[SystemNoise], local: Experiment) -> None:
+    results = audited(local, with_noise(mutant))
+    assert "linked" in caught(results)
+    # Single rounds look sound: no other game sees it.
+    assert "loud" not in caught(results) or mutant is Shared
+
+
+def test_noise_in_the_first_round_only_is_caught(local: Experiment) -> None:
+    results = audited(local, with_noise(FirstRoundOnly))
+    assert caught(results) >= {"canary", "linked"}
+
+
+@pytest.mark.parametrize("kind", [Claiming, TorchNoise, NumpyNoise])
+@pytest.mark.parametrize("seed", ["run", "stream", 42])
+def test_a_guessable_seed_is_caught(
+    kind: type[Claiming], seed: str | int, local: Experiment
+) -> None:
+    run = local.config.seed
+    known = {"run": run, "stream": derive_seed(run, "noise"), 42: 42}[seed]
+    policy, planned = local.policy, _planned(local)
+    results = audit_releases(
+        policy, planned, with_noise(lambda: kind(known)), 600, 0, likely_seeds(run)
+    )
+    assert "seed" in caught(results)
+    (result,) = of(results, "seed")
+    assert result.lower == pytest.approx(result.ceiling)
+
+
+def test_a_guessable_seed_of_discrete_noise_is_caught() -> None:
+    found = experiment(DISCRETE)
+    noise = with_noise(lambda: Claiming(7))
+    results = audit_releases(
+        found.policy, _planned(found), noise, 600, 0, likely_seeds(found.config.seed)
+    )
+    assert caught(results) >= {"seed"}
+
+
+def test_clipping_after_the_noise_is_caught(
+    monkeypatch: pytest.MonkeyPatch, local: Experiment
+) -> None:
+    def apply(rule: LocalGaussian, values: Tensor, noise: NoiseSource, *where: Any) -> Tensor:
+        noisy = values.double() + rule.stddev * noise.normal(values.shape, *where)
+        return clip_l2(noisy, rule.clip_l2, rule.per).to(values.dtype)
+
+    monkeypatch.setattr(LocalGaussian, "apply", apply)
+    assert "loud" in caught(audited(local))
+
+
+def test_a_clip_per_number_is_caught(monkeypatch: pytest.MonkeyPatch, local: Experiment) -> None:
+    monkeypatch.setattr(rules_module, "clip_l2", lambda x, c, per: x.double().clamp(-c, c))
+    assert "loud" in caught(audited(local, trials=20_000))
+
+
+@pytest.mark.parametrize("clipped", [True, False])
+def test_a_second_field_left_bare_is_caught(
+    monkeypatch: pytest.MonkeyPatch, local: Experiment, clipped: bool
+) -> None:
+    sound = Channel._protect
+
+    def protect(channel: Channel, message: Message, name: str, x: Tensor, turn: Any) -> Tensor:
+        if name == "embeddings":
+            return clip_l2(x, 1.0, "row").to(x.dtype) if clipped else x
+        return sound(channel, message, name, x, turn)
+
+    monkeypatch.setattr(Channel, "_protect", protect)
+    found = violations(audited(local))
+    assert "Update.embeddings" in found
+    assert not {"Update.weights", "Update.predictions"} & found.keys()
+
+
+# ------------------------------------------------------------------------------------------ masks
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_masks_of_real_sessions_hide_the_coins(bits: Any) -> None:
+    bound = audit_masks(SecureAggregationSettings(ring_bits=bits), 1e-5, 0)
+    assert bound.epsilon == 0
+    assert bound.ceiling > 5
+
+
+def reused(rows: Any, masks: Any) -> None:
+    """The same keystream on a row whenever it is masked, as if a key served two sessions."""
+    for number, row in enumerate(rows):
+        row += np.frombuffer(Keystream(Secret(bytes([number] * 32))).read(row.nbytes), row.dtype)
+
+
+def one_mask_for_all(rows: Any, masks: Any) -> None:
+    rows += np.frombuffer(Keystream.fresh().read(rows[0].nbytes), rows.dtype)
+
+
+def opposite(rows: Any, masks: Any) -> None:
+    """Pairs take one mask with either sign and no mask of their own."""
+    pad = np.frombuffer(Keystream.fresh().read(rows[0].nbytes), rows.dtype)
+    rows[::2] += pad
+    rows[1::2] -= pad
+
+
+@pytest.mark.parametrize("mutant", [reused, one_mask_for_all, opposite, lambda rows, masks: None])
+def test_a_mask_key_used_twice_is_caught(
+    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Any, Any], None]
+) -> None:
+    found = experiment(DISCRETE)
+    monkeypatch.setattr(secagg_client, "apply_row_masks", mutant)
+    # Such masks do not cancel, so the session's own end is not asked for.
+    results = mechanisms.audit_masking(found, 0)
+    assert [r.verdict for r in results] == ["VIOLATION"]
+    assert results[0].lower == results[0].ceiling
+
+
+def test_the_coins_of_uniform_rows_cannot_be_read() -> None:
+    rng = np.random.default_rng(0)
+    coins = rng.integers(0, 2, COINS)
+    rows = rng.integers(0, 2**32, (9, COINS), dtype=np.uint32)
+    assert coins_bound(rows[0], rows[1:], coins, 1e-5).epsilon == 0
+
+
+# ---------------------------------------------------------------------------------------- uploads
+
+
+def test_uploads_are_what_the_channel_emits(local: Experiment) -> None:
+    """With next to no noise the canary comes back as it went in, clipped."""
+    rules = {
+        name: replace(rule, noise_multiplier=1e-9) if isinstance(rule, LocalGaussian) else rule
+        for name, rule in local.policy.rules.items()
+    }
+    policy = replace(local.policy, rules=rules)
+    host = Host(policy, _planned(local), open_channel(policy, SystemNoise()), companion=True)
+    values = np.full((5, 1, 4), 3.0)
+    seen, own = host.emit({"weights": values}, host.enrol(5), 1)
+    assert seen["weights"] == pytest.approx(np.full((5, 1, 4), 0.5), abs=1e-6)
+    assert own["weights"] == pytest.approx(np.zeros((5, 1, 4)), abs=1e-6)
+
+
+def test_a_discrete_trial_is_the_sum_over_the_least_honest_survivors() -> None:
+    found = experiment(DISCRETE)
+    (release,) = _planned(found)
+    rule = found.policy.rules[release.name]
+    assert isinstance(rule, rules_module.DistributedDiscrete)
+    host = Host(found.policy, [release], open_channel(found.policy, SystemNoise()))
+    assert host.cohort == rule.least_noises
+    seen, _ = host.emit({}, host.enrol(4000), 1)
+    one = rule.local_stddev(rule.plan_for(4)) / rule.scale
+    assert seen["weights"].std() == pytest.approx(one * math.sqrt(rule.least_noises), rel=0.05)
+
+
+def test_no_client_is_enrolled_twice(local: Experiment) -> None:
+    host = Host(local.policy, _planned(local), open_channel(local.policy, SystemNoise()))
+    first, second = host.enrol(10), host.enrol(10)
+    assert second[0][0] == sum(count for _, count in first)
+
+
+def test_plain_fields_and_seeded_noise_claim_nothing(local: Experiment) -> None:
+    planned = _planned(local)
+    assert claimed_fields(local.policy, planned) == planned
+    assert claimed_fields(replace(local.policy, protects=False), planned) == []
+
+
+def test_a_config_is_enough(tmp_path: Path) -> None:
+    config: RunConfig = parse_config(
+        {**tree(tmp_path, "nfedgnn"), "partition": {"name": "one_node"}}
+    )
+    config = config.model_copy(
+        update={"privacy": PrivacySettings(mechanism="local_gaussian", noise_multiplier=2.0)}
+    )
+    results = mechanisms.audit_mechanisms(config, 1000, 0)
+    assert {r.field for r in results} == {"Latents.latent", "Latents (latent)"}
