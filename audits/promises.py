@@ -9,13 +9,45 @@ from __future__ import annotations
 import time
 
 from audits.findings import Finding, Verdict
+from audits.mechanisms import MechanismResult, audit_experiment
 from audits.truth import Truth
+from securefg.runner import finite
 from securefg.transcript import broken_link
 
 
 def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:
     """A finding per promise."""
-    return [integrity(truth)]
+    return [integrity(truth), *mechanisms(truth, trials, seed)]
+
+
+def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
+    """Every claimed epsilon beside what the noise itself shows, by games without training."""
+    started = time.monotonic()
+    results = audit_experiment(truth.experiment, trials, seed)
+    each = round((time.monotonic() - started) / max(1, len(results)), 3)
+    return [_of(truth, result, each) for result in results]
+
+
+def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:
+    bounds = [b for b in (result.gdp, result.cp) if b is not None]
+    best = max(bounds, key=lambda bound: bound.epsilon)
+    return Finding(
+        adversary="server",
+        attack=f"mechanism_{result.check}",
+        method=truth.experiment.method.name,
+        metric=f"epsilon of {result.field} over {result.rounds} of {result.planned} releases",
+        unit=result.unit,
+        verdict=Verdict(result.verdict),
+        because=f"{result.field}: {result.because}",
+        epsilon_claimed=finite(result.claimed),
+        epsilon_lower=finite(result.lower),
+        epsilon_ceiling=finite(result.ceiling),
+        confidence=best.confidence,
+        estimator=best.estimator,
+        targets=best.trials,
+        assumptions=(result.rule,),
+        seconds=seconds,
+    )
 
 
 def integrity(truth: Truth) -> Finding:

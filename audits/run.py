@@ -107,7 +107,9 @@ def audit(path: Path, plan: Plan, told: Told = lambda what, done, total: None) -
         told("positive control: the run without its defences", 0, total)
         control = control_of(truth, max(task.attack.rounds for task in tasks))
     player = Player(truth, control or truth, plan.seed)
-    with ThreadPoolExecutor(max(1, plan.jobs)) as pool:
+    # Attacks on noise divide by zero and fail to converge as a matter of course.
+    with warnings.catch_warnings(), ThreadPoolExecutor(max(1, plan.jobs)) as pool:
+        warnings.simplefilter("ignore")
         for number, (finding, scores) in enumerate(pool.map(player.play, tasks), 1):
             result.findings.append(finding)
             result.scores |= scores
@@ -201,9 +203,7 @@ class Player:
         rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
         game = make_game(task.attack.game, truth, adversary, rng)
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            guess = task.attack.run(self._view(truth, task.adversary), game.targets, guesser)
+        guess = task.attack.run(self._view(truth, task.adversary), game.targets, guesser)
         return Played(game, np.asarray(guess, np.float64))
 
     def _view(self, truth: Truth, adversary: str) -> View:

@@ -42,7 +42,7 @@ def _partitions() -> Rows:
 def _attacks() -> Rows:
     """Per attack: the methods it is aimed at and who can mount it."""
     package = importlib.import_module("attacks")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for attack in map(package.get_attack, package.attack_names()):
         methods, whose = ", ".join(sorted(attack.methods)), ", ".join(sorted(attack.adversaries))
         lines.append((attack.name, methods, whose, attack.summary))
