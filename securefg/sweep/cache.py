@@ -37,6 +37,12 @@ def find_run(root: Path, config_hash: str) -> RunFolder | None:
     return max(found, key=lambda folder: folder.finished, default=None)
 
 
+def find_runs(root: Path) -> dict[str, RunFolder]:
+    """Every finished run of a root, by its hash."""
+    paths = sorted(path.parent for path in root.glob("*-s*-*/summary.json"))
+    return {path.name.rpartition("-")[2]: RunFolder(path) for path in paths}
+
+
 def clear_torn(root: Path, config: RunConfig) -> None:
     """Remove what a kill left of this run's folder before it had its name; only under its lock."""
     for path in root.glob(f".{config.name}-s{config.seed}-{config.hash}.*"):

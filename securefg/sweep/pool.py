@@ -100,8 +100,9 @@ class Pool:
         try:
             while self._busy() or (self._waiting and not self._interrupt.requested):
                 self._deal()
-                self._listen()
                 self._display.show(self._status())
+                self._listen()
+            self._display.show(self._status())
         finally:
             self._end_workers()
         return SweepOutcome(

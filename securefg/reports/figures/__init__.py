@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from securefg.reports.figures.bars import BarChart, Row, draw_bars
+from securefg.reports.figures.boxes import Box, BoxChart, box, draw_boxes
+from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
 from securefg.reports.figures.figure import Figure, LegendEntry
 from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
 from securefg.reports.figures.lines import LineChart, Series, draw_lines
+from securefg.reports.figures.scatter import Scatter, draw_scatter
 
 __all__ = [
     "BarChart",
+    "Box",
+    "BoxChart",
+    "CategoryChart",
     "Figure",
     "HeatMap",
     "LegendEntry",
     "LineChart",
+    "Points",
     "Row",
+    "Scatter",
     "Series",
+    "Spread",
+    "box",
     "draw_bars",
+    "draw_boxes",
+    "draw_categories",
     "draw_heat_map",
     "draw_lines",
+    "draw_scatter",
 ]

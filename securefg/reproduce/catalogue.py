@@ -1,0 +1,24 @@
+"""All entries, paper by paper."""
+
+from __future__ import annotations
+
+import difflib
+
+from securefg.errors import InputError
+from securefg.reproduce import fedgl
+from securefg.reproduce.entry import Entry
+
+ENTRIES: tuple[Entry, ...] = (*fedgl.ENTRIES,)
+
+
+def get_entries(name: str) -> tuple[Entry, ...]:
+    """One entry by its name, or `all` of them."""
+    if name == "all":
+        return ENTRIES
+    found = tuple(entry for entry in ENTRIES if entry.name == name)
+    if not found:
+        names = [entry.name for entry in ENTRIES]
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InputError(f"no entry {name!r}; {hint}allowed: all, {', '.join(names)}")
+    return found

@@ -1,0 +1,84 @@
+"""`securefg reproduce`: run what is missing, then write what was found."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from securefg.errors import InputError
+from securefg.reports.figures import Figure
+from securefg.reproduce.entry import Entry
+from securefg.reproduce.ours import Ours
+from securefg.reproduce.output import write_outputs, write_section
+from securefg.reproduce.plan import Options, Plan, check_data, make_plan
+from securefg.reproduce.table import Reproduction, reproduction
+from securefg.sweep import Failure, find_runs, sweep
+from securefg.sweep.display import display_for
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line: entries, how to run them, and where results go."""
+
+    entries: tuple[Entry, ...]
+    options: Options
+    jobs: int
+    out: Path
+    docs: Path | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of it: the pages written, and all that failed."""
+
+    pages: tuple[tuple[Reproduction, Path], ...]
+    failed: tuple[Failure, ...]
+    interrupted: bool
+
+
+def reproduce(asked: Asked, console: Console) -> Told:
+    """Every entry's table, from runs that are all done first; bad input is told before any run."""
+    _check_docs(asked)
+    plans = [make_plan(entry, asked.options) for entry in asked.entries]
+    points = [point for plan in plans for point in plan.points]
+    done = find_runs(asked.options.root)
+    check_data([point for point in points if point.config.hash not in done])
+    outcome = sweep(points, asked.options.root, asked.jobs, display=display_for(console))
+    if outcome.interrupted:
+        return Told((), outcome.failed, True)
+    pages = tuple(_write(plan, asked, outcome.failed) for plan in plans)
+    return Told(pages, outcome.failed, False)
+
+
+def _check_docs(asked: Asked) -> None:
+    if asked.docs and (asked.options.quick or asked.options.overrides):
+        raise InputError("--docs: takes full runs as shipped, without --quick and --set")
+
+
+def _write(plan: Plan, asked: Asked, failed: Sequence[Failure]) -> tuple[Reproduction, Path]:
+    ours = Ours(plan)
+    hashes = {point.config.hash for point in plan.points}
+    own = [failure for failure in failed if failure.config_hash in hashes]
+    result = reproduction(ours, own, command_line(plan))
+    figures: list[Figure] = [figure for draw in plan.entry.draw for figure in draw(ours)]
+    folder = asked.out / (f"{plan.entry.name}-quick" if plan.options.quick else plan.entry.name)
+    path = write_outputs(result, figures, folder)
+    if asked.docs:
+        write_section(asked.docs, result)
+    return result, path
+
+
+def command_line(plan: Plan) -> str:
+    """The command that gives this table again, without where and with how many processes."""
+    options = plan.options
+    words = ["securefg", "reproduce", plan.entry.name]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += ["--quick"] if options.quick else []
+    words += ["--rows", ",".join(options.rows)] if options.rows else []
+    for override in options.overrides:
+        words += ["--set", override]
+    return shlex.join(words)

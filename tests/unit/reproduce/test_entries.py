@@ -1,0 +1,65 @@
+"""Entries are sound: names are unique, configs are there and good, papers' figures are complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from securefg.config import load_config
+from securefg.errors import ConfigError, InputError
+from securefg.reproduce.catalogue import ENTRIES, get_entries
+from securefg.reproduce.entry import Entry
+from securefg.reproduce.plan import Options, find_config, make_plan
+
+
+def named(name: str) -> Entry:
+    return get_entries(name)[0]
+
+
+def test_names_are_unique() -> None:
+    names = [entry.name for entry in ENTRIES]
+    assert len(set(names)) == len(names)
+    assert not {"all", "list"} & set(names)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_cell_is_there_once_and_its_configs_are_good(entry: Entry) -> None:
+    places = [(cell.row, cell.column) for cell in entry.cells]
+    assert len(set(places)) == len(places)
+    sources = dict.fromkeys(source for cell in entry.cells for source in cell.sources)
+    hashes = {load_config(find_config(s.config), s.overrides).hash for s in sources}
+    assert len(hashes) == len(sources), "two sources are the same run: one override has no effect"
+    for source in sources:
+        load_config(find_config(source.config), [*source.overrides, *entry.quick])
+
+
+def test_papers_figures_are_as_printed() -> None:
+    table2 = {(c.row, c.column): c.paper for c in named("fedgl-table2").cells}
+    assert table2["Cora", "FedGL"] == 83.0
+    assert table2["Wiki", "Centralized"] == 61.9
+    assert None not in table2.values()
+
+
+def test_quick_keeps_one_row_and_few_seeds() -> None:
+    plan = make_plan(named("fedgl-table2"), Options(Path("runs"), quick=True))
+    assert plan.entry.rows == ("Cora",)
+    assert plan.num_seeds == 2
+    assert {point.config.training.rounds for point in plan.points} == {3}
+
+
+def test_rows_can_be_chosen_and_settings_changed() -> None:
+    options = Options(Path("r"), seeds=1, rows=("wiki", "acm"), overrides=("training.lr=0.5",))
+    plan = make_plan(named("fedgl-table2"), options)
+    assert plan.entry.rows == ("ACM", "Wiki")
+    assert len(plan.points) == 10
+    assert {point.config.training.lr for point in plan.points} == {0.5}
+
+
+def test_unknown_names_are_refused_with_what_is_allowed() -> None:
+    with pytest.raises(InputError, match="did you mean fedgl-table2"):
+        get_entries("fedgl_table2")
+    with pytest.raises(InputError, match="no such row; allowed: Cora"):
+        make_plan(named("fedgl-table2"), Options(Path("r"), rows=("dora",)))
+    with pytest.raises(ConfigError, match=r"configs/none\.yaml: not found"):
+        find_config("none.yaml")
