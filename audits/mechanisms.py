@@ -26,7 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from audits.empirical_epsilon import EpsilonBound, GaussianBound, epsilon_of_mu, gaussian_bound
+from audits.empirical_epsilon import (
+    EpsilonBound,
+    GaussianBound,
+    epsilon_of_mu,
+    gaussian_bound,
+    mu_of_epsilon,
+)
 from audits.guesses import guessed_sources, likely_seeds
 from audits.mask_reuse import audit_masks
 from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields, open_channel
@@ -58,7 +64,9 @@ SUSPICIOUS = 0.9
 class MechanismResult:
     """One game against one field (or a whole message) and what it says of the claim.
 
-    rounds     how many rounds were played, of `planned`; the claim is for those played
+    rounds     how many rounds were played, of `planned`
+    claimed    the accountant's epsilon: for all planned rounds in the game `canary`, whose gdp
+               takes the others for like those played, mu_T = mu sqrt(T / t); else for those played
     gdp, cp    lower bounds: for a Gaussian trade-off, and without any assumption
     """
 
@@ -197,7 +205,7 @@ class _Audit:
         """A unit each. Its canary is spread over all numbers of the unit, so that a clip per number
         in place of one per unit shows."""
         rule = self.rule(release)
-        rows, width = audited_shape(release, at_most)
+        rows, width = audited_shape(self.policy, release, at_most)
         signs = self.rng.choice([-1.0, 1.0], (rows, width))
         if rule.per == "message":
             return [Slot(release, rule.clip_l2, signs / math.sqrt(rows * width))]
@@ -263,7 +271,9 @@ class _Audit:
         for release in self.claimed:
             found = self.bound(scores[release.field], coins, float(len(rounds)))
             unit = self.own_unit(release)
-            claimed = self.epsilon([release], len(rounds), unit, host)
+            whole = release.count if check == "canary" else len(rounds)
+            claimed = self.epsilon([release], whole, unit, host)
+            gdp = _for_rounds(found, math.sqrt(whole / len(rounds)), self.policy.delta)
             results.append(
                 _result(
                     release.name,
@@ -273,7 +283,7 @@ class _Audit:
                     len(rounds),
                     release.count,
                     claimed,
-                    found.gdp,
+                    gdp,
                     found.cp,
                 )
             )
@@ -451,6 +461,14 @@ def _noise_bound(noise: Floats, distance: float, delta: float) -> EpsilonBound:
     mu = min(LARGEST_MU, distance / upper) if upper > 0 else LARGEST_MU
     ceiling = epsilon_of_mu(LARGEST_MU, delta)
     return EpsilonBound(epsilon_of_mu(mu, delta), delta, confidence, "gdp", ceiling, count)
+
+
+def _for_rounds(found: GaussianBound, factor: float, delta: float) -> EpsilonBound:
+    """The Gaussian bound for more rounds of this kind: mu grows with the root of their number."""
+    if factor == 1:
+        return found.gdp
+    ceiling = epsilon_of_mu(factor * mu_of_epsilon(found.gdp.ceiling, delta), delta)
+    return replace(found.gdp, epsilon=epsilon_of_mu(factor * found.mu, delta), ceiling=ceiling)
 
 
 def _correlation(one: Floats, other: Floats) -> float:

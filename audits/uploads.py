@@ -28,7 +28,7 @@ from securefg.secagg.ring import RingArray
 
 Floats = NDArray[np.float64]
 Emission = dict[str, Floats]
-WIDTH = 4
+WIDTH, COHORT_WIDTH = 4, 2
 """So much of a long row is audited: noise is drawn number by number, and clipped per unit."""
 
 CHUNK_NUMBERS = 1 << 22
@@ -62,9 +62,11 @@ def open_channel(policy: Policy, noise: NoiseSource) -> Channel:
     return Channel(policy, noise, Unbooked(0), NoMasks())
 
 
-def audited_shape(release: PlannedRelease, rows: int) -> tuple[int, int]:
+def audited_shape(policy: Policy, release: PlannedRelease, rows: int) -> tuple[int, int]:
     """Rows and width of the array that stands for the planned one; one row where it has none."""
-    return min(release.num_rows, rows), min(release.dim // release.num_rows, WIDTH)
+    summed = isinstance(policy.rule(release.message, release.field), DistributedDiscrete)
+    width = min(release.dim // release.num_rows, COHORT_WIDTH if summed else WIDTH)
+    return min(release.num_rows, rows), width
 
 
 @dataclass
@@ -100,13 +102,15 @@ class Host:
     def shape(self, release: PlannedRelease) -> tuple[int, int]:
         if self.rows is None:
             return release.num_rows, release.dim // release.num_rows
-        return audited_shape(release, self.rows)
+        return audited_shape(self.policy, release, self.rows)
 
     @property
     def numbers_per_trial(self) -> int:
-        """How many draws a trial costs; they come four at a time."""
-        shapes = [self.shape(release) for release in self.releases]
-        return self.group * sum(-(-rows * width // 4) * 4 for rows, width in shapes)
+        """How many draws a trial costs; normals come four at a time."""
+        least, numbers = (4 if self.cohort == 1 else 1), 0
+        for rows, width in map(self.shape, self.releases):
+            numbers += -(-rows * width // least) * least
+        return self.group * numbers
 
     def enrol(self, trials: int, messages: int = 1) -> list[tuple[int, int]]:
         """New clients for so many trials, in chunks of (first client, trials), a message each."""

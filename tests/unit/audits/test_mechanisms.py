@@ -132,6 +132,25 @@ def test_the_claim_is_the_runs_own_for_all_planned_rounds(local: Experiment) -> 
     assert cheaper.noise_multiplier == pytest.approx(found.noise_multiplier, rel=1e-6)
 
 
+def test_rounds_that_are_not_played_count_as_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, local: Experiment
+) -> None:
+    """One round of four is played: the claim is the run's, and halved noise still shows."""
+    monkeypatch.setattr(mechanisms, "NUMBERS", 1)
+    whole = of(audited(local, quiet_channel(4)), "canary")
+    assert [(r.rounds, r.planned, r.verdict) for r in whole] == [(1, 4, "NOT_DETECTED")] * 3
+    alone = mechanisms.epsilon_of_mu(2 / _multiplier(local), local.policy.delta)
+    assert whole[0].claimed == pytest.approx(alone)
+    monkeypatch.setattr(rules_module, "sensitivity_l2", lambda c, adjacency: c)
+    assert "canary" in caught(audited(local, quiet_channel(4)))
+
+
+def _multiplier(found: Experiment) -> float:
+    rule = found.policy.rules["Update.weights"]
+    assert isinstance(rule, LocalGaussian)
+    return rule.noise_multiplier
+
+
 def test_a_sample_too_small_for_the_claim_is_inconclusive() -> None:
     results = audited(experiment({**LOCAL, "target_epsilon": 200}), quiet_channel(3), 400)
     assert {r.verdict for r in of(results, "canary")} == {"INCONCLUSIVE"}
@@ -395,7 +414,7 @@ def test_a_discrete_trial_is_the_sum_over_the_least_honest_survivors() -> None:
     host = Host(found.policy, [release], open_channel(found.policy, SystemNoise()))
     assert host.cohort == rule.least_noises
     seen, _ = host.emit({}, host.enrol(4000), 1)
-    one = rule.local_stddev(rule.plan_for(4)) / rule.scale
+    one = rule.local_stddev(rule.plan_for(seen["weights"].shape[-1])) / rule.scale
     assert seen["weights"].std() == pytest.approx(one * math.sqrt(rule.least_noises), rel=0.05)
 
 
