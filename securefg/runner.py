@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from securefg.assembly import Experiment, enrol, prepare, start_engine
 from securefg.checkpoint import Checkpoint, Progress, last_checkpoint, write_checkpoint
 from securefg.codec import Clients, Envelope, Size
 from securefg.config import RunConfig
-from securefg.engines.base import Engine
+from securefg.engines.base import AT_THE_END, Engine
 from securefg.errors import BudgetExceeded, RoundAborted, RunFolderError
 from securefg.evaluation import Scores, pool
 from securefg.federation import Federation, Secure
@@ -112,14 +112,16 @@ class Run:
 
     def execute(self) -> Outcome:
         first_round = self._take_up()
-        secure = self._make_secure(self._x, self._folder)
-        engine = self._make_engine(self._x, self._folder, self._attempt, secure)
         try:
-            federation = self._federation(engine, secure)
-            return self._rounds(engine, federation, first_round)
+            secure = self._make_secure(self._x, self._folder)
+            engine = self._make_engine(self._x, self._folder, self._attempt, secure)
+            try:
+                federation = self._federation(engine, secure)
+                return self._rounds(engine, federation, first_round)
+            finally:
+                engine.close()
         finally:
             self._transcript.close()
-            engine.close()
 
     def _take_up(self) -> int:
         """Bring ledger, transcript and metrics to where the checkpoint stands.
@@ -195,7 +197,8 @@ class Run:
         def score(release: Message, body: bytes) -> Scores:
             if evaluator is not None:
                 return evaluator.score(release)
-            return pool(engine.measure(_framed(release.kind, body)))
+            local = engine.measure(_framed(release.kind, body))
+            return replace(pool(local), extra=method.compare(local) if method.compare else {})
 
         self._observer.started(self._x, first_round)
         number, reason = first_round - 1, "all rounds done"
@@ -292,7 +295,8 @@ class Run:
 
     def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
-        local = engine.measure(_framed(self._best.kind, self._best.body)) if self._best.body else []
+        best = _framed(self._best.kind, self._best.body, AT_THE_END)
+        local = engine.measure(best) if self._best.body else []
         summary = summarize(
             self._x,
             self._ledger,
@@ -318,5 +322,5 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _framed(kind: str, body: bytes) -> bytes:
-    return codec.frame(Envelope(0, 0, 0, "runner", "", kind, Clients(()), body))
+def _framed(kind: str, body: bytes, step: int = 0) -> bytes:
+    return codec.frame(Envelope(0, 0, step, "runner", "", kind, Clients(()), body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -52,17 +53,20 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
     """A session with the server that the admin's kit names; waits until there is one."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    end = time.monotonic() + within
-    while True:
-        try:
-            with redirect_stdout(io.StringIO()):
-                session = new_secure_session(ADMIN, str(kit.resolve()), timeout=2.0)
-            break
-        except Exception as error:
-            if time.monotonic() > end:
-                raise RunFailed(f"no FLARE server answers: {error}") from error
-            time.sleep(0.2)
+    end, quiet = time.monotonic() + within, logging.NullHandler()
+    logging.getLogger().addHandler(quiet)  # else FLARE's warnings go to the terminal
+    session = None
     try:
+        while session is None:
+            try:
+                with redirect_stdout(io.StringIO()):
+                    session = new_secure_session(ADMIN, str(kit.resolve()), timeout=2.0)
+            except Exception as error:
+                if time.monotonic() > end:
+                    raise RunFailed(f"no FLARE server answers: {error}") from error
+                time.sleep(0.2)
         yield Admin(session)
     finally:
-        session.close()
+        if session is not None:
+            session.close()
+        logging.getLogger().removeHandler(quiet)

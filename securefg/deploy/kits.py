@@ -30,6 +30,7 @@ CLASSES = [
     "securefg.engines.flare.controller.RunController",
     "securefg.engines.flare.executor.SiteExecutor",
 ]
+LAUNCHER = "securefg.engines.flare.launcher.SiteLauncher"
 UNWANTED = {"site_log_streamer", "log_receiver"}
 
 
@@ -117,7 +118,7 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
         plan.server, "server", {"fed_learn_port": plan.port, "admin_port": plan.port}
     )
     for site in plan.sites:
-        project.add_client(site, site.replace("-", "_"), {"allow_log_streaming": False})
+        project.add_client(site, site.replace("-", "_"), {})
     project.add_admin(ADMIN, "server", {"role": "project_admin"})
     builders = [
         WorkspaceBuilder(["master_template.yml"]),
@@ -137,16 +138,17 @@ def _tighten(kit: Path, is_server: bool) -> None:
     settings["class_allow_list"] = CLASSES
     settings["components"] = [c for c in settings["components"] if c["id"] not in UNWANTED]
     if is_server:
-        _component(settings, "job_scheduler")["min_schedule_interval"] = 1.0
-        _component(settings, "job_manager")["uri_root"] = str((kit / "jobs").resolve())
+        _found(settings, "job_scheduler")["args"]["min_schedule_interval"] = 1.0
+        _found(settings, "job_manager")["args"]["uri_root"] = str((kit / "jobs").resolve())
         storage = settings["snapshot_persistor"]["args"]["storage"]["args"]
         storage["root_dir"] = str((kit / "snapshots").resolve())
+    else:
+        settings["allow_log_streaming"] = False
+        _found(settings, "process_launcher")["path"] = LAUNCHER
     write_json(local / "resources.json", settings)
     for key in (kit / "startup").glob("*.key"):
         key.chmod(0o600)
 
 
-def _component(settings: dict[str, Any], name: str) -> dict[str, Any]:
-    found = next(c for c in settings["components"] if c["id"] == name)
-    arguments: dict[str, Any] = found["args"]
-    return arguments
+def _found(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(part for part in settings["components"] if part["id"] == name)

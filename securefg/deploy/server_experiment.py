@@ -14,7 +14,7 @@ from securefg.methods import get_method
 
 
 def without_data(job: Job) -> Experiment:
-    """An experiment whose graph has no nodes and whose clients hold none, as far as it knows."""
+    """An experiment with a stand-in for the graph: a node for every client, and nothing on it."""
     config = job.parsed()
     method = get_method(config.method.name)
     if method.server_knows:
@@ -24,18 +24,17 @@ def without_data(job: Job) -> Experiment:
             "server knows sizes only"
         )
     sizes = job.sizes
-    nothing = torch.zeros(0, dtype=torch.bool)
+    count = sizes.num_clients
+    nothing = torch.zeros(count, dtype=torch.bool)
     graph = Graph(
-        features=torch.zeros(0, sizes.num_features),
-        edge_index=torch.zeros(2, 0, dtype=torch.int64),
-        labels=torch.zeros(0, dtype=torch.int64),
-        split=Split(nothing, nothing, nothing),
         name=config.data.name,
+        features=torch.zeros(count, 1),
+        edge_index=torch.zeros(2, 0, dtype=torch.int64),
+        labels=torch.zeros(count, dtype=torch.int64),
+        split=Split(nothing, nothing, nothing),
         num_classes=sizes.num_classes,
-        directed=False,
     )
-    empty = [torch.zeros(0, dtype=torch.int64)] * sizes.num_clients
-    partition = Partition.of("at the sites", 0, empty)
+    partition = Partition.of("at the sites", count, list(torch.split(torch.arange(count), 1)))
     return Experiment(
         config=config,
         method=method,

@@ -2,8 +2,9 @@
 
 They belong to the site, outlive the runs, and are written before a reply leaves.
 
-    jobs.jsonl     {time, run, submission, digest}
-    ledger.jsonl   {time, run, release}
+    jobs.jsonl       {time, run, submission, digest}
+    refusals.jsonl   {time, run, submission, reason}
+    ledger.jsonl     {time, run, num_clients, release}
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class SiteBooks:
             )
         line = {"run": job.run, "submission": job.submission, "digest": job.digest}
         self._append(self.jobs_path, [line])
+
+    def note_refusal(self, job: Job, reason: str) -> None:
+        line = {"run": job.run, "submission": job.submission, "reason": reason}
+        self._append(self.home / "refusals.jsonl", [line])
 
     def book(self, run: str, num_clients: int, releases: list[Release]) -> None:
         lines = [

@@ -46,7 +46,7 @@ from securefg.engines.flare.packets import (
     split,
 )
 from securefg.engines.hosting import HostSpec, build_endpoint
-from securefg.errors import DataError, PrivacyError, ProtocolError, SecurefgError
+from securefg.errors import ConfigError, DataError, PrivacyError, ProtocolError
 from securefg.privacy.ledger import Ledger, Mechanism
 
 Content = dict[str, Any]
@@ -118,10 +118,11 @@ class SiteRun:
         if self._endpoints is None and self._refusal is None:
             try:
                 self._take_up(content)
-            except SecurefgError as error:
-                self._refusal = str(error)
             except Exception as error:
-                self._refusal = type(error).__name__  # its text might show a private value
+                # The whole reason is for the site; a text about its own files is for it alone.
+                self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
+                told = isinstance(error, PrivacyError | ProtocolError | ConfigError)
+                self._refusal = str(error) if told else f"{type(error).__name__} at the site"
         return {"refused": self._refusal} if self._refusal is not None else {"ready": True}
 
     def _take_up(self, content: Content) -> None:
