@@ -57,6 +57,12 @@ _ALL = (
         num_classes=2,
         norm="none",
     ),
+    DatasetInfo(
+        "subcora",
+        "300 nodes of Cora around a connected training set, drawn from the seed",
+        num_features=1433,
+        num_classes=7,
+    ),
     DatasetInfo("folder", "bring your own: edges, features, labels as csv or npz", norm="none"),
 )
 

@@ -19,6 +19,7 @@ from securefg.data.readers import acm, folder, planetoid, wiki, wikics, wikipedi
 from securefg.data.settings import DataSettings
 from securefg.data.sources import locate
 from securefg.data.splits import choose_split
+from securefg.data.subcora import draw_subcora
 from securefg.streams import torch_stream
 
 
@@ -49,6 +50,8 @@ def load(settings: DataSettings, seed: int) -> Graph:
     """
     if settings.csbm is not None:
         return draw_csbm(settings.csbm, seed)
+    if settings.subcora is not None:
+        return draw_subcora(_cora(settings), settings.subcora, seed)
     dataset = _published(settings) if settings.folder is None else folder.read(settings.folder)
     return Graph(
         name=settings.name,
@@ -58,6 +61,14 @@ def load(settings: DataSettings, seed: int) -> Graph:
         split=choose_split(settings.name, dataset, settings.split, seed),
         num_classes=dataset.num_classes,
         directed=dataset.directed,
+    )
+
+
+def _cora(settings: DataSettings) -> Graph:
+    """Cora as a whole, scaled as the settings of subcora have it."""
+    norm = settings.normalize_features or DATASETS[settings.name].norm
+    return load(
+        settings.model_copy(update={"name": "cora", "subcora": None, "normalize_features": norm}), 0
     )
 
 

@@ -92,12 +92,35 @@ class CsbmSettings(Settings):
         return self
 
 
+class SubCoraSettings(Settings):
+    """Subgraphs of Cora, as in the GFL-APPNP paper's appendix A.2.1, drawn from the run's seed.
+
+    test_from  "near": the nodes nearest to the training set; "anywhere": any nodes of Cora
+    """
+
+    num_nodes: Annotated[int, Field(ge=4)] = 300
+    drawn_nodes: Annotated[int, Field(ge=1, le=2708)] = 800
+    least_train: Annotated[int, Field(ge=1)] = 30
+    most_train: Annotated[int, Field(ge=1)] = 50
+    class_spread: Annotated[float, Field(ge=0)] = 2.5
+    test_from: Literal["near", "anywhere"] = "near"
+
+    @model_validator(mode="after")
+    def _leaves_test_nodes(self) -> Self:
+        if not self.least_train <= self.most_train <= (self.num_nodes - 1) // 2:
+            raise ValueError(
+                f"least_train, most_train are {self.least_train}, {self.most_train}; allowed: "
+                "ascending, and most_train twice must leave test nodes among num_nodes"
+            )
+        return self
+
+
 class DataSettings(Settings):
     """Which dataset, from where, and how it is split.
 
     root                where the raw files lie; else SECUREFG_DATA; else they are downloaded
     normalize_features  what rows are scaled by; not set: as is usual for the dataset
-    csbm                for the name "csbm" only, and filled in for it when left out
+    csbm, subcora       for these names only, and filled in for them when left out
     projection          project the features to so many dimensions with a public random matrix:
                         fewer parameters, so that noise of one epsilon costs less accuracy
     folder              for the name "folder" only: the folder to read
@@ -109,18 +132,19 @@ class DataSettings(Settings):
     normalize_features: Norm | None = None
     projection: Annotated[int, Field(ge=1)] | None = None
     csbm: CsbmSettings | None = None
+    subcora: SubCoraSettings | None = None
     folder: Path | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _csbm_as_in_the_paper(cls, given: Any) -> Any:
-        if isinstance(given, dict) and str(given.get("name")).lower() == "csbm":
-            return {**given, "csbm": given.get("csbm") or {}}
-        return given
+    def _drawn_as_in_the_paper(cls, given: Any) -> Any:
+        name = str(given.get("name")).lower() if isinstance(given, dict) else ""
+        return {**given, name: given.get(name) or {}} if name in ("csbm", "subcora") else given
 
     @model_validator(mode="after")
     def _parts_go_with_their_names(self) -> Self:
-        for part, value in (("csbm", self.csbm), ("folder", self.folder)):
+        parts = (("csbm", self.csbm), ("subcora", self.subcora), ("folder", self.folder))
+        for part, value in parts:
             if (self.name == part) != (value is not None):
                 found = "not set" if value is None else "set"
                 raise ValueError(

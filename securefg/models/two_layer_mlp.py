@@ -52,12 +52,13 @@ class MlpShape:
         )
 
     def initial(self, stream: torch.Generator) -> Tensor:
-        """Uniform in +-1 / sqrt(fan in), PyTorch's own way, as one vector."""
+        """Glorot-uniform weights, as one vector."""
         sizes = ((self.hidden, self.num_features), (self.num_classes, self.hidden))
         return torch.cat(
             [
-                (2 * torch.rand(rows * fan_in, generator=stream) - 1) * fan_in**-0.5
-                for rows, fan_in in sizes
+                (2 * torch.rand(rows * columns, generator=stream) - 1)
+                * (6 / (rows + columns)) ** 0.5
+                for rows, columns in sizes
             ]
         )
 

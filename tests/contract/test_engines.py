@@ -14,12 +14,15 @@ from securefg.transcript import read_transcript
 from tests.small import CSBM, config
 
 CONFIGS = sorted(Path("configs").glob("*.yaml"))
+SAMPLES = {"num_nodes": 30, "num_features": 12, "samples_per_node": 24}
 
 
 def small_version(path: Path, root: Path) -> RunConfig:
     """The config as shipped, on a small graph for a few rounds."""
     tree = load_config(path).model_dump(mode="json")
-    tree["data"] = {"name": "csbm", "csbm": dict(CSBM)}
+    task = (tree["data"]["csbm"] or CSBM)["task"]
+    small = CSBM if task == "dnc" else {**SAMPLES, "task": task}
+    tree["data"] = {"name": "csbm", "csbm": dict(small)}
     tree["training"]["rounds"] = 3
     if tree["partition"]["name"] == "shares":
         tree["partition"]["shares"] = [0.5, 0.6, 0.7]
