@@ -15,9 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 from scipy.stats import rankdata
 
-from attacks.likelihood import BadMetricInput, Floats, checked_scores, gaussian_log_ratio
+from attacks.likelihood import BadMetricInput as BadMetricInput
+from attacks.likelihood import Floats as Floats
+from attacks.likelihood import checked_scores as checked_scores
+from attacks.likelihood import gaussian_log_ratio as gaussian_log_ratio
 
-__all__ = ["BadMetricInput", "Floats", "checked_scores", "gaussian_log_ratio"]  # shown here too
 LEAST_FALSE_POSITIVES = 10
 BELOW_CHANCE_SDS = 4.0
 ROUNDING = 1e-9

@@ -397,6 +397,10 @@ class NodeGoal(Evaluator):
         assert isinstance(release, Predictions)
         return score_logits(release.logits, self._graph.labels, self._graph.split)
 
+    def answers(self, release: Message) -> Tensor:
+        assert isinstance(release, Predictions)
+        return release.logits
+
 
 METHOD = Method(
     name="nfedgnn",

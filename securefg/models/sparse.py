@@ -101,18 +101,19 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
         ctx.matrix, ctx.values = matrix, values
-        return _csr(matrix.rows, matrix.columns, values, matrix.shape) @ dense
+        return csr(matrix.rows, matrix.columns, values, matrix.shape) @ dense
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
         m: SparseMatrix = ctx.matrix
         own = ctx.values is m.values
         values = m.values_transposed if own else ctx.values[m.to_transposed]
-        transposed = _csr(m.rows_transposed, m.columns_transposed, values, m.shape[::-1])
+        transposed = csr(m.rows_transposed, m.columns_transposed, values, m.shape[::-1])
         return None, None, transposed @ gradient
 
 
-def _csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+def csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """PyTorch's own tensor over these parts, unchecked."""
     return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
 
 

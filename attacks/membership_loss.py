@@ -1,0 +1,31 @@
+"""Was this node's label trained on? The loss threshold: a model is surer of what it has seen.
+
+Yeom et al., "Privacy Risk in Machine Learning: Analyzing the Connection to Overfitting", CSF 2018:
+score = -CE(f(x), y). It needs no shadow models and is the floor for those that do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.base import Array, Attack, Targets, View
+from attacks.confidence import answered, labels_of, log_confidence
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    return log_confidence(answered(view, targets), labels_of(targets))
+
+
+ATTACK = Attack(
+    name="membership_loss",
+    summary="whether a node's label was trained on, from the model's loss on it",
+    source="Yeom et al. 2018",
+    needs="the released model's answers, and the targets' labels",
+    methods=frozenset({"fedgl", "nfedgnn"}),
+    adversaries=frozenset({"outsider", "server"}),
+    game="membership",
+    floor=0.55,
+    expected="see docs/membership.md",
+    run=run,
+    rounds=30,
+)

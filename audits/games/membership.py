@@ -1,0 +1,90 @@
+"""Was this node's label in the training set? Targets are training nodes and as many test nodes.
+
+As many of every class, so that a label says nothing by itself. The prior is what the adversary's
+own shadow models say of a target that they did not train on: how easy a node is, without the run;
+where that is no better than chance, chance is the prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Array, CannotAttack, Shadows, Targets
+from attacks.confidence import scaled_confidence
+from audits import metrics
+from audits.games.base import BinaryGame
+from audits.shadows import shadows_for
+from audits.truth import Truth
+from securefg.transcript import Adversary
+
+NUM_SHADOWS = 64
+LEAST_TARGETS = 20
+FALSE_POSITIVE_RATES = {"tpr_at_1_percent_fpr": 0.01, "tpr_at_0.1_percent_fpr": 0.001}
+
+
+@dataclass(frozen=True)
+class MembershipGame(BinaryGame):
+    """Beside the AUC: true positive rates at low false ones, where there are targets enough."""
+
+    def extras(self, guess: Array) -> dict[str, float]:
+        found = {}
+        for name, rate in FALSE_POSITIVE_RATES.items():
+            try:
+                found[name] = metrics.tpr_at_fpr(self.truth, guess, rate).value
+            except metrics.Unresolved:
+                continue
+        return found
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
+    experiment, graph = truth.experiment, truth.graph
+    if adversary.kind == "server" and experiment.public.known_labels is not None:
+        raise CannotAttack("the server is given the training labels: membership is no secret to it")
+    if graph.labels.dim() != 1:
+        raise CannotAttack("nodes hold several samples each; the shadow models want one")
+    if truth.answers is None:
+        raise CannotAttack("the run released no model that answers for nodes")
+    labels, train = graph.labels.numpy(), graph.split.train.numpy()
+    chosen = balanced(labels, train, graph.split.test.numpy(), rng)
+    shadows = shadows_for(truth, chosen, NUM_SHADOWS)
+    so = train[chosen].astype(np.int64)
+    return MembershipGame(
+        targets=Targets(ids=chosen, labels=labels[chosen], shadows=shadows),
+        metric="AUC over training and test nodes",
+        unit="label of a node",
+        truth=so,
+        prior_scores=easiness(labels[chosen], shadows, so),
+    )
+
+
+def balanced(
+    labels: NDArray[np.int64],
+    train: NDArray[np.bool_],
+    test: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """As many training as test nodes of every class, in random order.
+
+    Who is chosen hangs on the data alone, so that all adversaries' games share their shadows.
+    """
+    fixed, chosen = np.random.default_rng(0), []
+    for label in np.unique(labels):
+        sides = [
+            fixed.permutation(np.flatnonzero((labels == label) & side)) for side in (train, test)
+        ]
+        chosen += [side[: min(map(len, sides))] for side in sides]
+    ids = np.concatenate(chosen)
+    if len(ids) < LEAST_TARGETS:
+        raise CannotAttack(f"{len(ids)} targets; at least {LEAST_TARGETS} are needed")
+    return rng.permutation(ids)
+
+
+def easiness(labels: NDArray[np.int64], shadows: Shadows, truth: NDArray[np.int64]) -> Array | None:
+    """The mean confidence of the shadows that did not train on a target, if it tells anything."""
+    confidence = scaled_confidence(shadows.logits, labels)
+    outside = ~shadows.member
+    scores: Array = np.where(outside, confidence, 0).sum(0) / outside.sum(0).clip(1)
+    return scores if metrics.auc(truth, scores) > 0.5 else None

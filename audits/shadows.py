@@ -1,0 +1,152 @@
+"""Shadow models for membership inference: GCNs of the run's shape, trained many at a time.
+
+Every shadow trains on half of the targets, drawn anew class by class, as long as the released model
+was trained; it starts from weights of its own. Every group of shadows sees a graph of its own, with
+a share of the edges left out, since what the federation trained on is not the whole graph either;
+all are queried on the whole graph. What a method adds to a GCN (pseudo labels, weights per user) is
+left out. Made once per run and kept in its audit folder, under a hash of all they depend on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attacks.base import Shadows
+from audits.truth import Truth
+from securefg.data.graph import Graph
+from securefg.files import write_atomically
+from securefg.models.batched_gcn import BatchedGcns
+from securefg.models.gcn import gcn_inputs, normalized_adjacency
+from securefg.streams import numpy_stream, torch_stream
+
+VERSION = 1
+GROUP = 16
+EDGES_LEFT_OUT = 0.1
+MANY_EPOCHS = 300
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that shadows depend on beside the graph and the targets."""
+
+    count: int
+    epochs: int
+    hidden: int
+    dropout: float
+    lr: float
+    weight_decay: float
+    seed: int
+    edges_left_out: float = EDGES_LEFT_OUT
+
+
+def recipe_of(truth: Truth, count: int) -> Recipe:
+    """As the released model was trained, as far as a GCN can be.
+
+    More than `MANY_EPOCHS` are not made: what a longer training adds is a matter of scale, and
+    attacks put confidences on a common scale.
+    """
+    config, summary = truth.config, truth.folder.summary()
+    epochs = int(summary["best_round"]) * config.training.local_epochs
+    return Recipe(
+        count=count,
+        epochs=min(epochs, MANY_EPOCHS),
+        hidden=config.method.hidden,
+        dropout=config.method.dropout,
+        lr=config.training.lr,
+        weight_decay=config.training.weight_decay,
+        seed=config.seed,
+    )
+
+
+def shadows_for(truth: Truth, targets: NDArray[np.int64], count: int) -> Shadows:
+    """Of these targets, in their order."""
+    recipe, graph = recipe_of(truth, count), truth.graph
+    ordered = np.sort(targets)
+    path = truth.folder.path / "audit" / "shadows" / f"{_hash(recipe, graph, ordered)}.npz"
+    with _ONE_AT_A_TIME:  # all attacks of an audit want the same ones
+        found = _load(path) or _stored(path, train_shadows(graph, ordered, recipe))
+    place = np.searchsorted(ordered, targets)
+    return Shadows(found.logits[:, place], found.member[:, place])
+
+
+def train_shadows(graph: Graph, targets: NDArray[np.int64], recipe: Recipe) -> Shadows:
+    """A batch per group, one after the other."""
+    members = halves(graph.labels.numpy()[targets], recipe.count, recipe.seed)
+    logits = []
+    for start in range(0, recipe.count, GROUP):
+        chosen = torch.zeros(len(members[start : start + GROUP]), graph.num_nodes, dtype=torch.bool)
+        chosen[:, targets] = torch.from_numpy(members[start : start + GROUP])
+        logits.append(_group(graph, chosen, recipe, start)[:, targets].numpy())
+    return Shadows(np.concatenate(logits), members)
+
+
+def halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
+    """(count, n): for every shadow, a random half of every class; odd ones out by a coin."""
+    stream = numpy_stream(seed, "shadow members")
+    member = np.zeros((count, len(labels)), bool)
+    for shadow in range(count):
+        for label in np.unique(labels):
+            own = stream.permutation(np.flatnonzero(labels == label))
+            member[shadow, own[: (len(own) + int(stream.integers(2))) // 2]] = True
+    return member
+
+
+def _group(graph: Graph, member: Tensor, recipe: Recipe, start: int) -> Tensor:
+    shape, whole, features = gcn_inputs(graph, recipe.hidden, torch.device("cpu"))
+    stream = torch_stream(recipe.seed, "shadow", start)
+    vectors = torch.stack([shape.initial(stream) for _ in member])
+    networks = BatchedGcns(shape, vectors, recipe.lr, recipe.weight_decay)
+    edges = thinned(graph, recipe.edges_left_out, stream)
+    networks.train(
+        recipe.epochs,
+        normalized_adjacency(edges, graph.num_nodes),
+        features,
+        graph.labels,
+        member,
+        recipe.dropout,
+        stream,
+    )
+    return networks.logits(whole, features)
+
+
+def thinned(graph: Graph, share: float, stream: torch.Generator) -> Tensor:
+    """The edges without a random share of them; both directions of an edge go together."""
+    source, target = graph.edge_index
+    low, high = torch.minimum(source, target), torch.maximum(source, target)
+    _, edge = torch.unique(low * graph.num_nodes + high, return_inverse=True)
+    kept = torch.rand(int(edge.max()) + 1 if len(edge) else 0, generator=stream) >= share
+    return graph.edge_index[:, kept[edge]]
+
+
+def _hash(recipe: Recipe, graph: Graph, targets: NDArray[np.int64]) -> str:
+    digest = hashlib.sha256(json.dumps([VERSION, GROUP, vars(recipe)]).encode())
+    for tensor in (graph.features, graph.edge_index, graph.labels):
+        digest.update(tensor.contiguous().numpy().tobytes())
+    digest.update(targets.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _load(path: Path) -> Shadows | None:
+    if not path.is_file():
+        return None
+    with np.load(path) as arrays:
+        return Shadows(arrays["logits"], arrays["member"])
+
+
+def _stored(path: Path, shadows: Shadows) -> Shadows:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    np.savez(buffer, logits=shadows.logits, member=shadows.member)
+    write_atomically(path, buffer.getvalue())
+    return shadows

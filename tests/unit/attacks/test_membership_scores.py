@@ -1,0 +1,185 @@
+"""Membership scores: what they are, and that the known mistakes show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax
+from scipy.stats import norm
+
+from attacks import likelihood, membership_lira, membership_loss, membership_rmia
+from attacks.base import CannotAttack, Shadows, Targets, View
+from attacks.confidence import log_confidence, scaled_confidence, standardised
+from audits.metrics import BadMetricInput, auc, oriented_auc
+from securefg.roles import PublicInfo
+from securefg.transcript import Adversary
+
+NODES, CLASSES, COUNT = 200, 3, 32
+ATTACKS = (membership_loss, membership_lira, membership_rmia)
+
+
+def _world(
+    seed: int = 0, shadows: int = COUNT, lift: float = 1.5
+) -> tuple[View, Targets, np.ndarray]:
+    """Nodes of unlike difficulty; training on one lifts its own logit."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(CLASSES, size=NODES)
+    ease = rng.normal(1.0, 3.0, NODES)
+
+    def model(member: np.ndarray) -> np.ndarray:
+        logits = rng.normal(0, 0.3, (NODES, CLASSES))
+        logits[np.arange(NODES), labels] += ease + lift * member
+        return logits.astype(np.float32)
+
+    truth = rng.permutation(np.arange(NODES) % 2)
+    members = np.stack([rng.permutation(np.arange(shadows) % 2 == 0) for _ in range(NODES)], 1)
+    made = np.stack([model(member) for member in members])
+    view = View(
+        adversary=Adversary("outsider"),
+        method="fedgl",
+        settings=None,
+        training=None,
+        seed=0,
+        public=PublicInfo(NODES, 1, CLASSES, 1, 0, torch.device("cpu")),
+        released={},
+        answers=torch.from_numpy(model(truth)),
+    )
+    ids = np.arange(NODES)
+    return view, Targets(ids=ids, labels=labels, shadows=Shadows(made, members)), truth
+
+
+def _run(attack, view: View, targets: Targets) -> np.ndarray:
+    return attack.run(view, targets, np.random.default_rng(0))
+
+
+def test_the_loss_score_is_minus_the_cross_entropy() -> None:
+    view, targets, _ = _world()
+    logits = torch.as_tensor(view.answers)
+    wanted = -torch.nn.functional.cross_entropy(
+        logits.double(), torch.from_numpy(targets.labels), reduction="none"
+    )
+    np.testing.assert_allclose(_run(membership_loss, view, targets), wanted.numpy(), atol=1e-9)
+
+
+def test_the_scaled_confidence_is_the_log_odds_of_the_label() -> None:
+    logits = np.random.default_rng(0).normal(0, 2, (4, 6, 3))
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    p = np.exp(log_softmax(logits, -1))[:, np.arange(6), labels]
+    np.testing.assert_allclose(scaled_confidence(logits, labels), np.log(p / (1 - p)))
+    np.testing.assert_allclose(log_confidence(logits, labels), np.log(p))
+
+
+def test_shadows_make_unlike_nodes_comparable() -> None:
+    view, targets, truth = _world()
+    loss, lira, rmia = (auc(truth, _run(attack, view, targets)) for attack in ATTACKS)
+    assert loss < 0.75
+    assert lira > 0.9
+    assert rmia > loss + 0.1
+
+
+def test_the_online_ratio_is_one_of_normal_densities() -> None:
+    view, targets, _ = _world()
+    theirs = standardised(scaled_confidence(targets.shadows.logits, targets.labels))
+    own = standardised(scaled_confidence(view.answers.numpy(), targets.labels))
+    member, parts = targets.shadows.member, []
+    for chosen in (member, ~member):
+        means = np.array([theirs[chosen[:, i], i].mean() for i in range(NODES)])
+        pooled = np.sum([((theirs[chosen[:, i], i] - means[i]) ** 2).sum() for i in range(NODES)])
+        parts.append(norm(means, np.sqrt(pooled / (chosen.sum() - NODES))))
+    wanted = parts[0].logpdf(own) - parts[1].logpdf(own)
+    np.testing.assert_allclose(_run(membership_lira, view, targets), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_from_64_shadows_on_every_target_has_its_own_variance() -> None:
+    rng = np.random.default_rng(0)
+    spread = np.linspace(0.1, 2, 20)
+    for count, apart in ((63, False), (64, True)):
+        values = rng.normal(0, spread, (count, 20))
+        _, sd = membership_lira._normal(values, np.ones((count, 20), bool))
+        assert (sd.std() > 0.3) == apart
+
+
+def _members_score_above_zero_and_others_below() -> None:
+    ends = np.array([1.0, -1.0])
+    members, others = (likelihood.gaussian_log_ratio(v, 1, 0.5, -1, 0.5) for v in (ends, -ends))
+    assert members[0] > 0 > members[1]
+    assert others[1] > 0 > others[0]
+
+
+def test_a_ratio_of_distribution_functions_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    _members_score_above_zero_and_others_below()
+    monkeypatch.setattr(likelihood, "_log_density", lambda x, mean, sd: norm.logcdf(x, mean, sd))
+    with pytest.raises(AssertionError):
+        _members_score_above_zero_and_others_below()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_swapped_labels_are_caught(attack) -> None:
+    view, targets, truth = _world(lift=4.0)
+    scores = _run(attack, view, targets)
+    oriented_auc(truth, scores)
+    with pytest.raises(BadMetricInput, match="labels swapped"):
+        oriented_auc(1 - truth, scores)
+
+
+def test_swapped_members_of_the_shadows_are_caught() -> None:
+    view, targets, truth = _world()
+    swapped = replace(targets, shadows=Shadows(targets.shadows.logits, ~targets.shadows.member))
+    with pytest.raises(BadMetricInput, match="labels swapped"):
+        oriented_auc(truth, _run(membership_lira, view, swapped))
+
+
+def test_another_class_column_is_caught() -> None:
+    view, targets, truth = _world(lift=4.0)
+    wrong = replace(targets, labels=(targets.labels + 1) % CLASSES)
+    with pytest.raises(BadMetricInput, match="wrong class column"):
+        oriented_auc(truth, _run(membership_loss, view, wrong))
+
+
+def test_the_offline_form_of_rmia_reads_no_model_that_trained_on_the_target() -> None:
+    rng = np.random.default_rng(0)
+    own, theirs, member = rng.random(30), rng.random((8, 30)), rng.random((8, 30)) < 0.5
+    member[0] = False
+    other = np.where(member, rng.random((8, 30)), theirs)
+    first = membership_rmia.share_of_peers(own, theirs, member)
+    np.testing.assert_array_equal(first, membership_rmia.share_of_peers(own, other, member))
+    assert not np.array_equal(first, membership_rmia.share_of_peers(own, theirs[::-1], member))
+
+
+def test_lira_is_offline_where_no_shadow_trained_on_the_targets() -> None:
+    view, targets, truth = _world()
+    none = Shadows(targets.shadows.logits, np.zeros_like(targets.shadows.member))
+    assert auc(truth, _run(membership_lira, view, replace(targets, shadows=none))) > 0.75
+
+
+def test_what_an_attack_needs_is_asked_for() -> None:
+    view, targets, _ = _world()
+    for attack in ATTACKS:
+        with pytest.raises(CannotAttack, match="released no model"):
+            _run(attack, replace(view, answers=None), targets)
+        with pytest.raises(CannotAttack, match="labels"):
+            _run(attack, view, replace(targets, labels=None))
+    for attack in ATTACKS[1:]:
+        with pytest.raises(CannotAttack, match="no shadow models"):
+            _run(attack, view, replace(targets, shadows=None))
+    everyone = Shadows(targets.shadows.logits, np.ones_like(targets.shadows.member))
+    for attack in ATTACKS[1:]:
+        with pytest.raises(CannotAttack, match="did not"):
+            _run(attack, view, replace(targets, shadows=everyone))
+
+
+def test_a_null_model_is_at_chance_over_50_seeds() -> None:
+    """The target model trained on none of the targets: scores know nothing of the truth."""
+    rng, found = np.random.default_rng(1), {attack: [] for attack in ATTACKS}
+    for seed in range(50):
+        view, targets, _ = _world(seed, shadows=8)
+        drawn = rng.permutation(np.arange(NODES) % 2)
+        for attack in ATTACKS:
+            found[attack].append(auc(drawn, _run(attack, view, targets)))
+    sd = np.sqrt((NODES + 1) / (12 * (NODES / 2) ** 2))
+    for values in found.values():
+        assert abs(np.mean(values) - 0.5) < 3 * sd / np.sqrt(50)
+        assert np.mean(np.abs(np.array(values) - 0.5) < 2 * sd) >= 0.88
