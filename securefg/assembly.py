@@ -11,6 +11,7 @@ from securefg.codec import Clients
 from securefg.config import RunConfig
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
+from securefg.data.label_noise import with_label_noise
 from securefg.data.partition import Partition
 from securefg.data.partitions.registry import draw_partition
 from securefg.data.shard import Shard, shards, union_graph
@@ -27,7 +28,7 @@ from securefg.privacy.policy import Policy, make_policy
 from securefg.roles import Method, PublicInfo, asked_at_once
 from securefg.run_folder import RunFolder
 from securefg.secagg.identity_store import make_identities
-from securefg.streams import derive_seed
+from securefg.streams import derive_seed, numpy_stream
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,11 @@ class Experiment:
 def prepare(config: RunConfig) -> Experiment:
     """Load and deal out the data. All input that can be wrong is found wrong here."""
     method, device = get_method(config.method.name), choose_device(config.device)
-    graph = load(config.data, config.seed)
+    graph = with_label_noise(
+        load(config.data, config.seed),
+        config.data.label_noise,
+        numpy_stream(config.seed, "label noise"),
+    )
     drawn = draw_partition(graph, config.partition, config.seed)
     union = union_graph(graph, drawn)
     partition = _merged(drawn) if config.merged else drawn
@@ -66,6 +71,7 @@ def prepare(config: RunConfig) -> Experiment:
         edge_index=graph.edge_index if "graph" in method.server_knows else None,
         known_labels=_training_labels(graph) if "labels" in method.server_knows else None,
         trainers=_trainers(graph, partition) if "trainers" in method.server_knows else None,
+        num_public=0 if partition.public is None else len(partition.public),
     )
     return Experiment(
         config=config,

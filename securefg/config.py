@@ -10,10 +10,17 @@ import re
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from securefg.data.partitions.registry import PartitionSettings
 from securefg.data.partitions.shares import SharesSettings
@@ -94,6 +101,15 @@ class RunConfig(Settings):
         if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", value):
             raise ValueError("wanted auto, cpu, cuda or cuda:N")
         return value
+
+    @model_validator(mode="after")
+    def _no_wrong_label_is_scored(self) -> Self:
+        if self.data.label_noise and getattr(self.method, "scoring", "") == "cross_validation":
+            raise ValueError(
+                f"data.label_noise is {self.data.label_noise}, and method.scoring: "
+                "cross_validation would score the wrong labels; allowed: method.scoring: split"
+            )
+        return self
 
     @field_validator("method", mode="before")
     @classmethod

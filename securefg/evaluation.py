@@ -8,7 +8,7 @@ stopping; no epsilon covers that, and the report says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class Scores:
     val_loss: float
     val_accuracy: float
     test_accuracy: float
+    extra: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class LocalScore:
     """A model on one client's own nodes, as counts so that clients can be pooled.
 
     train_count  by how much the training loss counts in the pool: 0 where the client trains nothing
+    extra        a method's own scores, by name
+    rows         what the experiment compares between clients (a method's `compare`)
     """
 
     client: int
@@ -43,6 +46,8 @@ class LocalScore:
     test_correct: int
     test_count: int
     train_count: int = 1
+    extra: dict[str, float] = field(default_factory=dict)
+    rows: list[list[float]] | None = None
 
     @property
     def test_accuracy(self) -> float | None:

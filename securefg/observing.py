@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from securefg.assembly import Experiment
@@ -26,6 +26,7 @@ class RoundReport:
     dropped: int
     seconds: float
     aborted: str = ""
+    extra: dict[str, float] = field(default_factory=dict)
 
 
 class Observer(Protocol):

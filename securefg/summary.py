@@ -44,6 +44,7 @@ def summarize(
         "val_loss": best.get("val_loss"),
         "train_loss": best.get("train_loss"),
         "local_test_accuracy": _local(local),
+        "local_scores": {str(s.client): s.extra for s in local if s.extra},
         "bytes": {"up": _size(traffic.up), "down": _size(traffic.down)},
         "dropped": traffic.dropped,
         "aborted_rounds": sum(1 for line in metrics if line["aborted"]),

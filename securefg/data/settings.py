@@ -20,15 +20,25 @@ class SplitSettings(Settings):
             have 10, Wiki-CS has 20)
     random  `labels_per_class`, `num_val` and `num_test` nodes, drawn from the run's seed
     shares  `train_share` and `val_share` of every class, the rest for testing, from the seed
+    folds   cross-validation: fold `fold` of `num_folds` tests, a tenth of the others validates; the
+            folds are the same in all runs of one seed
     """
 
-    kind: Literal["public", "random", "shares"] = "public"
+    kind: Literal["public", "random", "shares", "folds"] = "public"
     index: Annotated[int, Field(ge=0)] = 0
     labels_per_class: Annotated[int, Field(ge=1)] = 20
     num_val: Annotated[int, Field(ge=0)] = 500
     num_test: Annotated[int, Field(ge=0)] = 1000
     train_share: Share = 0.2
     val_share: Share = 0.4
+    fold: Annotated[int, Field(ge=0)] = 0
+    num_folds: Annotated[int, Field(ge=2)] = 5
+
+    @model_validator(mode="after")
+    def _fold_exists(self) -> Self:
+        if self.fold >= self.num_folds:
+            raise ValueError(f"fold is {self.fold}; allowed: 0 to {self.num_folds - 1}")
+        return self
 
 
 # The experiments of "Graph Federated Learning with Hidden Representation Sharing", appendix A.2.1.
@@ -124,6 +134,8 @@ class DataSettings(Settings):
     projection          project the features to so many dimensions with a public random matrix:
                         fewer parameters, so that noise of one epsilon costs less accuracy
     folder              for the name "folder" only: the folder to read
+    label_noise         share of the training labels that are replaced by another class at random;
+                        validation and test labels stay true
     """
 
     name: Annotated[str, AfterValidator(canonical)]
@@ -134,6 +146,7 @@ class DataSettings(Settings):
     csbm: CsbmSettings | None = None
     subcora: SubCoraSettings | None = None
     folder: Path | None = None
+    label_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
 
     @model_validator(mode="before")
     @classmethod

@@ -17,12 +17,16 @@ from securefg.data.partition import Partition
 class Shard:
     """The induced subgraph on a client's nodes; node i of `graph` is `node_ids[i]` of the whole.
 
+    `public` are the positions of the nodes that all clients hold and know to be shared, in the
+    order of their ids, where the partition has such nodes.
+
     Private to the client. `repr` shows sizes only.
     """
 
     client: int
     node_ids: Tensor
     graph: Graph
+    public: Tensor | None = None
 
     def __repr__(self) -> str:
         sizes = f"{self.graph.num_nodes} nodes, {self.graph.num_edges} edges"
@@ -36,7 +40,7 @@ def shards(graph: Graph, partition: Partition) -> tuple[Shard, ...]:
     counts = torch.bincount(held.client, minlength=partition.num_clients).tolist()
     pieces = zip(partition.clients, torch.split(ends, counts, dim=1), strict=True)
     return tuple(
-        Shard(client, nodes, _induced(graph, nodes, edges))
+        Shard(client, nodes, _induced(graph, nodes, edges), _positions(partition.public, nodes))
         for client, (nodes, edges) in enumerate(pieces)
     )
 
@@ -60,6 +64,10 @@ def _local_ends(graph: Graph, partition: Partition, held: Holdings) -> Tensor:
     """
     keys = held.client * graph.num_nodes + graph.edge_index[:, held.edge]
     return torch.searchsorted(partition.keys, keys) - partition.offsets[held.client]
+
+
+def _positions(public: Tensor | None, nodes: Tensor) -> Tensor | None:
+    return None if public is None else torch.searchsorted(nodes, public.sort().values)
 
 
 def _induced(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:

@@ -28,6 +28,8 @@ def save_shards(path: Path, shards: tuple[Shard, ...]) -> None:
             "val": graph.split.val,
             "test": graph.split.test,
         }
+        if shard.public is not None:
+            parts["public"] = shard.public
         arrays.update({f"{i}.{name}": part.clone() for name, part in parts.items()})
     facts = [
         {
@@ -35,6 +37,7 @@ def save_shards(path: Path, shards: tuple[Shard, ...]) -> None:
             "name": s.graph.name,
             "num_classes": s.graph.num_classes,
             "directed": s.graph.directed,
+            "public": s.public is not None,
         }
         for s in shards
     ]
@@ -55,6 +58,7 @@ def _shard(file: safetensors.safe_open, i: int, fact: dict[str, object]) -> Shar
         return file.get_tensor(f"{i}.{name}")  # type: ignore[no-any-return, no-untyped-call]
 
     client = fact.pop("client")
+    public = get("public") if fact.pop("public", False) else None
     graph = Graph(
         features=get("features"),
         edge_index=get("edge_index"),
@@ -62,4 +66,4 @@ def _shard(file: safetensors.safe_open, i: int, fact: dict[str, object]) -> Shar
         split=Split(get("train"), get("val"), get("test")),
         **fact,  # type: ignore[arg-type]
     )
-    return Shard(client, get("node_ids"), graph)  # type: ignore[arg-type]
+    return Shard(client, get("node_ids"), graph, public)  # type: ignore[arg-type]

@@ -21,6 +21,8 @@ def choose_split(name: str, dataset: Dataset, settings: SplitSettings, seed: int
     """The public split `settings.index`, or one drawn from the stream "split"."""
     if settings.kind == "shares":
         return draw_shares(dataset.labels, settings, numpy_stream(seed, "split"))
+    if settings.kind == "folds":
+        return draw_folds(dataset.labels, settings, numpy_stream(seed, "split"))
     if settings.kind == "random":
         return draw_split(dataset.labels, settings, numpy_stream(seed, "split"))
     if name in _DRAWN_ONCE:
@@ -69,6 +71,18 @@ def draw_shares(
         for part, chosen in zip(parts, np.split(members, [first, second]), strict=True):
             part.append(chosen)
     return Split(*(mask(torch.from_numpy(np.concatenate(part)), len(labels)) for part in parts))
+
+
+def draw_folds(
+    labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator
+) -> Split:
+    """Every class dealt over the folds in turn; of what does not test, every tenth validates."""
+    order = stream.permutation(len(labels))
+    order = order[np.argsort(labels.numpy()[order], kind="stable")]
+    fold = np.arange(len(order)) % settings.num_folds
+    rest = stream.permutation(order[fold != settings.fold])
+    parts = (rest[len(rest) // 10 :], rest[: len(rest) // 10], order[fold == settings.fold])
+    return Split(*(mask(torch.from_numpy(part), len(labels)) for part in parts))
 
 
 def _per_class(

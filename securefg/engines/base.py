@@ -13,6 +13,9 @@ from securefg.privacy.ledger import Release
 
 HostId = str
 
+AT_THE_END = 1
+"""The step that a release is framed with to be measured for the last time."""
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -10,7 +10,7 @@ import safetensors.torch
 from securefg import codec
 from securefg.channel import Channel, Turn
 from securefg.codec import Clients, Envelope
-from securefg.engines.base import Answer, HostId
+from securefg.engines.base import AT_THE_END, Answer, HostId
 from securefg.evaluation import LocalScore
 from securefg.files import write_atomically
 from securefg.messages import Message
@@ -57,7 +57,8 @@ class Endpoint:
     def measure(self, framed: bytes) -> list[LocalScore]:
         envelope = codec.unframe(framed)
         release = codec.decode(envelope.body, self.method.message(envelope.kind))
-        return self.host.measure(release)
+        at_end = envelope.step == AT_THE_END
+        return self.host.measure_at_end(release) if at_end else self.host.measure(release)
 
     def save(self, folder: Path) -> None:
         write_atomically(self._path(folder), safetensors.torch.save(self.host.state()))

@@ -6,7 +6,7 @@ import torch
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.settings import SplitSettings
-from securefg.data.splits import choose_split, draw_shares, draw_split
+from securefg.data.splits import choose_split, draw_folds, draw_shares, draw_split
 from securefg.errors import ConfigError
 
 
@@ -76,3 +76,21 @@ def test_shares_that_leave_nothing_to_test_on_are_refused():
     settings = SplitSettings(kind="shares", train_share=0.5, val_share=0.5)
     with pytest.raises(ConfigError, match="leaves nothing to test on"):
         draw_shares(torch.arange(10) % 2, settings, np.random.default_rng(0))
+
+
+def test_folds_test_every_node_once_and_are_balanced() -> None:
+    labels = torch.arange(103) % 4
+    splits = [
+        draw_folds(labels, SplitSettings(kind="folds", fold=i), np.random.default_rng(5))
+        for i in range(5)
+    ]
+    assert torch.stack([s.test for s in splits]).sum(0).tolist() == [1] * 103
+    for split in splits:
+        assert (split.train.int() + split.val.int() + split.test.int()).tolist() == [1] * 103
+        per_class = torch.bincount(labels[split.test], minlength=4)
+        assert int(per_class.max() - per_class.min()) <= 2
+
+
+def test_a_fold_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="fold is 5; allowed: 0 to 4"):
+        SplitSettings(kind="folds", fold=5)

@@ -1,0 +1,62 @@
+"""Orthogonal Procrustes alignment of embeddings, and how well two of them are aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
+    """W = U V^T from the SVD of source^T target: the orthogonal W that brings source W nearest to
+    target, row for row (Schönemann 1966); rows may be weighted."""
+    weighted = target if weights is None else target * weights[:, None]
+    left, _, right = torch.linalg.svd(source.double().T @ weighted.double())
+    found: Tensor = left @ right
+    return found.to(source.dtype)
+
+
+def aligned(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
+    """`source` rotated onto `target`."""
+    return source @ rotation(source, target, weights)
+
+
+def alignment_precision(matrices: Sequence[Tensor], ks: Sequence[int]) -> dict[int, float]:
+    """Share of rows whose own counterpart is among the k nearest after alignment: the mean over
+    all ordered pairs of matrices."""
+    ranks = [
+        _ranks(aligned(source, target), target)
+        for i, source in enumerate(matrices)
+        for j, target in enumerate(matrices)
+        if i != j
+    ]
+    return {k: float((torch.cat(ranks) < k).double().mean()) for k in ks} if ranks else {}
+
+
+def _ranks(source: Tensor, target: Tensor) -> Tensor:
+    """For every row, how many rows of the target are nearer than its own counterpart."""
+    distances = torch.cdist(source, target)
+    return (distances < distances.diagonal()[:, None]).sum(1)
+
+
+def rotated(rows: Tensor, by: Tensor) -> Tensor:
+    """Rows of one or more blocks of d columns, every block times the d x d matrix."""
+    dim = len(by)
+    turned: Tensor = rows.reshape(len(rows), -1, dim) @ by
+    return turned.reshape(rows.shape)
+
+
+def mean_seen_by(
+    own: Tensor, others: Tensor, weights: Tensor, own_weights: Tensor, dim: int
+) -> Tensor:
+    """The mean of `own` (n, w) and all `others` (K, n, w), each rotated into own's space.
+
+    Row by row weighted, (n,) and (K, n); a row in which nobody has a say stays own's. The first
+    `dim` columns find the rotation, every block of `dim` columns follows it.
+    """
+    turned = [rotated(rows, rotation(rows[:, :dim], own[:, :dim])) for rows in others]
+    total = own_weights + weights.sum(0)
+    terms = zip(turned, weights, strict=True)
+    mean = own * own_weights[:, None] + sum(rows * w[:, None] for rows, w in terms)
+    return torch.where((total > 0)[:, None], mean / total.clamp_min(1e-12)[:, None], own)
