@@ -5,10 +5,14 @@ from __future__ import annotations
 import difflib
 
 from securefg.errors import InputError
-from securefg.reproduce import fedgl
+from securefg.reproduce import fedgl, gfl, nfedgnn
 from securefg.reproduce.entry import Entry
 
-ENTRIES: tuple[Entry, ...] = (*fedgl.ENTRIES,)
+ENTRIES: tuple[Entry, ...] = (
+    *fedgl.ENTRIES,
+    *gfl.ENTRIES,
+    *nfedgnn.ENTRIES,
+)
 
 
 def get_entries(name: str) -> tuple[Entry, ...]:

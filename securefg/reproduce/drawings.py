@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from securefg.data.statistics import PartitionStatistics
 from securefg.reports.curves import MAX_POINTS
@@ -97,25 +98,50 @@ def _curves(
     found = [
         (cell.column, mean_by_round([r[0] for r in ours.runs(cell)], metric)) for cell in cells
     ]
-    known = [(name, curve) for name, curve in found if curve]
+    return _curves_figure(f"{cells[0].row}: {title}", caption, found)
+
+
+def _curves_figure(
+    name: str, caption: str, found: Sequence[tuple[str, list[float]]]
+) -> Figure | None:
+    known = [(line, curve) for line, curve in found if curve]
     if not known:
         return None
     last = max(len(curve) for _, curve in known)
     chosen = range(0, last, -(-last // MAX_POINTS))
     series = tuple(
-        Series(name, tuple(_at(curve, index) for index in chosen), 1 + number % 7, number >= 4)
-        for number, (name, curve) in enumerate(known)
+        Series(line, tuple(_at(curve, index) for index in chosen), 1 + number % 7, number >= 4)
+        for number, (line, curve) in enumerate(known)
     )
-    name = f"{cells[0].row}: {title}"
     chart = LineChart(f"{name} by round.", tuple(i + 1 for i in chosen), series, significant)
     legend = tuple(LegendEntry(one.name, one.style) for one in series)
     return Figure(name, caption, draw_lines(chart), legend)
 
 
+def metrics_over_rounds(metrics: Mapping[str, str], title: str, caption: str) -> Drawing:
+    """A figure per row with a line per metric, of the runs of its first column."""
+
+    def draw(ours: Measured) -> list[Figure]:
+        firsts = {cell.row: cell for cell in reversed(ours.cells)}
+        drawn = []
+        for row in dict.fromkeys(cell.row for cell in ours.cells):
+            folders = [runs[0] for runs in ours.runs(firsts[row])]
+            found = [(name, mean_by_round(folders, key)) for name, key in metrics.items()]
+            drawn.append(_curves_figure(f"{row}: {title}", caption, found))
+        return [figure for figure in drawn if figure]
+
+    return draw
+
+
 def mean_by_round(folders: Sequence[RunFolder], metric: str) -> list[float]:
     """Up to the last round that all have reached."""
-    runs = [[float(line[metric]) for line in folder.metrics()] for folder in folders]
+    runs = [[_metric(line, metric) for line in folder.metrics()] for folder in folders]
     return [math.fsum(values) / len(values) for values in zip(*runs, strict=False)]
+
+
+def _metric(line: Mapping[str, Any], name: str) -> float:
+    """One of a round's figures, or of those that its method adds."""
+    return float(line[name] if name in line else line["extra"][name])
 
 
 def _at(curve: Sequence[float], index: int) -> float | None:

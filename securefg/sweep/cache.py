@@ -21,13 +21,12 @@ SECONDS_BETWEEN_TRIES = 0.1
 
 @dataclass(frozen=True)
 class Failure:
-    """A point that could not be finished. `input` tells a wrong setting from a fault."""
+    """A point that could not be finished; `details` has the traceback where it is a bug's."""
 
     key: str
     config_hash: str
     reason: str
     details: str = ""
-    input: bool = False
 
 
 def find_run(root: Path, config_hash: str) -> RunFolder | None:

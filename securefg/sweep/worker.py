@@ -18,7 +18,7 @@ import traceback
 from multiprocessing.connection import Connection
 
 from securefg.assembly import Experiment
-from securefg.errors import InputError, SecurefgError
+from securefg.errors import SecurefgError
 from securefg.observing import RoundReport
 from securefg.sweep.cache import Failure, locked
 from securefg.sweep.news import At, Ended
@@ -103,7 +103,6 @@ def described(point: Point, error: Exception) -> Failure:
         point.config.hash,
         text if known else f"{type(error).__name__}: {text}",
         "" if known else traceback.format_exc(),
-        isinstance(error, InputError),
     )
 
 

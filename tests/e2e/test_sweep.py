@@ -86,7 +86,7 @@ def test_what_failed_is_told_and_kept_and_what_was_done_is_not_done_again(tmp_pa
     assert first.done == ("good",)
     assert [f.key for f in first.failed] == ["bad"]
     assert "/none" in first.failed[0].reason
-    assert first.failed[0].input
+    assert not first.failed[0].details
     assert not first.interrupted
     folder = find_run(root, good.config.hash)
     assert folder is not None
