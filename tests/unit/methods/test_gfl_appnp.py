@@ -17,12 +17,13 @@ from securefg.assembly import Experiment, prepare
 from securefg.channel import Turn
 from securefg.codec import Clients
 from securefg.config import RunConfig
-from securefg.errors import ConfigError
+from securefg.errors import ConfigError, MaskingRefused
 from securefg.messages import Message
 from securefg.methods import gfl_appnp
 from securefg.methods.gfl_appnp import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape, full_jacobian, mlp
+from securefg.privacy.ledger import read_ledger
 from securefg.roles import Cohort, Replies, Site
 from securefg.streams import derive_seed
 from tests.small import config
@@ -291,3 +292,47 @@ def test_the_summary_tells_how_well_the_graph_is_connected(tmp_path: Path) -> No
     run = runner.start(gfl(tmp_path, "training.rounds=1", "training.monitor=val_loss"))
     assert run.summary is not None
     assert run.summary["method_facts"]["lambda_max_BL"] > 0
+
+
+def test_noise_on_every_upload_gives_a_finite_epsilon(tmp_path: Path) -> None:
+    noise = "privacy={mechanism: local_gaussian, target_epsilon: 8, noise_rng: seeded}"
+    run = runner.start(gfl(tmp_path, TASKS["dnc"], noise, "method.upload=update"))
+    assert run.summary is not None
+    assert run.summary["epsilon"]["client"]["epsilon"] == pytest.approx(8, rel=0.01)
+    fields = {release.mechanism.field for release in read_ledger(run.folder.ledger_path)}
+    assert fields == {"Representation.hidden", "Representation.jacobian", "Update.weights"}
+
+
+def test_noise_on_the_models_alone_leaves_epsilon_infinite_and_names_the_rest(
+    tmp_path: Path,
+) -> None:
+    noise = "privacy.fields={Update.weights: {mechanism: local_gaussian, noise_multiplier: 1}}"
+    run = runner.start(gfl(tmp_path, TASKS["dnc"], noise))
+    assert run.summary is not None
+    claimed = run.summary["epsilon"]["client"]
+    assert claimed["epsilon"] is None
+    assert {"Representation.hidden", "Representation.jacobian"} <= set(claimed["because"])
+
+
+def test_the_papers_noise_on_jacobians_is_booked_as_no_protection(tmp_path: Path) -> None:
+    run = runner.start(gfl(tmp_path, TASKS["dnc"], "method.jacobian_noise=1"))
+    assert run.summary is not None
+    assert "Representation.jacobian" in run.summary["epsilon"]["client"]["because"]
+
+
+def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
+    final = []
+    for extra in ("seed=0", "privacy.secure_aggregation={}"):
+        root = tmp_path / str(len(final))
+        run = runner.start(gfl(root, TASKS["dnc"], extra, "training.monitor=val_loss"))
+        assert run.summary is not None
+        final.append([line["val_loss"] for line in run.folder.metrics()])
+    assert final[0] == pytest.approx(final[1], abs=1e-4)
+    assert run.summary["masked"].keys() == {"Update.weights"}
+
+
+@pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
+def test_masking_representations_is_refused(field: str, tmp_path: Path) -> None:
+    masks = f"privacy.secure_aggregation={{fields: [{field}]}}"
+    with pytest.raises(MaskingRefused, match=f"{field} cannot be masked"):
+        prepare(gfl(tmp_path, masks))
