@@ -127,7 +127,7 @@ class OutcomeGame(Game):
         """At chance where a guess of somebody else's secret gains nothing over the prior."""
         means, gains = [], []
         for _ in range(NULL_DRAWS):
-            shuffled = self.truth[rng.permutation(len(self.truth))]
+            shuffled = somebody_elses(self.truth, rng)
             own = self._outcomes(guess, shuffled)
             means.append(own.mean())
             gains.append((own - self._outcomes(self.prior_guess, shuffled)).mean())
@@ -148,6 +148,14 @@ class OutcomeGame(Game):
 
 def _mean(values: Array) -> Figure:
     return Figure(**metrics.mean_figure(values))
+
+
+def somebody_elses(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """The truth, permuted so that nobody keeps its own."""
+    order = rng.permutation(len(truth))
+    moved = truth.copy()
+    moved[order] = truth[np.roll(order, 1)]
+    return moved
 
 
 def choose(

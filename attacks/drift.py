@@ -1,0 +1,57 @@
+"""N2: how many words a user has, from how far its latent moves.
+
+With features of 0 and 1 every stored row of W_i gets the same gradient g_t, so Adam moves all of
+them by the same step u_t, and the latent by the sum: z_{t+1} = z_t - eta s u_t, with s the number
+of words. The server sent all g_t and can compute u_t; s is what is left. All later rounds add this
+one number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.nfedgnn_uploads import gradients, latents
+from securefg.models.user_rows import BETAS, EPS
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    seen, sent = latents(view), gradients(view)
+    last = 1
+    while last in seen and last in sent and last + 1 in seen:
+        last += 1
+    if last == 1:
+        raise CannotAttack("two rounds in a row from the first are needed (transcript_every: 1)")
+    step = np.zeros_like(sent[1].of(targets.ids))
+    first, second, above, below = step.copy(), step.copy(), step.sum(1), step.sum(1)
+    for t in range(1, last):
+        g = sent[t].of(targets.ids)
+        first = BETAS[0] * first + (1 - BETAS[0]) * g
+        second = BETAS[1] * second + (1 - BETAS[1]) * g**2
+        u = first / (1 - BETAS[0] ** t) / (np.sqrt(second / (1 - BETAS[1] ** t)) + EPS)
+        moved = seen[t + 1].of(targets.ids) - seen[t].of(targets.ids)
+        above += (-moved * u).sum(1)
+        below += view.training.lr * (u**2).sum(1)
+    return above / np.maximum(below, 1e-300)
+
+
+def _needs_binary_steps(settings: object) -> str | None:
+    if getattr(settings, "upload", "latents") != "latents":
+        return "sums over neighbourhoods are uploaded, not latents"
+    return "CNFGNN's weights give the words themselves" if getattr(settings, "average", 0) else None
+
+
+ATTACK = Attack(
+    name="drift",
+    summary="how many words a user has, from how far its latent moves",
+    source="N2: z_{t+1} = z_t - eta s u_t",
+    needs="latents of consecutive rounds and the gradients that were sent",
+    methods=frozenset({"nfedgnn"}),
+    adversaries=frozenset({"server"}),
+    game="row_sizes",
+    floor=0.1,
+    expected="exact for users whose gradients outweigh weight decay",
+    run=run,
+    rounds=10,
+    applies_to=_needs_binary_steps,
+)

@@ -1,0 +1,38 @@
+"""N3: which of many candidate rows is this user's? The one whose latent lies nearest.
+
+Whoever holds a list of candidates (a leaked table, a census of documents) multiplies each by the
+known first weights and compares with the user's first latent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.nfedgnn_uploads import first_latents, first_weights, needs_shared_start
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    if targets.candidates is None:
+        raise CannotAttack("no candidates")
+    weights = first_weights(view).double().numpy()
+    distance = cdist(first_latents(view).of(targets.ids), targets.candidates @ weights)
+    found: Array = distance.argmin(1).astype(np.float64)
+    return found
+
+
+ATTACK = Attack(
+    name="reidentification",
+    summary="which of all candidate rows is a user's, from its first latent",
+    source="N3: argmin_c |x_c W_0 - z_0|",
+    needs="the latents of round 1; the shared W_0; a list of candidates with the user in it",
+    methods=frozenset({"nfedgnn"}),
+    adversaries=frozenset({"server"}),
+    game="identify",
+    floor=0.1,
+    expected="near 100 % among 2708 at q = 16",
+    run=run,
+    rounds=1,
+    applies_to=needs_shared_start,
+)
