@@ -2,12 +2,14 @@
 
 integrity   the transcript is the one that was recorded
 mechanisms  every epsilon that is claimed, beside the lower bound that the mechanism itself shows
+canaries    where the run carries any, the lower bound that they show
 """
 
 from __future__ import annotations
 
 import time
 
+from audits.canary_audit import canaries
 from audits.findings import Finding, Verdict
 from audits.mechanisms import MechanismResult, audit_experiment
 from audits.truth import Truth
@@ -17,7 +19,7 @@ from securefg.transcript import broken_link
 
 def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:
     """A finding per promise."""
-    return [integrity(truth), *mechanisms(truth, trials, seed)]
+    return [integrity(truth), *mechanisms(truth, trials, seed), *canaries(truth)]
 
 
 def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:

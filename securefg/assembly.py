@@ -9,6 +9,7 @@ import torch
 
 from securefg.codec import Clients
 from securefg.config import RunConfig
+from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.label_noise import with_label_noise
@@ -36,6 +37,7 @@ class Experiment:
     """The data dealt out, and the rules settled; nothing runs yet.
 
     has_truth  False at a deployed server: its graphs are empty, and clients score for themselves
+    canaries   what the run carries for its audit; their coins are for audits alone
     """
 
     config: RunConfig
@@ -47,6 +49,7 @@ class Experiment:
     public: PublicInfo
     policy: Policy
     has_truth: bool = True
+    canaries: Canaries | None = None
 
 
 def prepare(config: RunConfig) -> Experiment:
@@ -57,6 +60,10 @@ def prepare(config: RunConfig) -> Experiment:
         config.data.label_noise,
         numpy_stream(config.seed, "label noise"),
     )
+    canaries = None
+    if config.audit.canaries:
+        canaries = draw_canaries(graph, config.audit, config.seed)
+        graph = with_canaries(graph, canaries)
     drawn = draw_partition(graph, config.partition, config.seed)
     union = union_graph(graph, drawn)
     partition = _merged(drawn) if config.merged else drawn
@@ -87,6 +94,7 @@ def prepare(config: RunConfig) -> Experiment:
             asked_at_once(partition.num_clients, config.training.participation),
             partition.num_clients,
         ),
+        canaries=canaries,
     )
 
 

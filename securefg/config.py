@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from securefg.data.canaries import AuditSettings
 from securefg.data.partitions.registry import PartitionSettings
 from securefg.data.partitions.shares import SharesSettings
 from securefg.data.settings import DataSettings
@@ -92,6 +93,7 @@ class RunConfig(Settings):
     privacy: PrivacySettings = PrivacySettings()
     engine: EngineSettings = EngineSettings()
     output: OutputSettings = OutputSettings()
+    audit: AuditSettings = AuditSettings()
     seed: int = Field(0, ge=0)
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
 
@@ -111,6 +113,15 @@ class RunConfig(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _no_canary_is_scored(self) -> Self:
+        if self.audit.canaries and getattr(self.method, "scoring", "") == "cross_validation":
+            raise ValueError(
+                f"audit.canaries is {self.audit.canaries}, and method.scoring: cross_validation "
+                "would score the canaries' labels; allowed: method.scoring: split"
+            )
+        return self
+
     @field_validator("method", mode="before")
     @classmethod
     def _of_its_own_class(cls, value: Any) -> Any:
@@ -126,6 +137,8 @@ class RunConfig(Settings):
         """Of everything that can change the result: all but names, places and the engine's kind."""
         relevant = self.model_dump(mode="json", exclude={"output": True, "name": True})
         relevant["engine"] = {"threads": self.engine.threads}
+        if not self.audit.canaries:  # nothing is inserted: the run is the one without this part
+            relevant.pop("audit")
         relevant["data"].pop("root")
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
 

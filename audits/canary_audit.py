@@ -1,0 +1,156 @@
+"""The audit of one run by its canaries (Steinke, Nasr and Jagielski 2023), and of several runs.
+
+Every canary is IN or OUT of the training by a fair coin. After training the released model is
+shown all of them, each with its words and its edges, and those of the lowest loss are guessed IN,
+those of the highest OUT. How many guesses are made is fixed here, before any run. The unit is the
+node with its edges and its label.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.base import Array, CannotAttack
+from attacks.confidence import log_confidence
+from audits.empirical_epsilon import EpsilonBound, one_run_bound, several_trainings
+from audits.findings import Finding, Verdict
+from audits.truth import Truth
+from securefg.data.canaries import Canaries, with_canaries
+from securefg.data.graph import Graph
+
+UNIT = "node with its edges"
+SHARE_GUESSED = 1 / 3
+"""Of the canaries, guessed IN; as many again are guessed OUT, and the rest is left open."""
+
+
+def canaries(truth: Truth) -> list[Finding]:
+    """The finding of a run that carries canaries; none of one that does not."""
+    if truth.experiment.canaries is None:
+        return []
+    started = time.monotonic()
+    try:
+        scores = canary_scores(truth)
+    except CannotAttack as reason:
+        return [_finding(truth, started, Verdict.INCONCLUSIVE, str(reason), None)]
+    inside = truth.experiment.canaries.inside.numpy()
+    bound, right, guesses = judged(scores, inside, truth.experiment.policy.delta)
+    claimed, why = claimed_epsilon(truth)
+    said = f"{right} of {guesses} guesses about {len(inside)} canaries are right; {why}"
+    verdict = Verdict.LEAK if bound.epsilon > 0 else Verdict.NOT_DETECTED
+    if claimed is not None and bound.epsilon > claimed:
+        verdict = Verdict.VIOLATION
+    return [_finding(truth, started, verdict, said, bound, claimed, right / max(guesses, 1))]
+
+
+def judged(
+    scores: Array, inside: NDArray[np.bool_], delta: float, confidence: float = 0.95
+) -> tuple[EpsilonBound, int, int]:
+    """The lower bound, how many guesses are right, and how many were made."""
+    each = int(len(scores) * SHARE_GUESSED)
+    order = np.argsort(scores, kind="stable")
+    lowest, highest = order[:each], order[len(order) - each :]
+    right = int(inside[highest].sum() + (~inside[lowest]).sum())
+    return one_run_bound(len(scores), 2 * each, right, delta, confidence), right, 2 * each
+
+
+def canary_scores(truth: Truth) -> Array:
+    """Minus the released model's loss on every canary, shown with its words and its edges."""
+    x, found = truth.experiment, truth.experiment.canaries
+    if found is None:
+        raise CannotAttack("the run carries no canaries (audit.canaries)")
+    if x.method.make_evaluator is None or truth.release is None:
+        raise CannotAttack("the run released no model that answers for nodes")
+    shown = shown_to_the_model(x.union, found)
+    evaluator = x.method.make_evaluator(shown, x.config.method, x.public.device)
+    answers = evaluator.answers(truth.release)
+    if answers is None:
+        raise CannotAttack("the run released no model that answers for nodes")
+    return log_confidence(answers[found.nodes].numpy(), found.labels.numpy())
+
+
+def shown_to_the_model(union: Graph, found: Canaries) -> Graph:
+    """What all clients hold together, with every canary whole, whatever its coin and its holders:
+    a canary must not be told by the question."""
+    others = torch.arange(found.first)
+    return with_canaries(union.subgraph(others), found, torch.ones_like(found.inside))
+
+
+def over_trainings(
+    truths: Sequence[Truth], canary: int, delta: float, confidence: float = 0.95
+) -> EpsilonBound:
+    """Estimator (iii) for one canary over trainings of other seeds with the same `audit.seed`.
+
+    One canary alone: those of one training are not independent of one another.
+    """
+    first = truths[0].experiment.canaries
+    scores, inside = [], []
+    for truth in truths:
+        found = truth.experiment.canaries
+        if first is None or found is None or not _same_looks(first, found):
+            raise CannotAttack("the runs do not carry the same canaries (audit.seed)")
+        scores.append(canary_scores(truth)[canary])
+        inside.append(bool(found.inside[canary]))
+    values, coins = np.array(scores), np.array(inside)
+    return several_trainings(values[coins], values[~coins], delta, confidence)
+
+
+def _same_looks(one: Canaries, other: Canaries) -> bool:
+    names = ("features", "neighbours", "labels")
+    return one.first == other.first and all(
+        torch.equal(getattr(one, name), getattr(other, name)) for name in names
+    )
+
+
+def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
+    """What the run promises for a canary, if anything, and why.
+
+    A client's epsilon covers a node that this client alone holds, unless the server is given part
+    of the data without noise. No other claim speaks of nodes.
+    """
+    x, found = truth.experiment, truth.experiment.canaries
+    claim = truth.folder.summary().get("epsilon", {}).get("client", {}).get("epsilon")
+    if claim is None:
+        return None, "no epsilon is claimed"
+    if x.method.server_knows & {"graph", "labels"}:
+        return None, "the server is given edges or labels, which no epsilon covers"
+    holders = torch.bincount(x.partition.nodes, minlength=x.partition.num_nodes)
+    if found is None or int(holders[found.nodes].max()) > 1:
+        return None, "canaries are with several clients, which no client's epsilon covers"
+    return float(claim), "every canary is with one client, whose epsilon covers it"
+
+
+def _finding(
+    truth: Truth,
+    started: float,
+    verdict: Verdict,
+    because: str,
+    bound: EpsilonBound | None,
+    claimed: float | None = None,
+    share_right: float | None = None,
+) -> Finding:
+    return Finding(
+        adversary="outsider",
+        attack="canaries",
+        method=truth.experiment.method.name,
+        metric="epsilon by the canaries of one run",
+        unit=UNIT,
+        verdict=verdict,
+        because=because,
+        epsilon_claimed=claimed,
+        epsilon_lower=bound.epsilon if bound else None,
+        epsilon_ceiling=bound.ceiling if bound else None,
+        confidence=bound.confidence if bound else 0.95,
+        estimator=bound.estimator if bound else "",
+        targets=bound.trials if bound else 0,
+        details={} if share_right is None else {"share_right": share_right},
+        assumptions=(
+            "coins are fair and independent of one another",
+            "the number of guesses was fixed before the run",
+        ),
+        seconds=round(time.monotonic() - started, 3),
+    )
