@@ -23,8 +23,10 @@ from securefg.methods import gfl_appnp
 from securefg.methods.gfl_appnp import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape, full_jacobian, mlp
+from securefg.observing import RoundReport, Silent
 from securefg.privacy.ledger import read_ledger
 from securefg.roles import Cohort, Replies, Site
+from securefg.run_folder import RunFolder
 from securefg.streams import derive_seed
 from tests.small import config
 
@@ -321,14 +323,13 @@ def test_the_papers_noise_on_jacobians_is_booked_as_no_protection(tmp_path: Path
 
 
 def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
-    final = []
-    for extra in ("seed=0", "privacy.secure_aggregation={}"):
-        root = tmp_path / str(len(final))
-        run = runner.start(gfl(root, TASKS["dnc"], extra, "training.monitor=val_loss"))
-        assert run.summary is not None
-        final.append([line["val_loss"] for line in run.folder.metrics()])
-    assert final[0] == pytest.approx(final[1], abs=1e-4)
-    assert run.summary["masked"].keys() == {"Update.weights"}
+    plain = runner.start(gfl(tmp_path / "plain", TASKS["dnc"]))
+    masks = "privacy.secure_aggregation={}"
+    masked = runner.start(gfl(tmp_path / "masked", TASKS["dnc"], masks))
+    losses = [[line["val_loss"] for line in run.folder.metrics()] for run in (plain, masked)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert masked.summary is not None
+    assert masked.summary["masked"].keys() == {"Update.weights"}
 
 
 @pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
@@ -336,3 +337,42 @@ def test_masking_representations_is_refused(field: str, tmp_path: Path) -> None:
     masks = f"privacy.secure_aggregation={{fields: [{field}]}}"
     with pytest.raises(MaskingRefused, match=f"{field} cannot be masked"):
         prepare(gfl(tmp_path, masks))
+
+
+class CrashAfterThree(Silent):
+    def round_done(self, report: RoundReport) -> None:
+        if report.round == 3:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("task", ["dnc", "sc"])
+def test_a_crash_between_checkpoints_changes_nothing(task: str, tmp_path: Path) -> None:
+    overrides = (TASKS[task], "method.batch_size=2", "method.jacobian_noise=0.5")
+    whole = runner.start(gfl(tmp_path / "whole", *overrides))
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(gfl(tmp_path / "broken", *overrides), CrashAfterThree())
+    (path,) = (tmp_path / "broken").glob("run-*")
+    resumed = runner.resume(RunFolder.open(path))
+    models = [run.folder.path / "model.safetensors" for run in (whole, resumed)]
+    assert models[0].read_bytes() == models[1].read_bytes()
+    losses = [[line["val_loss"] for line in run.folder.metrics()] for run in (whole, resumed)]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("request_kind", [gfl_appnp.Globals, gfl_appnp.Sums, gfl_appnp.Learn])
+def test_a_run_goes_on_without_a_host_that_fails_in_any_step(
+    request_kind: type[Message], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = gfl_appnp.Users.handle
+
+    def fragile(self: gfl_appnp.Users, request: Message, turn: Turn) -> Message:
+        if isinstance(request, request_kind) and turn.round == 2 and 0 in self._clients:
+            raise ValueError("gone")
+        return whole(self, request, turn)
+
+    monkeypatch.setattr(gfl_appnp.Users, "handle", fragile)
+    run = runner.start(gfl(tmp_path, TASKS["dnc"], "engine.hosts=3"))
+    assert run.summary is not None
+    assert run.summary["rounds"] == 4
+    dropped = [line["dropped"] for line in run.folder.metrics()]
+    assert dropped[0] == 0 < dropped[1] == dropped[3]
