@@ -37,7 +37,8 @@ def finished(parsed: RunConfig, *overrides: str) -> RunFolder:
 def same_result(one: RunFolder, other: RunFolder) -> bool:
     models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
     sizes = [run.summary()["bytes"] for run in (one, other)]
-    return models[0] == models[1] and sizes[0] == sizes[1]
+    scores = [[line["val_loss"] for line in run.metrics()] for run in (one, other)]
+    return models[0] == models[1] and sizes[0] == sizes[1] and scores[0] == scores[1]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
