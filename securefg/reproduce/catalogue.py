@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 
 from securefg.errors import InputError
-from securefg.reproduce import fedgl, gfl, nfedgnn
+from securefg.reproduce import fedgl, gfl, nfedgnn, ppfl
 from securefg.reproduce.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     *fedgl.ENTRIES,
     *gfl.ENTRIES,
     *nfedgnn.ENTRIES,
+    *ppfl.ENTRIES,
 )
 
 

@@ -70,7 +70,9 @@ class Line:
     def difference_text(self) -> str:
         if self.difference is None:
             return ""
-        return f"{self.difference:+.{self.cell.unit.decimals}f}".replace("-", "−")
+        decimals = self.cell.unit.decimals
+        rounded = round(self.difference, decimals) or 0.0  # no minus before a zero
+        return f"{rounded:+.{decimals}f}".replace("-", "−")
 
     @property
     def text(self) -> str:

@@ -46,6 +46,10 @@ def test_markdown_has_ours_the_papers_the_difference_and_the_verdict() -> None:
     assert "    securefg reproduce tiny\n" in text
 
 
+def test_a_difference_of_nothing_has_no_minus() -> None:
+    assert judged("a", 83.0, 82.99).difference_text == "+0.0"
+
+
 def test_csv_has_a_line_per_cell_with_the_same_verdicts() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(FULL))))
     assert [row["verdict"] for row in rows] == ["within 1.5 points", "above", ""]
