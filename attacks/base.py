@@ -154,6 +154,7 @@ class Targets:
     candidates  the pool in which a target's row is to be found
     labels      the targets' labels, where the adversary is declared to know them
     shadows     models that the adversary trained itself, for membership inference
+    num_samples how many samples every client has
     """
 
     ids: NDArray[np.int64]
@@ -163,6 +164,7 @@ class Targets:
     candidates: NDArray[np.float32] | None = field(default=None, repr=False)
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     shadows: Shadows | None = field(default=None, repr=False)
+    num_samples: int | None = None
 
 
 Run = Callable[[View, Targets, np.random.Generator], Array]

@@ -32,7 +32,8 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         moved = seen[t + 1].of(targets.ids) - seen[t].of(targets.ids)
         above += (-moved * u).sum(1)
         below += view.training.lr * (u**2).sum(1)
-    return above / np.maximum(below, 1e-300)
+    found: Array = above / np.maximum(below, 1e-300)
+    return found
 
 
 def _needs_binary_steps(settings: object) -> str | None:

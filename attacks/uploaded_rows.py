@@ -33,7 +33,7 @@ class Rows:
 
 ONE_NODE = {
     "nfedgnn": (("nfedgnn.Latents", "latent"),),
-    "gfl_appnp": (("gfl_appnp.Hidden", "hidden"),),
+    "gfl_appnp": (("gfl_appnp.Representation", "hidden"),),
 }
 MANY_NODES = {"fedgl": (("fedgl.Update", "embeddings"), ("fedgl.Update", "predictions"))}
 METHODS = frozenset({*ONE_NODE, *MANY_NODES})

@@ -24,7 +24,8 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
     wanted = choose(others, MANY_TARGETS, rng)
 
     def same_row(guess: Array, ids: NDArray[np.int64]) -> Array:
-        return (pool[guess.astype(np.int64)] == features[ids]).all(1).astype(np.float64)
+        same: Array = (pool[guess.astype(np.int64)] == features[ids]).all(1).astype(np.float64)
+        return same
 
     return OutcomeGame(
         targets=Targets(ids=wanted, candidates=pool),
