@@ -98,34 +98,48 @@ class Pass:
         width = first.shape[1]
         rows = (field.first.shape[1], field.first.shape[0], field.second.shape[0])
         self._mixed, self._hidden, self._near = (first.new_empty(n, width) for n in rows)
+        self._passes, self._kept = (torch.empty_like(self._hidden, dtype=torch.bool) for _ in "ab")
+        self._draws = torch.empty(
+            self._hidden.numel() // 4 + 1, dtype=torch.int64, device=first.device
+        )
         self._gradient = torch.empty_like(first)
-        self._values, self._keep = field.features.values, first.new_ones(())
+        self._values, self._scale = field.features.values, 1.0
 
     def forward(self, dropout: float, stream: torch.Generator | None) -> Tensor:
         first, second = self._weights
         self._values = self._field.features.values
-        if stream is not None and dropout:
-            self._values = self._values * keep_mask(self._values.shape, dropout, stream)
-            self._keep = keep_mask(self._hidden.shape, dropout, stream)
-        _product(self._field.features, first, self._mixed, self._values)
+        self._scale = 1.0 if stream is None else 1 / (1 - dropout)
+        _product(self._field.features, first, self._mixed, self._dropped_values(dropout, stream))
         _product(self._field.first, self._mixed, self._hidden)
-        self._hidden.clamp_min_(0)
+        torch.gt(self._hidden, 0, out=self._passes)
         if stream is not None and dropout:
-            self._hidden.mul_(self._keep)
+            self._passes.logical_and_(self._draw(dropout, stream))
+        self._hidden.mul_(self._passes)
         # A (H W1) = (A H) W1: the sum over neighbours first leaves fewer rows for the batch.
         _product(self._field.second, self._hidden, self._near)
-        return torch.bmm(self._batch(self._near), second)
+        return torch.bmm(self._batch(self._near.mul_(self._scale)), second)
 
     def backward(self, by_logits: Tensor) -> tuple[Tensor, Tensor]:
         """The gradients by W0 and W1."""
         by_second = torch.bmm(self._batch(self._near).transpose(1, 2), by_logits)
-        self._batch(self._near).copy_(torch.bmm(by_logits, self._weights[1].transpose(1, 2)))
-        passes = (self._hidden > 0) * self._keep
+        by_near = torch.bmm(by_logits, self._weights[1].transpose(1, 2))
+        self._batch(self._near).copy_(by_near.mul_(self._scale))
         _product_transposed(self._field.second, self._near, self._hidden)
-        self._hidden.mul_(passes)
+        self._hidden.mul_(self._passes)
         _product_transposed(self._field.first, self._hidden, self._mixed)
         _product_transposed(self._field.features, self._mixed, self._gradient, self._values)
         return self._gradient, by_second
+
+    def _dropped_values(self, dropout: float, stream: torch.Generator | None) -> Tensor:
+        if stream is not None and dropout:
+            self._values = self._values * keep_mask(self._values.shape, dropout, stream)
+        return self._values
+
+    def _draw(self, dropout: float, stream: torch.Generator) -> Tensor:
+        """True with probability 1 - dropout, to 2^-16: four places share a draw of 64 bits."""
+        self._draws.random_(torch.iinfo(torch.int64).min, None, generator=stream)
+        lanes = self._draws.view(torch.int16)[: self._kept.numel()].view(self._kept.shape)
+        return torch.ge(lanes, round(dropout * 65536) - 32768, out=self._kept)
 
     def _batch(self, rows: Tensor) -> Tensor:
         """(n, S h) seen as (S, n, h)."""

@@ -81,3 +81,35 @@ def test_every_network_has_its_own_dropout(features: Tensor) -> None:
     networks.train(3, _adjacency(), matrix, CLASSES_OF, member, 0.5, stream)
     found = networks.vectors()
     assert len(torch.unique(found, dim=0)) == COUNT
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
+def test_dropout_keeps_its_share_and_the_mean(features: Tensor, dropout: float) -> None:
+    field = Field.whole(_adjacency(), feature_matrix(features))
+    weights = torch.cat([SHAPE.split(v)[0] for v in VECTORS], 1)
+    run, stream = Pass(field, weights, torch.zeros(COUNT, HIDDEN, CLASSES)), torch_stream(0, "kept")
+    kept = torch.stack([run._draw(dropout, stream).float() for _ in range(200)])
+    assert abs(float(kept.mean()) - (1 - dropout)) < 4 * (0.25 / kept.numel()) ** 0.5
+    places = kept.mean(0)
+    assert abs(float(places.std()) - (dropout * (1 - dropout) / 200) ** 0.5) < 0.005
+    run.forward(dropout, stream)
+    assert run._scale == 1 / (1 - dropout)
+
+
+def test_the_gradient_under_dropout_is_that_of_the_masked_network(features: Tensor) -> None:
+    """Against autograd, with the very masks of the pass."""
+    field = Field.whole(_adjacency(), feature_matrix(features))
+    first = torch.cat([SHAPE.split(v)[0] for v in VECTORS], 1).requires_grad_()
+    last = torch.stack([SHAPE.split(v)[1] for v in VECTORS]).requires_grad_()
+    run = Pass(field, first.detach(), last.detach())
+    logits = run.forward(0.4, torch_stream(0, "dropout"))
+    mask = run._passes.float() / 0.6
+    hidden = (field.first @ field.features.matmul(first, run._values)) * mask
+    near = (field.second @ hidden).view(-1, COUNT, HIDDEN).transpose(0, 1)
+    wanted = torch.bmm(near, last)
+    torch.testing.assert_close(logits, wanted.detach())
+    weights = torch.rand(wanted.shape, generator=torch_stream(0, "loss"))
+    by_hand = run.backward(weights)
+    by_autograd = torch.autograd.grad((wanted * weights).sum(), (first, last))
+    for ours, theirs in zip(by_hand, by_autograd, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
