@@ -17,7 +17,7 @@ from torch.nn.functional import embedding_bag
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
-ROWS_AT_ONCE = 8192
+ROWS_AT_ONCE = 4096
 """A stretch of rows that stays in cache while Adam passes over it."""
 
 
@@ -90,38 +90,36 @@ class UserRows:
         self.steps[users] += 1
         spread = gradients.new_zeros(self._num_users, gradients.shape[1])
         spread[users] = gradients
-        size, scale = self._corrections(gradients.dtype)
+        size, floor = self._corrections(gradients.dtype)
         if len(users) == self._num_users:
             for rows in self._stretches(len(self.weights)):
-                self._adam(rows, spread, size, scale)
+                held = (self.weights[rows], self.first[rows], self.second[rows])
+                self._adam(*held, self._x[rows], self._owner[rows], spread, size, floor)
             return
         chosen = self._rows_of(users)
         for part in self._stretches(len(chosen)):
-            self._adam_on(chosen[part], spread, size, scale)
+            scattered = chosen[part]
+            taken = (self.weights[scattered], self.first[scattered], self.second[scattered])
+            self._adam(*taken, self._x[scattered], self._owner[scattered], spread, size, floor)
+            self.weights[scattered], self.first[scattered], self.second[scattered] = taken
 
-    def _adam(self, rows: slice, spread: Tensor, size: Tensor, scale: Tensor) -> None:
-        """A stretch of rows, in place."""
-        owner = self._owner[rows]
-        w, m, v = self.weights[rows], self.first[rows], self.second[rows]
-        self._move(w, m, v, self._x[rows] * spread[owner], size[owner], scale[owner])
-
-    def _adam_on(self, rows: Tensor, spread: Tensor, size: Tensor, scale: Tensor) -> None:
-        """Scattered rows: taken out, moved, put back."""
-        owner = self._owner[rows]
-        w, m, v = self.weights[rows], self.first[rows], self.second[rows]
-        self._move(w, m, v, self._x[rows] * spread[owner], size[owner], scale[owner])
-        self.weights[rows], self.first[rows], self.second[rows] = w, m, v
-
-    def _move(
-        self, w: Tensor, m: Tensor, v: Tensor, g: Tensor, size: Tensor, scale: Tensor
+    def _adam(
+        self,
+        w: Tensor,
+        m: Tensor,
+        v: Tensor,
+        x: Tensor,
+        owner: Tensor,
+        spread: Tensor,
+        size: Tensor,
+        floor: Tensor,
     ) -> None:
-        """w -= lr m_hat / (sqrt(v_hat) + eps), with size = lr / (1 - b1^t), scale the root of
-        1 / (1 - b2^t)."""
-        g.add_(w, alpha=self._decay)
+        """A stretch of rows, in place: w -= lr m_hat / (sqrt(v_hat) + eps)."""
+        g = spread.index_select(0, owner).mul_(x).add_(w, alpha=self._decay)
         m.lerp_(g, 1 - BETAS[0])
         v.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
-        spread = torch.sqrt(v, out=g).mul_(scale).add_(EPS)
-        w.sub_((m * size).div_(spread))
+        torch.sqrt(v, out=g).add_(_of(owner, floor))
+        w.sub_(torch.div(m, g, out=g).mul_(_of(owner, size)))
 
     def _rows_of(self, users: Tensor) -> Tensor:
         chosen = torch.zeros(self._num_users, dtype=torch.bool, device=users.device)
@@ -129,11 +127,16 @@ class UserRows:
         return chosen[self._owner].nonzero().flatten()
 
     def _corrections(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Per user; one that never took a step has none, and none of its rows is moved."""
-        steps = self.steps.clamp_min(1).to(torch.float64)
-        size = self._lr / (1 - BETAS[0] ** steps)
-        scale = (1 - BETAS[1] ** steps).rsqrt()
-        return size.to(dtype)[:, None], scale.to(dtype)[:, None]
+        """lr m_hat / (sqrt(v_hat) + eps) = size m / (sqrt(v) + floor), where, at a user's step t,
+        root = sqrt(1 - b2^t), size = lr root / (1 - b1^t) and floor = eps root.
+
+        A row per user, or a single one where all are at the same step.
+        """
+        alike = bool((self.steps == self.steps[0]).all())
+        steps = (self.steps[:1] if alike else self.steps).clamp_min(1).to(torch.float64)
+        root = (1 - BETAS[1] ** steps).sqrt()
+        size = self._lr * root / (1 - BETAS[0] ** steps)
+        return size.to(dtype)[:, None], (EPS * root).to(dtype)[:, None]
 
     @staticmethod
     def _stretches(length: int) -> Iterator[slice]:
@@ -146,3 +149,8 @@ class UserRows:
     def restore(self, state: dict[str, Tensor]) -> None:
         for name in ("weights", "first", "second", "steps"):
             getattr(self, name).copy_(state[name])
+
+
+def _of(owner: Tensor, table: Tensor) -> Tensor:
+    """The owners' rows of a table, or its only row for all: the same numbers either way."""
+    return table if len(table) == 1 else table.index_select(0, owner)
