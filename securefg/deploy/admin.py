@@ -1,9 +1,17 @@
-"""The admin's side: submit a job, ask how it does, fetch what it left, over FLARE's own session."""
+"""The admin's side: submit a job, ask how it does, fetch what it left, over FLARE's own session.
+
+    python -m securefg.deploy.admin KIT JOB SECONDS SITE ...
+
+waits until all sites are connected, submits and prints the job's id. A local run asks for it so,
+in a process of its own: FLARE's session leaves threads and sockets behind in whoever opens it.
+Nothing heavy is imported here.
+"""
 
 from __future__ import annotations
 
 import io
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -11,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from securefg.deploy.kits import ADMIN
 from securefg.errors import RunFailed
+
+ADMIN = "admin@securefg.local"
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,13 @@ class Admin:
     def sites(self) -> list[str]:
         """The sites that are connected."""
         return sorted(client.name for client in self._ask("get_system_info").client_info)
+
+    def await_sites(self, sites: list[str], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while missing := sorted(set(sites) - set(self.sites())):
+            if time.monotonic() > end:
+                raise RunFailed(f"not connected after {seconds:g} s: {', '.join(missing)}")
+            time.sleep(0.1)
 
     def submit(self, job: Path) -> str:
         return str(self._ask("submit_job", str(job.resolve())))
@@ -70,3 +86,18 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
         if session is not None:
             session.close()
         logging.getLogger().removeHandler(quiet)
+
+
+def main(kit: str, job: str, seconds: str, *sites: str) -> int:
+    try:
+        with log_in(Path(kit), float(seconds)) as admin:
+            admin.await_sites(list(sites), float(seconds))
+            sys.stdout.write(admin.submit(Path(job)) + "\n")
+    except RunFailed as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

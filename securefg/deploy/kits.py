@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from securefg.codec import Clients
+from securefg.deploy.admin import ADMIN
 from securefg.deploy.certificates import Root, Signer
 from securefg.deploy.roster import enrol_site, read_roster, write_roster
 from securefg.errors import ConfigError
 from securefg.files import write_json
 
-ADMIN = "admin@securefg.local"
 PROJECT = "securefg"
 CLASSES = [
     "securefg.engines.flare.controller.RunController",

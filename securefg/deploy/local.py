@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +18,10 @@ from typing import Any
 
 from securefg.assembly import Experiment, hosts_of
 from securefg.data.shard_store import save_shards
-from securefg.deploy.admin import Admin, log_in
 from securefg.deploy.flare_job import write_flare_job
 from securefg.deploy.job import Job, Sizes, spread
 from securefg.deploy.kits import Kits, Plan, provision
-from securefg.deploy.processes import LocalProcesses
+from securefg.deploy.processes import LocalProcesses, end_leftovers, environment
 from securefg.deploy.server_run import OUTCOME, STOP
 from securefg.engines.breaches import raise_breach
 from securefg.errors import RunFailed
@@ -40,14 +41,13 @@ def run_locally(
 ) -> Outcome:
     """One attempt at a run, new or resumed. `meddle` is for tests: called at every look."""
     flare = folder.path / "private" / "flare"
+    end_leftovers(flare / "logs")
     job, kits = _prepare(experiment, folder, flare)
     with LocalProcesses(kits, flare / "logs") as processes:
         processes.start_server()
         for site in job.sites:
             processes.start_site(site)
-        with log_in(kits.admin, experiment.config.engine.start_within) as admin:
-            _await_sites(admin, list(job.sites), processes, experiment.config.engine.start_within)
-            admin.submit(flare / "job")
+        _submit(kits, flare / "job", job, experiment.config.engine.start_within)
         return _follow(experiment, folder, observer, job, processes, meddle)
 
 
@@ -93,12 +93,20 @@ def _write_shards(folder: Path, experiment: Experiment, hosts: Any) -> None:
         save_shards(folder / f"{name}.safetensors", own)
 
 
-def _await_sites(admin: Admin, sites: list[str], processes: LocalProcesses, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while missing := sorted(set(sites) - set(admin.sites())):
-        if processes.dead or time.monotonic() > end:
-            raise RunFailed(f"did not come up: {', '.join(processes.dead or missing)}")
-        time.sleep(POLL_SECONDS)
+def _submit(kits: Kits, folder: Path, job: Job, seconds: float) -> None:
+    command = [sys.executable, "-m", "securefg.deploy.admin"]
+    arguments = [str(kits.admin), str(folder), str(seconds), *job.sites]
+    asked = subprocess.run(
+        command + arguments,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,  # the first Ctrl-C is a wish, not an end
+    )
+    if asked.returncode:
+        last = asked.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise RunFailed(f"the job was not submitted: {last[0]}; see {kits.path.parent / 'logs'}")
 
 
 def _follow(

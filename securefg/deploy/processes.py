@@ -7,6 +7,7 @@ environment variable with a random value, by which they are found again whoever 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from securefg.deploy.kits import Kits
+from securefg.files import write_atomically
 
 MARK = "SECUREFG_FEDERATION"
 
@@ -28,6 +30,8 @@ class LocalProcesses:
         self._kits, self._logs = kits, logs
         self._mark = secrets.token_hex(16)
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+        write_atomically(logs / "mark", self._mark)
 
     def __enter__(self) -> Self:
         return self
@@ -47,22 +51,15 @@ class LocalProcesses:
             *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
             *("--set", "secure_train=true", *facts, "org=none", "config_folder=config"),
         ]
-        environment = {
-            **os.environ,
-            MARK: self._mark,
-            "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()]),
-            # One thread each, before torch is asked: there are ten processes.
-            "OMP_NUM_THREADS": "1",
-        }
-        self._logs.mkdir(parents=True, exist_ok=True)
         with (self._logs / f"{kit.name}.log").open("ab") as log:
             self._started[kit.name] = subprocess.Popen(
                 command,
-                env=environment,
+                env={**environment(), MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for the one who drives, not for them
+                preexec_fn=_die_with_parent,
             )
 
     @property
@@ -72,24 +69,16 @@ class LocalProcesses:
 
     def pids(self, party: str | None = None) -> list[int]:
         """All processes that bear the mark; of one party, those that have its kit as argument."""
-        kit = None if party is None else str((self._kits.path / party).resolve()).encode()
-        return [
-            pid
-            for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))
-            if self._is_ours(pid) and (kit is None or kit in _arguments(pid))
-        ]
+        found = _marked(self._mark)
+        if party is None:
+            return found
+        kit = str((self._kits.path / party).resolve()).encode()
+        return [pid for pid in found if kit in _arguments(pid)]
 
     def job_pids(self, party: str) -> list[int]:
         """The processes that FLARE started at a party for the job."""
         own = self._started[party].pid if party in self._started else 0
         return [pid for pid in self.pids(party) if pid != own]
-
-    def _is_ours(self, pid: int) -> bool:
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
-        return f"{MARK}={self._mark}".encode() in environment
 
     def kill(self, party: str) -> None:
         """Kill -9 everything of one party, as if its machine had lost power."""
@@ -100,22 +89,59 @@ class LocalProcesses:
 
     def stop(self) -> None:
         """End all of them: their work is on disk, so they need no time to say goodbye."""
-        end = time.monotonic() + 10
-        while (pids := self.pids()) and time.monotonic() < end:
-            for pid in pids:
-                _signal(pid, signal.SIGKILL)
-            for process in self._started.values():
-                process.poll()
-            time.sleep(0.02)
-        for process in self._started.values():
-            process.wait()
+        _end(self._mark, list(self._started.values()))
+
+
+def environment() -> dict[str, str]:
+    """For processes of ours: what can be imported here can be there; one thread each."""
+    paths = [*filter(None, sys.path), os.getcwd()]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+
+
+def end_leftovers(logs: Path) -> None:
+    """End what an earlier federation left, where the one who drove it was killed."""
+    with contextlib.suppress(FileNotFoundError):
+        _end((logs / "mark").read_text(), [])
+
+
+def _die_with_parent() -> None:
+    """Linux ends them when the one who drives is killed; FLARE's job processes then follow."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def _end(mark: str, children: list[subprocess.Popen[bytes]]) -> None:
+    """The job's processes first, so that those who started them can still bury them."""
+    own, end = {child.pid for child in children}, time.monotonic() + 10
+    jobs = set(_marked(mark)) - own
+    for pid in jobs:
+        _signal(pid, signal.SIGKILL)
+    while any(Path(f"/proc/{pid}").exists() for pid in jobs) and time.monotonic() < end - 8:
+        time.sleep(0.02)
+    while (pids := _marked(mark)) and time.monotonic() < end:
+        for pid in pids:
+            _signal(pid, signal.SIGKILL)
+        for child in children:
+            child.poll()
+        time.sleep(0.02)
+    for child in children:
+        child.wait()
+
+
+def _marked(mark: str) -> list[int]:
+    pids = map(int, filter(str.isdecimal, os.listdir("/proc")))
+    return [pid for pid in pids if f"{MARK}={mark}".encode() in _read(pid, "environ")]
 
 
 def _arguments(pid: int) -> list[bytes]:
+    return _read(pid, "cmdline")
+
+
+def _read(pid: int, what: str) -> list[bytes]:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/{what}").read_bytes().split(b"\0")
     except OSError:
-        return []
+        return []  # gone, or somebody else's
 
 
 def _signal(pid: int, number: int) -> None:

@@ -1,0 +1,154 @@
+"""Real federations on loopback, with FLARE's processes and mutual TLS: short ones, on two sites."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from securefg import runner
+from securefg.assembly import prepare
+from securefg.codec import Clients
+from securefg.deploy.kits import Kits, Plan, provision
+from securefg.deploy.local import run_locally
+from securefg.deploy.processes import LocalProcesses
+from securefg.observing import Silent
+from securefg.run_folder import RunFolder
+from tests.small import config, tree
+
+pytest.importorskip("nvflare")
+TWO = ("engine.name=flare", "engine.sites=2")
+MASKED = "privacy.secure_aggregation={min_holders: 1}"
+
+
+def same(one: RunFolder, other: RunFolder) -> bool:
+    models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
+    sizes = [run.summary()["bytes"] for run in (one, other)]
+    return models[0] == models[1] and sizes[0] == sizes[1]
+
+
+def federation_of(folder: Path) -> Kits:
+    return Kits(folder / "private" / "flare" / "kits")
+
+
+def greets(kits: Kits, context: ssl.SSLContext) -> bool:
+    """Whether the server goes on with one who shows what the context has."""
+    port = json.loads((kits.path / "federation.json").read_text())["port"]
+    try:
+        with (
+            socket.create_connection(("localhost", port), timeout=5) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secure,
+        ):
+            secure.settimeout(1)
+            try:
+                return secure.recv(1) != b""
+            except TimeoutError:
+                return True  # it waits for our first message
+    except (ssl.SSLError, ConnectionError):
+        return False
+
+
+def context(root: Path, certificate: Path | None) -> ssl.SSLContext:
+    found = ssl.create_default_context(cafile=str(root / "startup" / "rootCA.pem"))
+    if certificate is not None:
+        startup = certificate / "startup"
+        found.load_cert_chain(startup / "client.crt", startup / "client.key")
+    return found
+
+
+@pytest.mark.slow
+def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> None:
+    """The weights and bytes of one process; a stranger, or one without a certificate, is cut off;
+    and when it is over, no process is left."""
+    more = ("partition={name: one_node}", "training.local_epochs=1", "training.rounds=3")
+    here = runner.start(config(tmp_path / "here", *more, method="nfedgnn")).folder
+    sites = {"site-1": {"client-0": Clients(((0, 1),))}}
+    foreign = provision(tmp_path / "foreign", Plan("localhost", 1, sites))
+    parsed = config(tmp_path / "apart", *more, *TWO, method="nfedgnn")
+    folder = RunFolder.create(parsed, lambda path: None)
+    seen: dict[str, object] = {}
+
+    def look(processes: LocalProcesses) -> None:
+        if not seen:
+            kits = federation_of(folder.path)
+            own = kits.site("site-1")
+            seen["own"] = greets(kits, context(own, own))
+            seen["none"] = greets(kits, context(own, None))
+            seen["foreign"] = greets(kits, context(own, foreign.site("site-1")))
+        seen["pids"] = {*seen.get("pids", ()), *processes.pids()}  # type: ignore[misc]
+
+    outcome = run_locally(prepare(parsed), folder, Silent(), look)
+    assert outcome.summary is not None
+    assert same(here, folder)
+    assert {k: seen[k] for k in ("own", "none", "foreign")} == {
+        "own": True,
+        "none": False,
+        "foreign": False,
+    }
+    pids = seen["pids"]
+    assert isinstance(pids, set)
+    assert len(pids) >= 3
+    mark = (folder.path / "private" / "flare" / "logs" / "mark").read_text()
+    assert marked(mark) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    """A masked run from the command line, interrupted after a round, then resumed."""
+    import yaml
+
+    overrides = (MASKED, "training.rounds=4", "output.checkpoint_every=1")
+    here = runner.start(config(tmp_path / "here", *overrides)).folder
+    written = {**tree(tmp_path / "apart"), "name": "run"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(written))
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    sets = [part for text in (*overrides, *TWO) for part in ("--set", text)]
+    command = [sys.executable, "-m", "securefg.cli", "run", str(tmp_path / "config.yaml"), *sets]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    path = wait_for_round(tmp_path / "apart", 1, driver)
+    mark = (path / "private" / "flare" / "logs" / "mark").read_text()
+    driver.send_signal(signal.SIGINT)
+    told, _ = driver.communicate(timeout=60)
+    assert driver.returncode == 130, told
+    assert "--resume" in told
+    assert marked(mark) == []
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+    folder = RunFolder(path)
+    runner.resume(folder)
+    assert same(here, folder)
+    assert folder.summary()["attempts"] == 2
+
+
+def wait_for_round(root: Path, number: int, driver: subprocess.Popen[str]) -> Path:
+    end = time.monotonic() + 120
+    while time.monotonic() < end and driver.poll() is None:
+        for metrics in root.glob("run-*/metrics.jsonl"):
+            if len(metrics.read_text().splitlines()) >= number:
+                return metrics.parent
+        time.sleep(0.05)
+    driver.kill()
+    raise AssertionError(driver.communicate()[0])
+
+
+def marked(mark: str) -> list[str]:
+    found = []
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if mark.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+        except OSError:
+            continue
+    return found
