@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from securefg.errors import InputError
+from securefg.errors import InputError, SecurefgError
 from securefg.reports.figures import Figure
 from securefg.reproduce.entry import Entry
 from securefg.reproduce.ours import Ours
@@ -50,8 +50,14 @@ def reproduce(asked: Asked, console: Console) -> Told:
     outcome = sweep(points, asked.options.root, asked.jobs, display=display_for(console))
     if outcome.interrupted:
         return Told((), outcome.failed, True)
-    pages = tuple(_write(plan, asked, outcome.failed) for plan in plans)
-    return Told(pages, outcome.failed, False)
+    pages: list[tuple[Reproduction, Path]] = []
+    unwritten: list[Failure] = []
+    for plan in plans:
+        try:
+            pages.append(_write(plan, asked, outcome.failed))
+        except SecurefgError as error:  # the other entries still get their tables
+            unwritten.append(Failure(plan.entry.name, "", " ".join(str(error).split())))
+    return Told(tuple(pages), (*outcome.failed, *unwritten), False)
 
 
 def _check_docs(asked: Asked) -> None:

@@ -96,6 +96,19 @@ def test_a_failed_point_is_told_and_ends_with_1(
     assert "- tiny: Bad / accuracy, seed 0: partition.shares" in text
 
 
+def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = Cell("Tiny", "accuracy", (Source("tiny.yaml"),), client_accuracy(99))
+    good = Cell("Tiny", "accuracy", (Source("tiny.yaml"),), global_accuracy)
+    entries = [Entry(n, n, "", (c,), 1, ()) for n, c in (("bad", nobody), ("good", good))]
+    monkeypatch.setattr(catalogue, "ENTRIES", tuple(entries))
+    assert securefg(monkeypatch, "all") == 1
+    assert "local_test_accuracy.by_client.99: found None" in capsys.readouterr().err
+    tables = tmp_path / "runs" / "reproduce" / "tables"
+    assert [path.name for path in tables.iterdir()] == ["good"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
