@@ -15,7 +15,7 @@ from securefg.config import RunConfig
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.privacy.settings import PrivacySettings
-from securefg.run_folder import RunFolder
+from securefg.sweep.cache import find_run, locked
 
 
 def is_defended(policy: Policy) -> bool:
@@ -23,15 +23,16 @@ def is_defended(policy: Policy) -> bool:
     return bool(policy.masked) or any(not isinstance(r, Plain) for r in policy.rules.values())
 
 
-def control_of(truth: Truth, rounds: int) -> Truth:
+def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
     """The run itself, or the same without its defences: made once, then found by its hash."""
     if not is_defended(truth.experiment.policy):
         return truth
-    config = undefended(truth.config, rounds, truth.folder.path / "audit" / "control")
-    path = config.output.root / f"{config.name}-s{config.seed}-{config.hash}"
-    if (path / "summary.json").is_file():
-        return Truth.of(RunFolder.open(path))
-    return Truth.of(runner.start(config, fresh=True).folder)
+    config = undefended(truth.config, rounds, root)
+    with locked(root, config.hash, lambda: False):
+        found = find_run(root, config.hash)
+        if found is None or not found.finished:
+            found = runner.start(config, fresh=True).folder
+    return Truth.of(found)
 
 
 def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:

@@ -11,9 +11,13 @@ import time
 
 from audits.canary_audit import canaries
 from audits.findings import Finding, Verdict
-from audits.mechanisms import MechanismResult, audit_experiment
+from audits.mechanisms import MechanismResult, audit_experiment, audit_releases
 from audits.truth import Truth
+from audits.uploads import open_channel
+from securefg.assembly import prepare
+from securefg.privacy.noise import SeededNoise
 from securefg.runner import finite
+from securefg.streams import derive_seed
 from securefg.transcript import broken_link
 
 
@@ -25,9 +29,23 @@ def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:
 def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
     """Every claimed epsilon beside what the noise itself shows, by games without training."""
     started = time.monotonic()
-    results = audit_experiment(truth.experiment, trials, seed)
+    results = _games(truth, trials, seed)
     each = round((time.monotonic() - started) / max(1, len(results)), 3)
     return [_of(truth, result, each) for result in results]
+
+
+def _games(truth: Truth, trials: int, seed: int) -> list[MechanismResult]:
+    """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
+    stands for, with noise of the same size from a seed of the audit's own."""
+    if truth.config.privacy.noise_rng == "system":
+        return audit_experiment(truth.experiment, trials, seed)
+    privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})
+    meant = prepare(truth.config.model_copy(update={"privacy": privacy}))
+    planned = meant.method.planned(meant.config.method, meant.config.training, meant.public)
+    noise = SeededNoise(derive_seed(seed, "mechanism games"))
+    return audit_releases(
+        meant.policy, planned, lambda policy: open_channel(policy, noise), trials, seed
+    )
 
 
 def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:

@@ -92,8 +92,16 @@ class Audit:
 Told = Callable[[str, int, int], None]
 
 
-def audit(path: Path, plan: Plan, told: Told = lambda what, done, total: None) -> Audit:
-    """Audit a finished run; writes audit/findings.json and audit/scores.npz into its folder."""
+def audit(
+    path: Path,
+    plan: Plan,
+    told: Told = lambda what, done, total: None,
+    controls: Path | None = None,
+) -> Audit:
+    """Audit a finished run; writes audit/findings.json and audit/scores.npz into its folder.
+
+    controls  where the run without its defences is kept; by default in the run's own folder
+    """
     truth = Truth.of(RunFolder.open(path))
     torch.set_num_threads(1)
     result = Audit()
@@ -105,7 +113,8 @@ def audit(path: Path, plan: Plan, told: Told = lambda what, done, total: None) -
     control = None
     if tasks and is_defended(truth.experiment.policy):
         told("positive control: the run without its defences", 0, total)
-        control = control_of(truth, max(task.attack.rounds for task in tasks))
+        root = controls or truth.folder.path / "audit" / "control"
+        control = control_of(truth, max(task.attack.rounds for task in tasks), root)
     player = Player(truth, control or truth, plan.seed)
     # Attacks on noise divide by zero and fail to converge as a matter of course.
     with warnings.catch_warnings(), ThreadPoolExecutor(max(1, plan.jobs)) as pool:

@@ -1,0 +1,42 @@
+"""`securefg curve`: run and audit what is missing, gather it, write data, timing and the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.curves.collect import collect
+from audits.curves.plan import CurvePlan, plan_curve
+from audits.curves.settings import load_curve
+from audits.curves.work import RunAndAudit
+from securefg.files import write_json
+from securefg.reports.curve_data import CurveData
+from securefg.reports.curve_page import build_curve_page
+from securefg.sweep import Failure, SweepOutcome, sweep
+from securefg.sweep.display import Display
+
+
+@dataclass(frozen=True)
+class CurveOutcome:
+    data: CurveData
+    page: Path
+    failed: tuple[Failure, ...]
+    interrupted: bool
+
+
+def draw_curve(path: Path, root: Path, jobs: int, display: Display | None = None) -> CurveOutcome:
+    """Only missing points are run; the page is written even where some failed."""
+    curve = load_curve(path)
+    plan = plan_curve(curve, path)
+    home = root / curve.name
+    outcome = carry_out(plan, home, jobs, display)
+    data, timing = collect(plan, home / "runs", outcome.failed)
+    write_json(home / "data.json", data.model_dump(mode="json", by_alias=True))
+    write_json(home / "timing.json", timing.model_dump(mode="json"))
+    page = build_curve_page(data, timing, home / f"{curve.name}.html")
+    return CurveOutcome(data, page, outcome.failed, outcome.interrupted)
+
+
+def carry_out(plan: CurvePlan, home: Path, jobs: int, display: Display | None) -> SweepOutcome:
+    work = RunAndAudit(plan.audits, home / "controls")
+    return sweep(plan.points, home / "runs", jobs, work, display)

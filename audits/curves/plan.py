@@ -1,0 +1,118 @@
+"""From a curve's config to the points to run: defences by strengths by seeds, and the levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from attacks import attacks_on, get_attack
+from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
+from audits.run import Plan
+from securefg.config import RunConfig
+from securefg.errors import ConfigError
+from securefg.sweep import Point
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the curve: a defence at one strength, run once per seed."""
+
+    series: str
+    defence: str
+    epsilon: float | None
+    unit: str
+    runs: tuple[Point, ...]
+
+    @property
+    def key(self) -> str:
+        strength = "" if self.epsilon is None else f" ε={self.epsilon:g}"
+        return f"{self.series} · {self.defence}{strength}"
+
+
+@dataclass(frozen=True)
+class Level:
+    """A reference line of a series: `centralised` or `alone`."""
+
+    series: str
+    kind: str
+    runs: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class CurvePlan:
+    """All that must be run, and how each run is audited (by config hash)."""
+
+    curve: CurveConfig
+    settings: tuple[Setting, ...]
+    levels: tuple[Level, ...]
+    audits: dict[str, Plan]
+
+    @property
+    def points(self) -> list[Point]:
+        settings = [point for setting in self.settings for point in setting.runs]
+        return settings + [point for level in self.levels for point in level.runs]
+
+
+def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
+    """Every config is parsed here, so that a mistake shows before anything runs."""
+    settings: list[Setting] = []
+    levels: list[Level] = []
+    audits: dict[str, Plan] = {}
+    for sweep in curve.sweeps:
+        base = run_config(sweep.config, path, sweep.set)
+        series = sweep.label or f"{base.method.name} on {base.data.name}"
+        if any(series == other.series for other in settings):
+            raise ConfigError(f"{path}: two sweeps are called {series!r}; give each a label")
+        own = [
+            _setting(curve, base, series, defence, epsilon)
+            for defence in sweep.defences
+            for epsilon in _strengths(path, defence)
+        ]
+        plan = _audit_plan(curve, sweep, base)
+        audits |= {point.config.hash: plan for setting in own for point in setting.runs}
+        settings += own
+        levels += [
+            _level(curve, series, kind, run_config(config, path, ()))
+            for kind, config in (("centralised", sweep.centralised), ("alone", sweep.alone))
+            if config is not None
+        ]
+    return CurvePlan(curve, tuple(settings), tuple(levels), audits)
+
+
+def _strengths(path: Path, defence: Defence) -> tuple[float | None, ...]:
+    noisy = defence.name in ("local_gaussian", "distributed_discrete")
+    if noisy and not defence.epsilon:
+        raise ConfigError(
+            f"{path}: {defence.name} has no epsilon; wanted a list of target epsilons"
+        )
+    if defence.epsilon and not noisy:
+        raise ConfigError(f"{path}: {defence.name} promises no epsilon; leave the list out")
+    return defence.epsilon or (None,)
+
+
+def _setting(
+    curve: CurveConfig, base: RunConfig, series: str, defence: Defence, epsilon: float | None
+) -> Setting:
+    named = Setting(series, defence.name, epsilon, "", ())
+    configs = [defended(base, defence, epsilon, seed) for seed in range(curve.seeds)]
+    runs = tuple(Point(f"{named.key} seed {c.seed}", c) for c in configs)
+    unit = configs[0].privacy.unit if epsilon is not None else ""
+    return Setting(series, defence.name, epsilon, unit, runs)
+
+
+def _level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level:
+    configs = [base.model_copy(update={"seed": seed}) for seed in range(curve.seeds)]
+    return Level(series, kind, tuple(Point(f"{series} · {kind} seed {c.seed}", c) for c in configs))
+
+
+def _audit_plan(curve: CurveConfig, sweep: Sweep, base: RunConfig) -> Plan:
+    """Attacks that were named must apply; those that were not are chosen by what applies."""
+    method = base.method.name
+    for name in sweep.attacks or ():
+        attack = get_attack(name)
+        reason = attack.applies_to(base.method) if method in attack.methods else "not for it"
+        if reason is not None:
+            allowed = ", ".join(a.name for a in attacks_on(method) if not a.applies_to(base.method))
+            raise ConfigError(f"{name} does not apply to {method}: {reason}; allowed: {allowed}")
+    only = () if sweep.attacks is None else (*sweep.attacks, "promises")
+    return Plan(only=only, adversaries=curve.adversaries, trials=curve.trials)

@@ -1,0 +1,123 @@
+"""A curve's config: which runs are swept over which defences, by whom they are attacked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+
+from attacks import get_attack
+from securefg.config import RunConfig, load_config, parse_config
+from securefg.errors import ConfigError
+from securefg.reports.curve_data import Limits
+from securefg.settings import Settings
+from securefg.transcript import Adversary
+
+DefenceName = Literal["none", "secagg", "local_gaussian", "distributed_discrete"]
+
+
+class Defence(Settings):
+    """A defence and the strengths at which it is tried.
+
+    epsilon  target epsilons; `none` and `secagg` promise none and have no list
+    privacy  the rest of the run's `privacy` part: clip, unit, masking
+    set      further settings that go with this defence, as `a.b=c`
+    """
+
+    name: DefenceName
+    epsilon: tuple[float, ...] = ()
+    privacy: dict[str, Any] = Field(default_factory=dict)
+    set: tuple[str, ...] = ()
+
+    @field_validator("epsilon")
+    @classmethod
+    def _is_positive(cls, found: tuple[float, ...]) -> tuple[float, ...]:
+        if any(value <= 0 for value in found):
+            raise ValueError(f"{min(found)} is no epsilon; allowed: above 0 (none is infinity)")
+        return tuple(sorted(set(found)))
+
+
+class Sweep(Settings):
+    """One method on one dataset.
+
+    config       a run's config, beside this file or below the working directory
+    centralised  configs whose accuracy is drawn as a level: all data in one hand, and
+    alone        nobody exchanging anything
+    attacks      names; not set: all that apply
+    """
+
+    config: Path
+    label: str | None = None
+    set: tuple[str, ...] = ()
+    defences: tuple[Defence, ...] = Field(min_length=1)
+    attacks: tuple[str, ...] | None = None
+    centralised: Path | None = None
+    alone: Path | None = None
+
+    @field_validator("attacks")
+    @classmethod
+    def _are_known(cls, found: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in found or ():
+            get_attack(name)
+        return found
+
+
+class CurveConfig(Settings):
+    """A whole curve."""
+
+    name: str = Field("curve", pattern=r"^[\w.-]+$")
+    sweeps: tuple[Sweep, ...] = Field(min_length=1)
+    adversaries: tuple[str, ...] = ("server",)
+    seeds: int = Field(3, ge=1)
+    trials: int = Field(20_000, ge=1000, description="of every noise mechanism")
+    limits: Limits = Limits()
+
+    @field_validator("adversaries")
+    @classmethod
+    def _are_somebody(cls, found: tuple[str, ...]) -> tuple[str, ...]:
+        for text in found:
+            Adversary.parse(text)
+        return found
+
+
+def load_curve(path: Path) -> CurveConfig:
+    """Read a curve's YAML; whatever is wrong is named with what is allowed."""
+    try:
+        tree = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: found {type(tree).__name__}; wanted a mapping with `sweeps`")
+    try:
+        return CurveConfig.model_validate({"name": path.stem, **tree})
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explained(path, one) for one in error.errors()[:3])) from error
+
+
+def _explained(path: Path, error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    return f"{path}: {where}: {error['msg']}, found {error.get('input')!r}"[:300]
+
+
+def run_config(path: Path, beside: Path, overrides: tuple[str, ...]) -> RunConfig:
+    """A run's config by its name: beside the curve's file, else from the working directory."""
+    near = beside.parent / path
+    return load_config(near if near.is_file() else path, overrides)
+
+
+def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int) -> RunConfig:
+    """The run under a defence. Noise is seeded, so that the page can be made again to the digit;
+    what the mechanism promises is audited apart."""
+    privacy: dict[str, Any] = dict(defence.privacy)
+    if defence.name in ("local_gaussian", "distributed_discrete"):
+        privacy = {"mechanism": defence.name, "noise_rng": "seeded", **privacy}
+        privacy["target_epsilon"] = epsilon
+    if defence.name in ("secagg", "distributed_discrete"):
+        privacy.setdefault("secure_aggregation", {})
+    tree = base.model_dump(mode="json")
+    tree["privacy"] = privacy
+    return parse_config(tree, [*defence.set, f"seed={seed}"])

@@ -1,0 +1,118 @@
+"""What a curve's page shows, as one value: the page is drawn from it and from nothing else.
+
+It holds no time and no path of a machine, so the same seeds give the same data; what differs from
+run to run (`Timing`) is kept apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from securefg.settings import Settings
+
+SCHEMA = 1
+
+
+class Interval(Settings):
+    """A mean over seeds with its 95 % interval, or a measured value with its own."""
+
+    value: float
+    low: float
+    high: float
+
+
+class RunRef(Settings):
+    """A run that made a number: its folder's name within the curve's root."""
+
+    folder: str
+    seed: int
+    config_hash: str
+
+
+class Leak(Settings):
+    """One attack from one adversary's place, over all seeds of a point.
+
+    gain      over the prior, mean over seeds
+    verdict   the worst of the seeds' verdicts; `because` in words
+    null      where a guess that knows nothing would lie, as a gain: the band around zero
+    """
+
+    attack: str
+    adversary: str
+    metric: str
+    unit: str
+    verdict: str
+    because: str
+    value: Interval | None = None
+    prior: float | None = None
+    gain: Interval | None = None
+    null: Interval | None = None
+
+
+class CurvePoint(Settings):
+    """One setting of one defence. `epsilon` None is infinity: nothing is promised."""
+
+    key: str
+    series: str
+    defence: str
+    epsilon: float | None = None
+    unit: str = ""
+    accuracy: Interval | None = None
+    accuracies: tuple[float, ...] = ()
+    leaks: tuple[Leak, ...] = ()
+    epsilon_claimed: float | None = None
+    epsilon_lower: float | None = None
+    violations: tuple[str, ...] = ()
+    bytes_up: int | None = None
+    bytes_down: int | None = None
+    runs: tuple[RunRef, ...] = ()
+    failed: str = Field("", description="why the point is missing, where it is")
+
+
+class Series(Settings):
+    """A method on a dataset, with the levels to compare with."""
+
+    name: str
+    method: str
+    dataset: str
+    clients: int
+    centralised: Interval | None = None
+    alone: Interval | None = None
+
+
+class Limits(Settings):
+    """What the user can accept. Not set: no limit of that kind."""
+
+    epsilon: float | None = Field(None, gt=0)
+    leak_gain: float | None = Field(None, ge=0)
+
+
+class Choice(Settings):
+    """The verdict on a series: the best accuracy among the points that meet the limits."""
+
+    series: str
+    point: str | None
+    words: str
+
+
+class CurveData(Settings):
+    """A finished sweep."""
+
+    schema_: int = Field(SCHEMA, alias="schema")
+    name: str
+    seeds: int
+    limits: Limits
+    series: tuple[Series, ...]
+    points: tuple[CurvePoint, ...]
+    choices: tuple[Choice, ...]
+    settings: str
+    versions: dict[str, Any]
+
+
+class Timing(Settings):
+    """Seconds per point, by its key, and the machine: differs from run to run."""
+
+    seconds: dict[str, float]
+    hardware: dict[str, str]
