@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from securefg.deploy.commands import app as deploy_app
 from securefg.errors import InputError, RunFolderError, SecurefgError
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(deploy_app, name="deploy")
 
 INTERRUPTED = 130
 

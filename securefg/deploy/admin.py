@@ -47,11 +47,12 @@ class Admin:
     def status(self, job_id: str) -> str:
         return str(self._ask("get_job_meta", job_id)["status"])
 
-    def jobs(self) -> list[dict[str, Any]]:
-        return [dict(job) for job in self._ask("list_jobs", True)]
-
-    def abort(self, job_id: str) -> None:
-        self._ask("abort_job", job_id)
+    def await_end(self, job_id: str, seconds: float) -> str:
+        """The job's status, when it has ended or the seconds are over."""
+        end = time.monotonic() + seconds
+        while not (state := self.status(job_id)).startswith("FINISHED") and time.monotonic() < end:
+            time.sleep(1.0)
+        return state
 
     def download(self, job_id: str) -> Path:
         return Path(self._ask("download_job_result", job_id))

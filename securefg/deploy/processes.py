@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import secrets
 import signal
@@ -15,9 +16,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-from securefg.deploy.kits import Kits
+from securefg.deploy.kits import Kits, settle
+from securefg.errors import DataError
 from securefg.files import write_atomically
 
 MARK = "SECUREFG_FEDERATION"
@@ -40,17 +42,13 @@ class LocalProcesses:
         self.stop()
 
     def start_server(self) -> None:
-        self._start(self._kits.server, "server", [])
+        self._start(self._kits.server)
 
     def start_site(self, name: str) -> None:
-        self._start(self._kits.site(name), "client", [f"uid={name}"])
+        self._start(self._kits.site(name))
 
-    def _start(self, kit: Path, kind: Literal["server", "client"], facts: list[str]) -> None:
-        command = [
-            *(sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train"),
-            *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
-            *("--set", "secure_train=true", *facts, "org=none", "config_folder=config"),
-        ]
+    def _start(self, kit: Path) -> None:
+        command = command_for(kit)
         with (self._logs / f"{kit.name}.log").open("ab") as log:
             self._started[kit.name] = subprocess.Popen(
                 command,
@@ -90,6 +88,22 @@ class LocalProcesses:
     def stop(self) -> None:
         """End all of them: their work is on disk, so they need no time to say goodbye."""
         _end(self._mark, list(self._started.values()))
+
+
+def command_for(kit: Path) -> list[str]:
+    """How a party's process is started from its kit."""
+    kind = "server" if (kit / "startup" / "fed_server.json").exists() else "client"
+    settings = kit / "startup" / f"fed_{kind}.json"
+    if not settings.exists():
+        raise DataError(f"{kit}: not a kit (it has no startup/fed_{kind}.json)")
+    settle(kit)
+    facts = json.loads(settings.read_text())
+    name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
+    return [
+        *(sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train"),
+        *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
+        *("--set", "secure_train=true", *name, "org=none", "config_folder=config"),
+    ]
 
 
 def environment() -> dict[str, str]:

@@ -11,18 +11,14 @@ from securefg.data.statistics import statistics
 from securefg.deploy.job import Job
 from securefg.errors import ConfigError
 from securefg.methods import get_method
+from securefg.roles import Method
 
 
 def without_data(job: Job) -> Experiment:
     """An experiment with a stand-in for the graph: a node for every client, and nothing on it."""
     config = job.parsed()
     method = get_method(config.method.name)
-    if method.server_knows:
-        raise ConfigError(
-            f"method.name: {method.name}: its server is entitled to {sorted(method.server_knows)} "
-            "of the whole graph, which a deployed server is not given; allowed: methods whose "
-            "server knows sizes only"
-        )
+    refuse_what_a_server_is_not_given(method)
     sizes = job.sizes
     count = sizes.num_clients
     nothing = torch.zeros(count, dtype=torch.bool)
@@ -46,3 +42,13 @@ def without_data(job: Job) -> Experiment:
         policy=job.policy(),
         has_truth=False,
     )
+
+
+def refuse_what_a_server_is_not_given(method: Method) -> None:
+    """Some methods' servers are entitled to parts of the whole graph; nobody has them to give."""
+    if method.server_knows:
+        raise ConfigError(
+            f"method.name: {method.name}: its server is entitled to {sorted(method.server_knows)} "
+            "of the whole graph, which a deployed server is not given; allowed: methods whose "
+            "server knows sizes only"
+        )
