@@ -62,8 +62,8 @@ ATTACK = Attack(
     methods=frozenset({"fedgl", "nfedgnn"}),
     adversaries=frozenset({"outsider", "server"}),
     game="membership",
-    floor=0.6,
-    expected="see docs/membership.md",
+    floor=0.1,
+    expected="AUC 0.96 to 0.98 on an over-trained GCN on Cora, 0.86 on FedAvg",
     run=run,
     rounds=30,
 )

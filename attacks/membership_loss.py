@@ -24,8 +24,8 @@ ATTACK = Attack(
     methods=frozenset({"fedgl", "nfedgnn"}),
     adversaries=frozenset({"outsider", "server"}),
     game="membership",
-    floor=0.55,
-    expected="see docs/membership.md",
+    floor=0.05,
+    expected="AUC 0.88 to 0.89 on an over-trained GCN on Cora, 0.74 on FedAvg",
     run=run,
     rounds=30,
 )

@@ -50,8 +50,8 @@ ATTACK = Attack(
     methods=frozenset({"fedgl", "nfedgnn"}),
     adversaries=frozenset({"outsider", "server"}),
     game="membership",
-    floor=0.58,
-    expected="see docs/membership.md",
+    floor=0.08,
+    expected="AUC 0.96 to 0.97 on an over-trained GCN on Cora, 0.84 on FedAvg",
     run=run,
     rounds=30,
 )

@@ -47,7 +47,9 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
         raise CannotAttack("nodes hold several samples each; the shadow models want one")
     if truth.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    labels, train = graph.labels.numpy(), graph.split.train.numpy()
+    labels, train = graph.labels.numpy(), graph.split.train.numpy().copy()
+    if experiment.canaries is not None:  # made to be remembered: they have an audit of their own
+        train[experiment.canaries.nodes.numpy()] = False
     chosen = balanced(labels, train, graph.split.test.numpy(), rng)
     shadows = shadows_for(truth, chosen, NUM_SHADOWS)
     so = train[chosen].astype(np.int64)

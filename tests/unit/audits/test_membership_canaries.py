@@ -15,10 +15,12 @@ from audits import canary_audit
 from audits.canary_audit import canaries, canary_scores, judged, over_trainings
 from audits.empirical_epsilon import several_trainings
 from audits.findings import Verdict
+from audits.games import membership
 from audits.promises import broken_promises
 from audits.truth import Truth
 from securefg import runner
 from securefg.config import parse_config
+from securefg.transcript import Adversary
 from tests import small
 
 COUNT = 60
@@ -145,3 +147,9 @@ def test_one_canary_over_several_trainings(monkeypatch: pytest.MonkeyPatch) -> N
     assert bound.epsilon > 0.5
     with pytest.raises(CannotAttack, match="same canaries"):
         over_trainings([run(0), run(1, labels=1.0)], 1, 1e-5)
+
+
+def test_canaries_are_no_targets_of_the_membership_game(truth, monkeypatch) -> None:
+    monkeypatch.setattr(membership, "NUM_SHADOWS", 4)
+    game = membership.make(truth, Adversary("outsider"), np.random.default_rng(0))
+    assert game.targets.ids.max() < truth.experiment.canaries.first
