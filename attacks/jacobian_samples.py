@@ -12,6 +12,7 @@ case for gradients.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.optimize import nnls
 
@@ -79,12 +80,25 @@ def binary_samples(mixture: Array) -> Array | None:
     patterns = (np.arange(1, 2**rank)[:, None] >> np.arange(rank)) & 1
     rows = patterns @ identity
     close = np.minimum(np.abs(rows), np.abs(rows - 1)).max(1) < 1e-3
-    candidates = rows[close].round()
+    candidates = np.abs(rows[close].round())
     if not len(candidates):
         return None
-    weights = np.array([nnls(candidates.T, row)[0] for row in mixture])
-    used: Array = candidates[weights.max(0) > 0.5]
+    single = candidates[~_sums_of_two(candidates)]
+    weights = np.array([nnls(single.T, row)[0] for row in mixture])
+    used: Array = single[weights.max(0) > 0.5]
     return used if len(used) else None
+
+
+def _sums_of_two(candidates: Array) -> NDArray[np.bool_]:
+    """Which candidates are the union of two others that share no word."""
+    known = {row.astype(np.int8).tobytes() for row in candidates}
+    inside = candidates @ candidates.T >= candidates.sum(1)[:, None]  # [a, c]: a lies within c
+    found = np.zeros(len(candidates), bool)
+    for c, row in enumerate(candidates):
+        parts = np.flatnonzero(inside[:, c])
+        rests = (row - candidates[parts[parts != c]]).astype(np.int8)
+        found[c] = any(rest.tobytes() in known for rest in rests)
+    return found
 
 
 def _sends_jacobians(settings: object) -> str | None:

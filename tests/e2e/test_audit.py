@@ -1,0 +1,113 @@
+"""`securefg audit`, from run to verdict, and what it says of folders that are no runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from audits.findings import Finding, Verdict, read_findings
+from audits.run import Plan, audit
+from securefg import runner
+from securefg.cli import app
+from securefg.run_folder import RunFolder
+from tests.small import config
+
+HIDDEN = "method.embedding=hidden"
+ATTACKS = ("adjacency_nnls", "similar_links", "training_labels", "promises")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    root = tmp_path_factory.mktemp("plain")
+    return runner.start(config(root, HIDDEN, "training.rounds=40")).folder
+
+
+@pytest.fixture(scope="module")
+def noised(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    root = tmp_path_factory.mktemp("noised")
+    noise = "privacy={mechanism: local_gaussian, target_epsilon: 4, unit: row}"
+    weighting = "method.weighting=equal"
+    return runner.start(config(root, HIDDEN, weighting, noise, "training.rounds=40")).folder
+
+
+def copied(run: RunFolder, to: Path) -> Path:
+    shutil.copytree(run.path, to / "run")
+    return to / "run"
+
+
+def by_attack(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.attack: finding for finding in findings}
+
+
+def test_an_undefended_run_leaks_its_edges(plain: RunFolder) -> None:
+    found = by_attack(audit(plain.path, Plan(only=ATTACKS)).findings)
+    edges = found["adjacency_nnls"]
+    assert edges.verdict is Verdict.LEAK
+    assert edges.value is not None
+    assert edges.value.value > 0.95
+    assert edges.null_at_chance
+    assert found["integrity"].verdict is Verdict.NOT_DETECTED
+
+
+def test_noise_silences_what_speaks_without_it_and_keeps_its_promise(noised: RunFolder) -> None:
+    found = audit(noised.path, Plan(only=ATTACKS, trials=5000)).findings
+    attacks = by_attack(found)
+    assert attacks["adjacency_nnls"].verdict is Verdict.NOT_DETECTED
+    assert attacks["adjacency_nnls"].positive is not None
+    assert attacks["adjacency_nnls"].positive.value > 0.3
+    games = [finding for finding in found if finding.attack.startswith("mechanism_")]
+    assert {finding.attack for finding in games} >= {"mechanism_canary", "mechanism_shape"}
+    assert not any(finding.verdict is Verdict.VIOLATION for finding in games)
+
+
+def test_findings_and_raw_scores_are_kept(plain: RunFolder) -> None:
+    audit(plain.path, Plan(only=("similar_links",)))
+    (finding,) = read_findings(plain.path / "audit" / "findings.json")
+    with np.load(plain.path / "audit" / "scores.npz") as scores:
+        assert len(scores["similar_links/server/score"]) == finding.targets
+    assert "NaN" not in (plain.path / "audit" / "findings.json").read_text()
+
+
+def test_an_audit_repeats_to_the_digit(plain: RunFolder) -> None:
+    one, two = (audit(plain.path, Plan(only=ATTACKS)).findings for _ in range(2))
+    timeless = [[f.model_copy(update={"seconds": 0.0}) for f in found] for found in (one, two)]
+    assert timeless[0] == timeless[1]
+
+
+def test_a_thinned_transcript_is_inconclusive(tmp_path: Path) -> None:
+    run = runner.start(config(tmp_path, HIDDEN, "output.transcript_every=0")).folder
+    found = by_attack(audit(run.path, Plan(only=("adjacency_nnls",))).findings)
+    assert found["adjacency_nnls"].verdict is Verdict.INCONCLUSIVE
+    assert "thinned" in found["adjacency_nnls"].because
+
+
+def invoked(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["audit", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_a_leak_fails_the_gate_only_where_asked_for(plain: RunFolder) -> None:
+    assert invoked(str(plain.path), "--only", "similar_links")[0] == 0
+    assert invoked(str(plain.path), "--only", "similar_links", "--fail-on", "LEAK")[0] == 1
+
+
+def test_a_tampered_transcript_is_a_violation(plain: RunFolder, tmp_path: Path) -> None:
+    run = copied(plain, tmp_path)
+    path = run / "transcript" / "messages.bin"
+    path.write_bytes(path.read_bytes()[:-1000])
+    code, output = invoked(str(run), "--only", "promises")
+    assert code == 1
+    assert "violation" in output
+
+
+def test_findings_print_as_json(plain: RunFolder) -> None:
+    code, output = invoked(str(plain.path), "--only", "similar_links", "--json")
+    assert code == 0
+    assert json.loads(output)[0]["attack"] == "similar_links"

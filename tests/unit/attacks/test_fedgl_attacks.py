@@ -1,0 +1,64 @@
+"""Attacks on FedGL's uploads: they work where nothing protects and fall silent under noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attacks import get_attack
+from audits.games import make_game
+from audits.truth import Truth
+from securefg import runner
+from securefg.transcript import Adversary
+from tests.small import config
+
+SERVER = Adversary.parse("server")
+
+
+def played(truth: Truth, name: str) -> float:
+    """The gain of an attack on a run."""
+    attack, rng = get_attack(name), np.random.default_rng(0)
+    game = make_game(attack.game, truth, SERVER, rng)
+    return game.gain(attack.run(truth.view(SERVER), game.targets, rng)).value
+
+
+def run(root: Path, *overrides: str) -> Truth:
+    made = config(root, "method.embedding=hidden", "training.rounds=40", *overrides)
+    return Truth.of(runner.start(made).folder)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    return run(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.mark.parametrize("name", ["adjacency_nnls", "similar_links", "training_labels"])
+def test_the_positive_control_reaches_its_floor(plain: Truth, name: str) -> None:
+    assert played(plain, name) >= get_attack(name).floor
+
+
+def test_linear_algebra_beats_similarity(plain: Truth) -> None:
+    assert played(plain, "adjacency_nnls") > played(plain, "similar_links") + 0.1
+
+
+def test_edges_hide_in_noise(tmp_path: Path) -> None:
+    noise = "privacy={mechanism: local_gaussian, noise_multiplier: 5, noise_rng: seeded}"
+    assert abs(played(run(tmp_path, "method.weighting=equal", noise), "adjacency_nnls")) < 0.1
+
+
+def test_masked_uploads_leave_the_adversary_a_mean(tmp_path: Path) -> None:
+    masked = "privacy={secure_aggregation: {min_holders: 1}}"
+    truth = run(tmp_path, masked)
+    view = truth.view(SERVER)
+    assert all(message.masked for message in view.uploads("fedgl.Update", "weights"))
+    assert view.best_rows("fedgl.Update", "weights")[0].summed
+    assert played(truth, "adjacency_nnls") < 0.4
+
+
+def test_the_final_layer_is_no_ground_for_the_equations(plain: Truth) -> None:
+    settings = plain.config.method.model_copy(update={"embedding": "final"})
+    reason = get_attack("adjacency_nnls").applies_to(settings)
+    assert reason is not None
+    assert "hidden" in reason

@@ -1,0 +1,142 @@
+"""Games score a guess beside its prior and its null, and refuse a guess that is no guess."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attacks.base import Targets
+from audits.findings import Figure, Verdict, judge
+from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
+from audits.games.client_samples import exact, within
+from audits.games.neighbourhood_words import found_words
+from audits.games.node_features import words_found
+
+
+def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
+    truth = np.arange(size) % 2
+    return BinaryGame(
+        targets=Targets(ids=np.arange(size)),
+        metric="AUC",
+        unit="node",
+        truth=truth,
+        prior_scores=prior,
+    )
+
+
+def rows(size: int = 40, width: int = 12) -> OutcomeGame:
+    truth = np.random.default_rng(1).random((size, width)) < 0.3
+    return OutcomeGame(
+        targets=Targets(ids=np.arange(size)),
+        metric="words",
+        unit="row",
+        truth=truth,
+        outcome=found_words,
+        prior_guess=np.tile(truth.mean(0), (size, 1)),
+    )
+
+
+def test_a_perfect_guess_gains_half_over_chance() -> None:
+    game = binary(60)
+    found = game.gain(game.truth.astype(float))
+    assert found.value == pytest.approx(0.5)
+    assert found.low > 0
+
+
+def test_the_gain_is_over_the_prior_not_over_chance() -> None:
+    game = binary(200, prior=(np.arange(200) % 2).astype(float))
+    assert game.gain(game.truth.astype(float)).value == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_null_of_a_binary_game_is_at_chance(seed: int) -> None:
+    rng, game = np.random.default_rng(seed), binary(100)
+    figure, at_chance = game.null(game.truth + rng.normal(size=100), rng)
+    assert figure.low < 0.5 < figure.high
+    assert at_chance or abs(figure.value - 0.5) < 0.05
+
+
+def test_nulls_are_at_chance_in_all_but_the_expected_share() -> None:
+    found = []
+    for seed in range(200):
+        rng, game = np.random.default_rng(seed), binary(60)
+        found.append(game.null(rng.normal(size=60), rng)[1])
+    assert np.mean(found) > 0.98
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_right_guess_of_somebody_elses_row_gains_nothing(seed: int) -> None:
+    game = rows()
+    _, at_chance = game.null(game.truth.astype(float), np.random.default_rng(seed))
+    assert at_chance
+
+
+def test_nobody_keeps_its_own_truth_in_a_null() -> None:
+    truth = np.arange(9)
+    for seed in range(20):
+        moved = somebody_elses(truth, np.random.default_rng(seed))
+        assert sorted(moved) == list(truth)
+        assert (moved != truth).all()
+
+
+def test_a_guess_that_is_not_a_number_raises() -> None:
+    with pytest.raises(ValueError, match="not a finite number"):
+        binary(4).measure(np.array([0.1, np.nan, 0.2, 0.3]))
+
+
+def test_a_guess_for_other_targets_raises() -> None:
+    with pytest.raises(ValueError, match="3 guesses for 4 targets"):
+        binary(4).measure(np.zeros(3))
+
+
+def test_an_outcome_in_percent_raises() -> None:
+    game = rows()
+    percent = OutcomeGame(
+        targets=game.targets,
+        metric="words",
+        unit="row",
+        truth=game.truth,
+        outcome=lambda guess, truth: 100 * found_words(guess, truth),
+        prior_guess=game.prior_guess,
+    )
+    with pytest.raises(ValueError, match="within 0 and 1"):
+        percent.measure(game.truth.astype(float))
+
+
+def test_words_are_found_by_rank_alone() -> None:
+    truth = np.array([[1, 0, 1, 0], [0, 0, 0, 1]])
+    assert words_found(np.array([[9, 1, 8, 2], [4, 3, 2, 1]]), truth).tolist() == [1.0, 0.0]
+
+
+def test_exact_samples_are_counted_in_any_order() -> None:
+    truth = np.array([[[1.0, 0, 1], [0, 1, 1]]])
+    guess = np.array([[[0.0, 1, 1], [1, 0, 0]]])
+    assert exact(guess, truth).tolist() == [0.5]
+
+
+def test_a_sample_within_the_guessed_span_counts_whole() -> None:
+    truth = np.array([[[3.0, 4, 0], [1, -1, 0]]])
+    span = np.array([[[1.0, 0, 0], [0, 1, 0]]])
+    assert within(span, truth) == pytest.approx(1.0)
+    assert within(span[:, :1], truth)[0] == pytest.approx((0.6 + 0.5**0.5) / 2)
+
+
+def figure(value: float, low: float, high: float) -> Figure:
+    return Figure(value=value, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("gain", "null_ok", "positive", "wanted"),
+    [
+        (figure(0.3, 0.2, 0.4), True, figure(0.3, 0.2, 0.4), Verdict.LEAK),
+        (figure(0.3, 0.2, 0.4), True, None, Verdict.LEAK),
+        (figure(0.0, -0.1, 0.1), True, figure(0.4, 0.3, 0.5), Verdict.NOT_DETECTED),
+        (figure(0.0, -0.1, 0.1), True, figure(0.01, 0.0, 0.1), Verdict.INCONCLUSIVE),
+        (figure(0.0, -0.1, 0.1), True, None, Verdict.INCONCLUSIVE),
+        (figure(0.3, 0.2, 0.4), False, figure(0.4, 0.3, 0.5), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_silence_counts_only_where_the_attack_is_known_to_speak(
+    gain: Figure, null_ok: bool, positive: Figure | None, wanted: Verdict
+) -> None:
+    assert judge(figure(0.7, 0.6, 0.8), gain, null_ok, positive, 0.1)[0] is wanted
