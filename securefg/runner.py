@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,16 +113,12 @@ class Run:
 
     def execute(self) -> Outcome:
         first_round = self._take_up()
-        try:
+        with ExitStack() as opened:
+            opened.callback(self._transcript.close)
             secure = self._make_secure(self._x, self._folder)
             engine = self._make_engine(self._x, self._folder, self._attempt, secure)
-            try:
-                federation = self._federation(engine, secure)
-                return self._rounds(engine, federation, first_round)
-            finally:
-                engine.close()
-        finally:
-            self._transcript.close()
+            opened.callback(engine.close)
+            return self._rounds(engine, self._federation(engine, secure), first_round)
 
     def _take_up(self) -> int:
         """Bring ledger, transcript and metrics to where the checkpoint stands.

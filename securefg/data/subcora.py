@@ -20,7 +20,7 @@ from securefg.data.settings import SubCoraSettings
 from securefg.errors import ConfigError
 from securefg.streams import numpy_stream
 
-MAX_TRIES = 2000
+MAX_TRIES = 20_000
 MAX_DEPTH = 2
 
 Ints = NDArray[np.int64]
