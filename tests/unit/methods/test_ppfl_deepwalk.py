@@ -33,12 +33,13 @@ from securefg.transcript import read_transcript
 from tests.architecture.test_boundary import names_of_client_data, server_classes
 from tests.small import tree
 
-REFERENCE = "{alignment: reference, start: shared, name: ppfl_deepwalk, walk_length: 10}"
+QUICK = "name: ppfl_deepwalk, walk_length: 10, scoring: split"
+REFERENCE = f"{{{QUICK}, alignment: reference, start: shared}}"
 
 
 def config(root: Path, *overrides: str) -> RunConfig:
     whole = tree(root, "ppfl_deepwalk")
-    whole["method"]["walk_length"] = 10
+    whole["method"] |= {"walk_length": 10, "scoring": "split"}
     whole["partition"] = {"name": "public_private", "num_clients": 3}
     whole["training"] = {"rounds": 3, "local_epochs": 1, "lr": 0.05, "patience": None}
     return parse_config(whole, overrides)
@@ -219,7 +220,7 @@ def test_a_mean_that_was_written_is_not_written_again(tmp_path: Path) -> None:
 
 
 def test_a_run_scores_both_classifiers_and_the_alignment(tmp_path: Path) -> None:
-    folder = run(tmp_path)
+    folder = run(tmp_path, "method.scoring=cross_validation")
     scores = folder.summary()["local_scores"]
     assert sorted(scores) == ["0", "1", "2"]
     assert all(set(own) == {"mlp_f1", "svc_f1"} for own in scores.values())
@@ -275,7 +276,7 @@ def test_a_run_taken_up_again_ends_the_same(tmp_path: Path) -> None:
         def stop_requested(self) -> bool:
             return True
 
-    for method in ("{name: ppfl_deepwalk, walk_length: 10}", REFERENCE):
+    for method in (f"{{{QUICK}}}", REFERENCE):
         parsed = config(tmp_path / "whole", f"method={method}")
         whole = runner.start(parsed).folder
         broken = runner.start(config(tmp_path / "broken", f"method={method}"), Stop())
@@ -292,9 +293,9 @@ def test_a_run_taken_up_again_ends_the_same(tmp_path: Path) -> None:
         ("partition={name: shares, shares: [0.5, 0.5]}", "no public nodes"),
         ("merged=true", "no public nodes"),
         ("method.alignment=reference", "allowed: start: shared"),
-        ("data.label_noise=0.1", "would score the wrong labels"),
+        ("data={name: cora, label_noise: 0.1}", "would score the wrong labels"),
     ],
 )
 def test_what_cannot_work_is_refused(override: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=reason):
-        run(tmp_path, override)
+        run(tmp_path, "method.scoring=cross_validation", override)
