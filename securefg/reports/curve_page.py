@@ -1,11 +1,91 @@
-"""The page of a curve."""
+"""The page of a curve: one file that opens from disk, drawn from `CurveData` and `Timing` alone."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from securefg.reports.curve_data import CurveData, Timing
+from markupsafe import Markup
+
+from securefg.files import write_atomically
+from securefg.reports.curve.accuracy import accuracy_figure
+from securefg.reports.curve.bounds import bounds_figure
+from securefg.reports.curve.cost import cost_figures
+from securefg.reports.curve.leakage import leak_figures
+from securefg.reports.curve.marks import Marks
+from securefg.reports.curve.points import failures, point_rows, violations
+from securefg.reports.curve.sees import sights
+from securefg.reports.curve.trade import trade_figure
+from securefg.reports.curve.verdict import cards, limit_words
+from securefg.reports.curve.words import DEFENCE_NOTES, defence_words
+from securefg.reports.curve_data import CurveData, Series, Timing
+from securefg.reports.figures import Figure
+from securefg.reports.templating import page_environment
+
+
+@dataclass(frozen=True)
+class SeriesFigures:
+    """All drawings of one series."""
+
+    name: str
+    accuracy: Figure
+    trade: Figure
+    leaks: tuple[Figure, ...]
+    bounds: Figure | None
+    cost: tuple[Figure, ...]
 
 
 def build_curve_page(data: CurveData, timing: Timing, path: Path) -> Path:
-    raise NotImplementedError
+    """Write the page. Its links lead to `runs/<folder>/report.html` beside it.
+
+    The same data and timing give the same bytes; the data block is `CurveData` as JSON.
+    """
+    write_atomically(path, render_curve(data, timing))
+    return path
+
+
+def render_curve(data: CurveData, timing: Timing) -> str:
+    """The page as text. Everything that comes from the data is escaped."""
+    marks = Marks(data)
+    return (
+        page_environment()
+        .get_template("curve.html")
+        .render(
+            data=data,
+            timing=timing,
+            limits=limit_words(data.limits),
+            cards=cards(data, marks),
+            failures=failures(data),
+            violations=violations(data),
+            series=[_figures(data, timing, one, marks) for one in data.series],
+            defences=[(defence_words(d), DEFENCE_NOTES.get(d, "")) for d in _defences(data)],
+            sights=sights(data, marks),
+            points=point_rows(data, timing, marks),
+            data_block=_block(data.model_dump(mode="json", by_alias=True)),
+            timing_block=_block(timing.model_dump(mode="json")),
+        )
+    )
+
+
+def _figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> SeriesFigures:
+    return SeriesFigures(
+        series.name,
+        accuracy_figure(data, series, marks),
+        trade_figure(data, series, marks),
+        tuple(leak_figures(data, series, marks)),
+        bounds_figure(data, series, marks),
+        tuple(cost_figures(data, timing, series, marks)),
+    )
+
+
+def _defences(data: CurveData) -> list[str]:
+    return list(dict.fromkeys(point.defence for point in data.points))
+
+
+def _block(tree: Any) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(tree, allow_nan=False, ensure_ascii=True)
+    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Markup(safe)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from securefg.files import write_atomically
 from securefg.reports.curves import curves
 from securefg.reports.headline import headline
@@ -15,7 +13,7 @@ from securefg.reports.received import received
 from securefg.reports.released import declaration, released
 from securefg.reports.results import Results, read_results
 from securefg.reports.setup import setup_section
-from securefg.reports.units import number
+from securefg.reports.templating import page_environment
 from securefg.run_folder import RunFolder
 
 
@@ -31,26 +29,22 @@ def build_report(folder: RunFolder) -> Path:
 
 def render(results: Results) -> str:
     """The page as text. Everything that comes from the folder is escaped."""
-    environment = Environment(
-        loader=PackageLoader("securefg.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    return environment.get_template("report.html").render(
-        headline=headline(results),
-        about={field: _about(results, field) for field in _unprotected(results)},
-        curves=curves(results),
-        partition=partition_section(results.partition, _has_samples(results)),
-        released=released(results),
-        received=received(results),
-        masked=results.config.privacy.secure_aggregation is not None,
-        recovered=results.summary.recovered_by_algebra,
-        messages=message_section(results),
-        setup=setup_section(results),
-        version=results.summary.versions.get("securefg", ""),
+    return (
+        page_environment()
+        .get_template("report.html")
+        .render(
+            headline=headline(results),
+            about={field: _about(results, field) for field in _unprotected(results)},
+            curves=curves(results),
+            partition=partition_section(results.partition, _has_samples(results)),
+            released=released(results),
+            received=received(results),
+            masked=results.config.privacy.secure_aggregation is not None,
+            recovered=results.summary.recovered_by_algebra,
+            messages=message_section(results),
+            setup=setup_section(results),
+            version=results.summary.versions.get("securefg", ""),
+        )
     )
 
 

@@ -5,30 +5,50 @@ from __future__ import annotations
 from securefg.reports.figures.bars import BarChart, Row, draw_bars
 from securefg.reports.figures.boxes import Box, BoxChart, box, draw_boxes
 from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
-from securefg.reports.figures.figure import Figure, LegendEntry
+from securefg.reports.figures.figure import Cell, Figure, LegendEntry, Table
 from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
 from securefg.reports.figures.lines import LineChart, Series, draw_lines
+from securefg.reports.figures.plot import (
+    SHAPES,
+    Guide,
+    Mark,
+    Plot,
+    Side,
+    Trace,
+    draw_plot,
+    sample,
+)
 from securefg.reports.figures.scatter import Scatter, draw_scatter
 
 __all__ = [
+    "SHAPES",
     "BarChart",
     "Box",
     "BoxChart",
     "CategoryChart",
+    "Cell",
     "Figure",
+    "Guide",
     "HeatMap",
     "LegendEntry",
     "LineChart",
+    "Mark",
+    "Plot",
     "Points",
     "Row",
     "Scatter",
     "Series",
+    "Side",
     "Spread",
+    "Table",
+    "Trace",
     "box",
     "draw_bars",
     "draw_boxes",
     "draw_categories",
     "draw_heat_map",
     "draw_lines",
+    "draw_plot",
     "draw_scatter",
+    "sample",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -15,10 +15,17 @@ from securefg.reports.units import number
 LABEL_HEIGHT = 13.0
 
 
+def _whole(value: float) -> str:
+    return number(round(value))
+
+
 @dataclass(frozen=True)
 class Row:
+    """`colour` is that of all its parts; 0: every part has its own."""
+
     label: str
-    values: tuple[int, ...]
+    values: tuple[float, ...]
+    colour: int = 0
 
 
 @dataclass(frozen=True)
@@ -30,14 +37,15 @@ class BarChart:
     parts: tuple[str, ...]
     row_word: str = "client"
     axis: str = ""
+    text: Callable[[float], str] = _whole
 
 
 def draw_bars(chart: BarChart) -> Markup:
     pitch = 24.0 if len(chart.rows) <= 12 else max(6.0, 300 / len(chart.rows))
     totals = [sum(row.values) for row in chart.rows]
     left = 10 + text_width([row.label for row in chart.rows])
-    right = WIDTH - 8 - text_width([number(total) for total in totals])
-    x = Scale(0, max([*totals, 1]), left, right)
+    right = WIDTH - 8 - text_width([chart.text(total) for total in totals])
+    x = Scale(0, max(totals, default=0) or 1, left, right)
     top = 18.0 if chart.axis else 4.0
     parts = [element("text", chart.axis, class_="axis", x=0, y=11)] if chart.axis else []
     step = every(len(chart.rows), pitch * len(chart.rows), LABEL_HEIGHT)
@@ -53,13 +61,13 @@ def _row(
     if labelled:
         yield element("text", row.label, x=x.start - 6, y=middle, text_anchor="end")
     if pitch >= LABEL_HEIGHT:
-        yield element("text", number(sum(row.values)), x=x(sum(row.values)) + 5, y=middle)
-    bars, before = [title(_numbers(chart, row))], 0
+        yield element("text", chart.text(sum(row.values)), x=x(sum(row.values)) + 5, y=middle)
+    bars, before = [title(_numbers(chart, row))], 0.0
     for colour, value in enumerate(row.values, 1):
         width = x(before + value) - x(before)
         if value:
             place = {"x": x(before), "y": top + (pitch - thickness) / 2}
-            style = f"bar s{colour}"
+            style = f"bar s{row.colour or colour}"
             bars.append(element("rect", class_=style, **place, width=width, height=thickness))
         before += value
     yield element("g", *bars, class_="mark")
@@ -67,6 +75,6 @@ def _row(
 
 def _numbers(chart: BarChart, row: Row) -> str:
     lines = [
-        f"{name}: {number(value)}" for name, value in zip(chart.parts, row.values, strict=True)
+        f"{name}: {chart.text(value)}" for name, value in zip(chart.parts, row.values, strict=True)
     ]
     return "\n".join([f"{chart.row_word} {row.label}", *lines])

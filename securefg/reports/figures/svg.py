@@ -17,10 +17,15 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
     return Markup(f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>")
 
 
-def canvas(height: float, label: str, parts: Iterable[Markup]) -> Markup:
-    """The drawing as a whole; `label` is what a screen reader says of it."""
-    view = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
-    return element("svg", *parts, viewBox=view, role="img", aria_label=label)
+def canvas(
+    height: float, label: str, parts: Iterable[Markup], width: float = WIDTH, role: str = "img"
+) -> Markup:
+    """The drawing as a whole; `label` is what a screen reader says of it.
+
+    role    `group` where single marks can be reached, `img` where the drawing is one picture
+    """
+    view = f"0 0 {coordinate(width)} {coordinate(height)}"
+    return element("svg", *parts, viewBox=view, role=role, aria_label=label)
 
 
 def coordinate(value: float) -> str:

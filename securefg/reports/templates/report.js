@@ -13,10 +13,14 @@ addEventListener("beforeprint", () => {
 
 function show(event) {
   const mark = event.target.closest?.("[data-tip]");
-  tip.hidden = !mark;
-  if (!mark) return;
+  if (mark) say(mark, event.clientX + 14, event.clientY - 12);
+  else tip.hidden = true;
+}
+
+function say(mark, x, y) {
+  tip.hidden = false;
   tip.textContent = mark.dataset.tip;
   const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
-  tip.style.left = Math.max(8, Math.min(event.clientX + 14, room)) + "px";
-  tip.style.top = Math.max(8, event.clientY - tip.offsetHeight - 12) + "px";
+  tip.style.left = Math.max(8, Math.min(x, room)) + "px";
+  tip.style.top = Math.max(8, y - tip.offsetHeight) + "px";
 }

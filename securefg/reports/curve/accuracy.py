@@ -1,0 +1,117 @@
+"""Accuracy against epsilon: what protection costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from securefg.reports.curve.marks import (
+    Marks,
+    epsilon,
+    epsilon_cell,
+    epsilon_side,
+    legend,
+    of,
+    run_cell,
+)
+from securefg.reports.curve.words import (
+    accuracy_words,
+    defence_words,
+    setting_words,
+    whole_percent,
+    within,
+)
+from securefg.reports.curve_data import CurveData, CurvePoint, Interval, Series
+from securefg.reports.figures import Cell, Figure, Guide, Mark, Plot, Side, Table, draw_plot
+from securefg.reports.units import percent
+
+BROAD, HEIGHT = 640.0, 300.0
+
+
+def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
+    points = of(data, series.name, lambda point: point.accuracy is not None)
+    lost = of(data, series.name, lambda point: bool(point.failed))
+    traces = marks.traces(points, lambda point: _mark(point, marks))
+    plot = Plot(
+        label=f"Accuracy against epsilon, {series.name}. {_spoken(points)}",
+        x=epsilon_side([*points, *lost]),
+        y=Side("test accuracy", whole_percent, bounds=(0.0, 1.0)),
+        traces=traces,
+        guides=tuple(_guides(series)),
+        lost=tuple((epsilon(p), f"{setting_words(p)} failed: {p.failed}") for p in lost),
+    )
+    return Figure(
+        "Accuracy against epsilon",
+        _caption(data, bool(lost)),
+        draw_plot(plot, height=HEIGHT),
+        legend(traces),
+        broad=draw_plot(plot, BROAD, HEIGHT),
+        table=_table(points, series),
+        file=f"{series.name} accuracy",
+    )
+
+
+def _mark(point: CurvePoint, marks: Marks) -> Mark:
+    assert point.accuracy is not None
+    shown = within(point.accuracy)
+    lines = [setting_words(point), f"accuracy {accuracy_words(point.accuracy)}"]
+    if len(point.accuracies) > 1:
+        lines.append("seeds: " + ", ".join(percent(value) for value in point.accuracies))
+    return Mark(
+        epsilon(point),
+        shown.value,
+        "\n".join(lines),
+        f"#{marks.anchor(point)}",
+        shown.low,
+        shown.high,
+        "chosen" if marks.is_chosen(point) else "",
+    )
+
+
+def levels(series: Series) -> list[tuple[str, Interval]]:
+    """The reference levels that are known, with their names."""
+    named = (("centralised", series.centralised), ("alone", series.alone))
+    return [(name, found) for name, found in named if found is not None]
+
+
+def _guides(series: Series) -> list[Guide]:
+    return [
+        Guide(f"{name} {percent(found.value)}", found.value, f"{name}: {accuracy_words(found)}")
+        for name, found in levels(series)
+    ]
+
+
+def _caption(data: CurveData, lost: bool) -> str:
+    seeds = f"Means over {data.seeds} seeds, with 95% intervals." if data.seeds > 1 else "One seed."
+    crosses = " Crosses on the lower edge are points that failed." if lost else ""
+    ring = " The ring marks the setting chosen." if any(c.point for c in data.choices) else ""
+    return f"{seeds} At infinity nothing is promised.{ring}{crosses}"
+
+
+def _spoken(points: Sequence[CurvePoint]) -> str:
+    said = [f"{setting_words(p)}: {percent(p.accuracy.value)}." for p in points if p.accuracy]
+    return " ".join(said) or "No point was run to its end."
+
+
+def _table(points: Sequence[CurvePoint], series: Series) -> Table:
+    rows = [
+        (
+            Cell(defence_words(p.defence), p.defence),
+            epsilon_cell(p),
+            *_cells(p.accuracy),
+            run_cell(p.runs),
+        )
+        for p in points
+        if p.accuracy is not None
+    ]
+    for name, found in levels(series):
+        rows.append((Cell(name), Cell("–", ""), *_cells(found), Cell("")))
+    return Table(("setting", "epsilon", "accuracy", "low", "high", "runs"), tuple(rows))
+
+
+def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
+    shown = within(found)
+    return (
+        Cell(percent(found.value), repr(found.value)),
+        Cell(percent(shown.low), repr(shown.low)),
+        Cell(percent(shown.high), repr(shown.high)),
+    )

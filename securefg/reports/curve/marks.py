@@ -1,0 +1,103 @@
+"""Points of a curve as marks on a figure: one colour and shape per defence on the whole page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from securefg.reports.curve.words import defence_words
+from securefg.reports.curve_data import CurveData, CurvePoint, RunRef
+from securefg.reports.figures import SHAPES, Cell, Guide, LegendEntry, Mark, Side, Trace, sample
+from securefg.reports.units import epsilon_text, significant
+
+_COLOURS = {"none": 7, "secagg": 1, "local_gaussian": 3, "distributed_discrete": 4, "dp_sgd": 5}
+_SPARE = (2, 6)
+
+
+class Marks:
+    """How the points of one curve are marked, and where their links lead."""
+
+    def __init__(self, data: CurveData) -> None:
+        self._defences = tuple(dict.fromkeys(point.defence for point in data.points))
+        self._anchors = {point.key: f"point-{i}" for i, point in enumerate(data.points, 1)}
+        self._chosen = {choice.point for choice in data.choices}
+
+    def anchor(self, point: CurvePoint) -> str:
+        """The id of the point's row in the table of all points."""
+        return self._anchors[point.key]
+
+    def is_chosen(self, point: CurvePoint) -> bool:
+        return point.key in self._chosen
+
+    def colour(self, defence: str) -> int:
+        known = _COLOURS.get(defence)
+        return known or _SPARE[self._defences.index(defence) % len(_SPARE)]
+
+    def traces(
+        self,
+        points: Iterable[CurvePoint],
+        mark: Callable[[CurvePoint], Mark],
+        joined: bool = True,
+    ) -> tuple[Trace, ...]:
+        """One trace per defence, from the smallest epsilon to infinity."""
+        grouped: dict[str, list[Mark]] = {}
+        for point in sorted(points, key=epsilon):
+            grouped.setdefault(point.defence, []).append(mark(point))
+        return tuple(
+            Trace(
+                defence_words(defence),
+                tuple(grouped[defence]),
+                self.colour(defence),
+                SHAPES[self._defences.index(defence) % len(SHAPES)],
+                joined and len(grouped[defence]) > 1,
+            )
+            for defence in self._defences
+            if defence in grouped
+        )
+
+
+def legend(traces: Sequence[Trace]) -> tuple[LegendEntry, ...]:
+    return tuple(LegendEntry(trace.name, sample=sample(trace)) for trace in traces)
+
+
+def of(data: CurveData, series: str, kept: Callable[[CurvePoint], bool]) -> list[CurvePoint]:
+    return [point for point in data.points if point.series == series and kept(point)]
+
+
+def epsilon(point: CurvePoint) -> float:
+    return math.inf if point.epsilon is None else point.epsilon
+
+
+def epsilon_side(points: Sequence[CurvePoint]) -> Side:
+    """The axis of promised epsilons: the values that were swept are written along it."""
+    units = sorted({point.unit for point in points if point.unit})
+    per = f" per {' or '.join(units)}" if units else ""
+    swept = tuple(sorted({point.epsilon for point in points if point.epsilon is not None}))
+    return Side(f"promised epsilon{per}", significant, True, swept)
+
+
+def limit_guides(data: CurveData) -> tuple[Guide, ...]:
+    """The limit on gains, where there is one."""
+    limit = data.limits.leak_gain
+    if limit is None:
+        return ()
+    return (Guide(f"limit {limit:g}", limit, f"limit: a gain of {limit:g}", "limit"),)
+
+
+def epsilon_cell(point: CurvePoint) -> Cell:
+    raw = "inf" if point.epsilon is None else repr(point.epsilon)
+    return Cell(epsilon_text(point.epsilon), raw)
+
+
+def run_cell(runs: Sequence[RunRef]) -> Cell:
+    """Links to the runs that made the number."""
+    return Cell(
+        "",
+        " ".join(run.folder for run in runs),
+        tuple((f"seed {run.seed}", report_link(run)) for run in runs),
+        number=False,
+    )
+
+
+def report_link(run: RunRef, anchor: str = "") -> str:
+    return f"runs/{run.folder}/report.html" + (f"#{anchor}" if anchor else "")

@@ -1,0 +1,293 @@
+"""Measured points in a plane: intervals, lines, levels, bands; every point says its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from markupsafe import Markup
+
+from securefg.reports.figures.axes import Axis, linear_axis, log_axis
+from securefg.reports.figures.figure import WIDTH
+from securefg.reports.figures.scales import text_width
+from securefg.reports.figures.svg import canvas, coordinate, element, title
+
+TOP, BOTTOM, RIGHT = 12.0, 40.0, 14.0
+# Points of several lines at one place stand beside one another.
+ASIDE = 7.0
+
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "down")
+
+_PATHS = {
+    "square": "M-3.4-3.4h6.8v6.8h-6.8z",
+    "triangle": "M0-4.4L4.2 3.2h-8.4z",
+    "diamond": "M0-4.8L4.8 0L0 4.8L-4.8 0z",
+    "cross": "M-3.6-3.6l7.2 7.2m0-7.2l-7.2 7.2",
+    "down": "M0 4.4L4.2-3.2h-8.4z",
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One measured point. `x` may be infinity; `link` is where its numbers come from.
+
+    tone    bad: stands out in red; chosen: ringed
+    """
+
+    x: float
+    y: float
+    said: str
+    link: str = ""
+    low: float | None = None
+    high: float | None = None
+    tone: Literal["", "bad", "chosen"] = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Points of one kind, from left to right, joined by a line or not."""
+
+    name: str
+    marks: tuple[Mark, ...]
+    colour: int = 1
+    shape: str = "circle"
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A dashed level across the drawing, with its name; `tone` limit is drawn in red."""
+
+    name: str
+    value: float
+    said: str
+    tone: Literal["", "limit"] = ""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one axis shows. `marks` are written along a logarithmic one."""
+
+    name: str
+    text: Callable[[float], str]
+    logarithmic: bool = False
+    marks: tuple[float, ...] | None = None
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing of traces.
+
+    band      (x, low, high) of a shaded region
+    front     corners of a stepped line, from left to right
+    diagonal  y = x, and the region above it shaded
+    lost      (x, why) of points that are missing: crosses on the lower edge
+    """
+
+    label: str
+    x: Side
+    y: Side
+    traces: tuple[Trace, ...]
+    guides: tuple[Guide, ...] = ()
+    band: tuple[tuple[float, float, float], ...] = ()
+    front: tuple[tuple[float, float], ...] = ()
+    diagonal: bool = False
+    lost: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The axes on a canvas of this size."""
+
+    x: Axis
+    y: Axis
+    width: float
+    height: float
+
+
+def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup:
+    frame = _frame(plot, width, height)
+    parts = [
+        *_band(plot, frame),
+        *_grid(plot, frame),
+        *_diagonal(plot, frame),
+        *_guides(plot, frame),
+        *_front(plot, frame),
+        *_lost(plot, frame),
+    ]
+    aside = ASIDE * _crowd(plot)
+    places = range(len(plot.traces))
+    shifts = [aside * (i - (len(plot.traces) - 1) / 2) for i in places]
+    for trace, shift in zip(plot.traces, shifts, strict=True):
+        parts += _line(trace, frame, shift)
+    for trace, shift in zip(plot.traces, shifts, strict=True):
+        parts += [_point(trace, mark, frame, shift) for mark in trace.marks]
+    return canvas(height, plot.label, parts, width=width, role="group")
+
+
+def _crowd(plot: Plot) -> float:
+    """1 where two traces share a place on a logarithmic axis, else 0: no need to step aside."""
+    if not plot.x.logarithmic or plot.diagonal:
+        return 0.0
+    seen = [x for trace in plot.traces for x in {mark.x for mark in trace.marks}]
+    return 1.0 if len(seen) > len(set(seen)) else 0.0
+
+
+def _frame(plot: Plot, width: float, height: float) -> Frame:
+    marks = [mark for trace in plot.traces for mark in trace.marks]
+    across = [m.x for m in marks] + [x for x, _ in plot.lost]
+    up = [v for m in marks for v in (m.y, m.low, m.high) if v is not None]
+    up += [guide.value for guide in plot.guides]
+    up += [v for _, low, high in plot.band for v in (low, high)]
+    if plot.diagonal:
+        up = across = across + up
+    y = _axis(plot.y, up, height - BOTTOM, TOP)
+    left = 26 + text_width([text for _, text in y.marks])
+    x = _axis(plot.x, across, left, width - RIGHT)
+    return Frame(x, y, width, height)
+
+
+def _axis(side: Side, values: list[float], start: float, end: float) -> Axis:
+    if side.logarithmic:
+        return log_axis(values, start, end, side.text, side.marks)
+    if side.bounds is not None:
+        values = [min(max(value, side.bounds[0]), side.bounds[1]) for value in values]
+    return linear_axis(values, start, end, side.text)
+
+
+def _grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    x, y, base = frame.x, frame.y, frame.height - BOTTOM
+    for value, text in y.marks:
+        yield element("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value))
+        yield element("text", text, x=x.start - 6, y=y(value) + 4, text_anchor="end")
+    for value, text in x.marks:
+        yield element("line", class_="tick", x1=x(value), x2=x(value), y1=base, y2=base + 4)
+        yield element("text", text, x=x(value), y=base + 16, text_anchor="middle")
+    for place in x.breaks:
+        strokes = f"M{coordinate(place - 4)} {coordinate(base + 4)}l4-8m0 8l4-8"
+        yield element("path", class_="break", d=strokes)
+    for place in y.breaks:
+        strokes = f"M{coordinate(x.start - 4)} {coordinate(place + 2)}l8-4m-8 8l8-4"
+        yield element("path", class_="break", d=strokes)
+    middle = (x.start + x.end) / 2
+    foot = frame.height - 5
+    yield element("text", plot.x.name, class_="axis", x=middle, y=foot, text_anchor="middle")
+    turned = f"translate(10 {coordinate((y.start + y.end) / 2)}) rotate(-90)"
+    yield element("text", plot.y.name, class_="axis", transform=turned, text_anchor="middle")
+
+
+def _band(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    """Level at both ends, as far as the drawing goes."""
+    if not plot.band:
+        return
+    known = sorted(plot.band)
+    ends = [(frame.x.start, *known[0][1:]), (frame.x.end, *known[-1][1:])]
+    inner = [(frame.x(x), low, high) for x, low, high in known]
+    along = [ends[0], *inner, ends[1]]
+    upper = [(x, frame.y(high)) for x, _, high in along]
+    lower = [(x, frame.y(low)) for x, low, _ in reversed(along)]
+    yield element("polygon", class_="band", points=_path(upper + lower))
+
+
+def _diagonal(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    if not plot.diagonal:
+        return
+    low = max(frame.x.scale.low, frame.y.scale.low)
+    high = min(frame.x.scale.high, frame.y.scale.high)
+    start = (frame.x.scale(low), frame.y.scale(low))
+    end = (frame.x.scale(high), frame.y.scale(high))
+    corners = [start, end, (end[0], TOP), (frame.x.start, TOP), (frame.x.start, start[1])]
+    yield element("polygon", class_="forbidden", points=_path(corners))
+    ends = {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1]}
+    yield element("line", class_="diagonal", **ends)
+
+
+def _guides(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    """Names stand at the right, over their line, or under it where the one above is near."""
+    taken: list[float] = []
+    for guide in sorted(plot.guides, key=lambda one: -one.value):
+        y = frame.y(guide.value)
+        over = y - 4
+        place = over if all(abs(over - other) > 11 for other in taken) and over > 8 else y + 11
+        taken.append(place)
+        ends = {"x1": frame.x.start, "x2": frame.x.end, "y1": y, "y2": y}
+        style = f"guide {guide.tone}".strip()
+        yield element("line", title(guide.said), class_=style, **ends)
+        at = {"x": frame.x.start + 4, "y": place}
+        yield element("text", guide.name, class_=f"guide-name {guide.tone}".strip(), **at)
+
+
+def _front(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    if len(plot.front) < 2:
+        return
+    corners = [(frame.x(x), frame.y(y)) for x, y in plot.front]
+    stepped = [corners[0]]
+    for (before, _), (x, y) in pairwise(corners):
+        stepped += [(before, y), (x, y)]
+    yield element("polyline", class_="front", points=_path(stepped))
+
+
+def _lost(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    base = frame.height - BOTTOM
+    for x, why in plot.lost:
+        strokes = f"M{coordinate(frame.x(x) - 4)} {coordinate(base - 10)}l8 8m0-8l-8 8"
+        hit = element("circle", class_="hit", cx=frame.x(x), cy=base - 6, r=9)
+        inner = (title(why), element("path", class_="drop", d=strokes), hit)
+        yield element("a", *inner, class_="point", href="#failed", aria_label=why)
+
+
+def _line(trace: Trace, frame: Frame, shift: float) -> Iterator[Markup]:
+    finite = [mark for mark in trace.marks if not math.isinf(mark.x)]
+    if trace.joined and len(finite) > 1:
+        places = [(frame.x(mark.x) + shift, frame.y(mark.y)) for mark in finite]
+        yield element("polyline", class_=f"line s{trace.colour}", points=_path(places))
+
+
+def _point(trace: Trace, mark: Mark, frame: Frame, shift: float) -> Markup:
+    x, y = frame.x(mark.x) + shift, frame.y(mark.y)
+    parts = [title(mark.said), *_whisker(mark, frame, x)]
+    if mark.tone == "chosen":
+        parts.append(element("circle", class_="ring", cx=x, cy=y, r=8.5))
+    parts.append(_shape(trace.shape, x, y))
+    parts.append(element("circle", class_="hit", cx=x, cy=y, r=10))
+    style = f"point s{trace.colour}{' bad' if mark.tone == 'bad' else ''}"
+    said = mark.said.replace("\n", "; ")
+    if mark.link:
+        return element("a", *parts, class_=style, href=mark.link, aria_label=said)
+    return element("g", *parts, class_=style, tabindex="0", role="img", aria_label=said)
+
+
+def _whisker(mark: Mark, frame: Frame, x: float) -> Iterator[Markup]:
+    if mark.low is None or mark.high is None or mark.high <= mark.low:
+        return
+    low, high = frame.y(mark.low), frame.y(mark.high)
+    strokes = f"M{coordinate(x)} {coordinate(low)}V{coordinate(high)}"
+    for end in (low, high):
+        strokes += f"M{coordinate(x - 3)} {coordinate(end)}h6"
+    yield element("path", class_="whisker", d=strokes)
+
+
+def _shape(shape: str, x: float, y: float) -> Markup:
+    if shape == "circle":
+        return element("circle", class_="shape", cx=x, cy=y, r=3.8)
+    place = f"translate({coordinate(x)} {coordinate(y)})"
+    return element("path", class_=f"shape {shape}", d=_PATHS[shape], transform=place)
+
+
+def sample(trace: Trace) -> Markup:
+    """The trace's line and shape, for the legend."""
+    line = [element("line", class_="line", x1=1, x2=23, y1=6, y2=6)] if trace.joined else []
+    inner = [*line, _shape(trace.shape, 12, 6)]
+    group = element("g", *inner, class_=f"point s{trace.colour}")
+    return element("svg", group, class_="sample", viewBox="0 0 24 12", aria_hidden="true")
+
+
+def _path(places: list[tuple[float, float]]) -> str:
+    return " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in places)
+
+
+__all__ = ["SHAPES", "Guide", "Mark", "Plot", "Side", "Trace", "draw_plot", "sample"]
