@@ -16,6 +16,7 @@ from nvflare.apis.signal import Signal
 from securefg.deploy.job import JOB_FILE, Job
 from securefg.deploy.server_run import ServerKit, ServerRun
 from securefg.engines.flare.executor import ASK, PING
+from securefg.engines.flare.orphans import end_with_parent
 from securefg.engines.flare.packets import Packet
 
 RESULT = "securefg_run"
@@ -24,7 +25,8 @@ RESULT = "securefg_run"
 class RunController(Controller):  # type: ignore[misc]
     """Runs the runner; sends packets to the job's process at each site."""
 
-    def start_controller(self, fl_ctx: FLContext) -> None: ...
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        end_with_parent()
 
     def stop_controller(self, fl_ctx: FLContext) -> None: ...
 

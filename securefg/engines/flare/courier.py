@@ -32,6 +32,7 @@ Ping = Callable[[str, float], bool]
 """Whether a site gave a sign of life within so many seconds."""
 
 PING_SECONDS = 2.0
+LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,31 @@ class _Exchange:
     route: Route
     reply: Packet | None = None
     done: threading.Event = field(default_factory=threading.Event)
+
+
+class _Look:
+    """A ping on its way, in a thread of its own: FLARE's waiting is longer than it says."""
+
+    def __init__(self, ping: Ping, site: str) -> None:
+        self._answered, self._over = threading.Event(), threading.Event()
+
+        def look() -> None:
+            try:
+                if ping(site, PING_SECONDS):
+                    self._answered.set()
+            finally:
+                self._over.set()
+
+        _thread(look)
+
+    def heard(self, seconds: float) -> bool:
+        if seconds > 0 and not self._answered.is_set():
+            self._over.wait(seconds)
+        return self._answered.is_set()
+
+    @property
+    def over(self) -> bool:
+        return self._over.is_set()
 
 
 class Courier:
@@ -94,16 +120,10 @@ class Courier:
         }
 
     def _back(self, sites: set[str]) -> set[str]:
-        found: set[str] = set()
-
-        def look(site: str) -> None:
-            if self._ping(site, PING_SECONDS):
-                found.add(site)
-
-        threads = [_thread(look, site) for site in sites]
-        for thread in threads:
-            thread.join()
-        return found
+        """Which of these give a sign of life within a few seconds; FLARE may take longer."""
+        looks = {site: _Look(self._ping, site) for site in sites}
+        end = time.monotonic() + PING_SECONDS
+        return {site for site, look in looks.items() if look.heard(end - time.monotonic())}
 
     def _start(self, site: str, content: dict[str, Any], blob: bytes) -> _Exchange:
         exchange = _Exchange(Route(self._job, self._signer.name, site, self._number))
@@ -119,14 +139,17 @@ class Courier:
         return exchange
 
     def _await(self, site: str, exchange: _Exchange) -> Opened | Silent:
-        end, heard = time.monotonic() + self._timeout, time.monotonic()
-        while not exchange.done.wait(PING_SECONDS):
-            began = time.monotonic()
-            if self._ping(site, PING_SECONDS):
-                heard = time.monotonic()
-            if began - heard > self._patience:
+        began = heard = time.monotonic()
+        look: _Look | None = None
+        while not exchange.done.wait(LOOK_SECONDS):
+            now = time.monotonic()
+            if look is not None and look.heard(0):
+                heard, look = now, None
+            elif look is None or look.over:
+                look = _Look(self._ping, site)
+            if now - heard > self._patience:
                 return self._give_up(site, f"silent for {self._patience:g} s")
-            if began > end:
+            if now - began > self._timeout:
                 return self._give_up(site, f"no answer within {self._timeout:g} s")
         if exchange.reply is None:
             return self._give_up(site, "not reached, or gone")

@@ -13,6 +13,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from securefg.deploy.job import JOB_FILE, Job
+from securefg.engines.flare.orphans import end_with_parent
 from securefg.engines.flare.packets import Packet
 from securefg.engines.flare.site_side import SiteKit, SiteRun
 from securefg.errors import SecurefgError
@@ -30,6 +31,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
+            end_with_parent()
             workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
             kit = SiteKit.load(
                 Path(workspace.get_startup_kit_dir()), Path(workspace.get_site_config_dir())
