@@ -18,6 +18,7 @@ from securefg.assembly import Experiment, enrol, prepare, start_engine
 from securefg.checkpoint import Checkpoint, Progress, last_checkpoint, write_checkpoint
 from securefg.codec import Clients, Envelope, Size
 from securefg.config import RunConfig
+from securefg.deploy.admin import require_flare
 from securefg.engines.base import AT_THE_END, Engine
 from securefg.errors import BudgetExceeded, RoundAborted, RunFolderError
 from securefg.evaluation import Scores, pool
@@ -59,6 +60,8 @@ class Outcome:
 
 def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
     """Run a config from its first round. Nothing is written before all input was found good."""
+    if config.engine.name == "flare":
+        require_flare()
     experiment = prepare(config)
 
     def fill(path: Path) -> None:

@@ -9,6 +9,7 @@ Nothing heavy is imported here.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import logging
 import sys
@@ -19,9 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from securefg.errors import RunFailed
+from securefg.errors import ConfigError, RunFailed
 
 ADMIN = "admin@securefg.local"
+
+
+def require_flare() -> None:
+    if importlib.util.find_spec("nvflare") is None:
+        raise ConfigError(
+            "engine.name: flare wants NVIDIA FLARE, which is not installed; "
+            "pip install 'securefg[flare]'"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ class Admin:
 @contextmanager
 def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
     """A session with the server that the admin's kit names; waits until there is one."""
+    require_flare()
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     end, quiet = time.monotonic() + within, logging.NullHandler()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from securefg.codec import Clients
-from securefg.deploy.admin import ADMIN
+from securefg.deploy.admin import ADMIN, require_flare
 from securefg.deploy.certificates import Root, Signer
 from securefg.deploy.roster import enrol_site, read_roster, write_roster
 from securefg.errors import ConfigError
@@ -101,17 +101,14 @@ def provision(folder: Path, plan: Plan) -> Kits:
 
 
 def _by_flare(workspace: Path, plan: Plan) -> Path:
-    try:
-        from nvflare.lighter.entity import Project
-        from nvflare.lighter.impl.cert import CertBuilder
-        from nvflare.lighter.impl.signature import SignatureBuilder
-        from nvflare.lighter.impl.static_file import StaticFileBuilder
-        from nvflare.lighter.impl.workspace import WorkspaceBuilder
-        from nvflare.lighter.provisioner import Provisioner
-    except ImportError as error:
-        raise ConfigError(
-            "engine.name: flare wants NVIDIA FLARE: pip install 'securefg[flare]'"
-        ) from error
+    require_flare()
+    from nvflare.lighter.entity import Project
+    from nvflare.lighter.impl.cert import CertBuilder
+    from nvflare.lighter.impl.signature import SignatureBuilder
+    from nvflare.lighter.impl.static_file import StaticFileBuilder
+    from nvflare.lighter.impl.workspace import WorkspaceBuilder
+    from nvflare.lighter.provisioner import Provisioner
+
     shutil.rmtree(workspace, ignore_errors=True)
     project = Project(PROJECT, "", props={"api_version": 3})
     project.set_server(

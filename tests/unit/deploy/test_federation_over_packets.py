@@ -10,7 +10,7 @@ import pytest
 from securefg import runner
 from securefg.deploy.server_run import STOP
 from securefg.engines.flare.packets import Packet
-from securefg.errors import RunFailed, RunFolderError
+from securefg.errors import ConfigError, RunFailed, RunFolderError
 from securefg.run_folder import RunFolder
 from tests.e2e.dying import STAGES
 from tests.small import config
@@ -151,3 +151,14 @@ def test_each_site_keeps_its_own_books_of_what_left(tmp_path: Path) -> None:
     assert {line["release"]["clients"] for line in lines} == {"1"}
     server = [json.loads(line) for line in run.ledger_path.read_text().splitlines()]
     assert [x["release"] for x in lines] == [x for x in server if x["clients"] == "1"]
+
+
+def test_without_flare_the_engine_names_what_to_install_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'securefg\[flare\]'"):
+        runner.start(config(tmp_path / "run", "engine.name=flare"))
+    assert not (tmp_path / "run").exists()
