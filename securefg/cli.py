@@ -261,10 +261,11 @@ def summary_table(summary: dict[str, Any]) -> Table:
 
 def _masked_words(summary: dict[str, Any], recovered: dict[str, Any]) -> str:
     aborted = f", {summary['aborted_rounds']} rounds aborted" if summary["aborted_rounds"] else ""
+    rows = recovered["node_rows_recoverable"]  # a deployed server does not know who holds a node
     return (
         f"{recovered['sessions']} sessions of {recovered['smallest_cohort']} clients or more"
         f"{aborted}; algebra recovers {recovered['contributions_recoverable']} uploads, "
-        f"{recovered['node_rows_recoverable']} node rows"
+        f"{'unknown how many' if rows is None else rows} node rows"
     )
 
 

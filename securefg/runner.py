@@ -110,6 +110,7 @@ class Run:
         self._config = experiment.config
         self._best = Best()
         self._scores = Scores(0.0, 0.0, 0.0, 0.0)
+        self._unscored = False
         self._seconds_before = 0.0
         self._started = time.monotonic()
         torch.set_num_threads(self._config.engine.threads)
@@ -198,6 +199,7 @@ class Run:
             if evaluator is not None:
                 return evaluator.score(release)
             local = engine.measure(_framed(release.kind, body))
+            self._unscored = not local
             return replace(pool(local), extra=method.compare(local) if method.compare else {})
 
         self._observer.started(self._x, first_round)
@@ -255,7 +257,7 @@ class Run:
         """Keep the model with the best score; patience starts anew at every improvement."""
         scores, best, monitor = self._scores, self._best, self._config.training.monitor
         score = -scores.val_loss if monitor == "val_loss" else scores.val_accuracy
-        if score > best.score:
+        if score > best.score or self._unscored:  # where nobody tells scores, the last model stays
             best.round, best.score, best.kind, best.body = number, score, release.kind, body
             best.improved = number
         if scores.val_loss < best.loss:

@@ -61,7 +61,7 @@ class Recovered(_Stored):
     sessions: int
     smallest_cohort: int
     contributions_recoverable: int
-    node_rows_recoverable: int
+    node_rows_recoverable: int | None
 
 
 class Summary(_Stored):

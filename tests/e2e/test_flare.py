@@ -84,6 +84,7 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
             seen["none"] = greets(kits, context(own, None))
             seen["foreign"] = greets(kits, context(own, foreign.site("site-1")))
         seen["pids"] = {*seen.get("pids", ()), *processes.pids()}  # type: ignore[misc]
+        seen["peers"] = {*seen.get("peers", ()), *addresses(processes.pids())}  # type: ignore[misc]
 
     outcome = run_locally(prepare(parsed), folder, Silent(), look)
     assert outcome.summary is not None
@@ -93,6 +94,7 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
         "none": False,
         "foreign": False,
     }
+    assert seen["peers"] == {"127.0.0.1"}  # nobody listens to, or calls, the outside
     pids = seen["pids"]
     assert isinstance(pids, set)
     assert len(pids) >= 3
@@ -130,6 +132,20 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     runner.resume(folder)
     assert same(here, folder)
     assert folder.summary()["attempts"] == 2
+
+
+def addresses(pids: list[int]) -> set[str]:
+    """Both ends of every connection and listener of these processes."""
+    import psutil
+
+    found = set()
+    for pid in pids:
+        try:
+            for connection in psutil.Process(pid).net_connections("inet"):
+                found |= {end.ip for end in (connection.laddr, connection.raddr) if end}
+        except psutil.Error:
+            continue
+    return found
 
 
 def wait_for_round(root: Path, number: int, driver: subprocess.Popen[str]) -> Path:

@@ -92,6 +92,15 @@ def test_scores_stay_at_a_site_that_does_not_tell_them(tmp_path: Path) -> None:
     assert sorted(local["by_client"]) == ["1", "2"]
 
 
+def test_where_no_site_tells_scores_the_last_model_is_kept(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "training.rounds=3", "training.patience=1"))
+    for site in world.assignment:
+        world.policy(site, "scores: false")
+    summary = world.run(world.job(has_truth=False)).summary()
+    assert (summary["rounds"], summary["best_round"]) == (3, 3)
+    assert summary["local_test_accuracy"] is None
+
+
 def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
     now = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
     books = SiteBooks(tmp_path, lambda: now)
