@@ -155,6 +155,10 @@ class Targets:
     labels      the targets' labels, where the adversary is declared to know them
     shadows     models that the adversary trained itself, for membership inference
     num_samples how many samples every client has
+    own_uploads what the colluding clients uploaded in round 1, before any mask: (clients, ...)
+    edges       (2, E), where it knows them: of the whole graph, or from targets to rows
+    shadow_uploads  uploads like the target's, made by the adversary on data it drew itself, with
+    shadow_member   (shadows, targets) whether the target was among these data
     """
 
     ids: NDArray[np.int64]
@@ -165,6 +169,10 @@ class Targets:
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     shadows: Shadows | None = field(default=None, repr=False)
     num_samples: int | None = None
+    own_uploads: NDArray[np.float32] | None = field(default=None, repr=False)
+    edges: NDArray[np.int64] | None = field(default=None, repr=False)
+    shadow_uploads: NDArray[np.float32] | None = field(default=None, repr=False)
+    shadow_member: NDArray[np.bool_] | None = field(default=None, repr=False)
 
 
 Run = Callable[[View, Targets, np.random.Generator], Array]

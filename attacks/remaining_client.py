@@ -1,0 +1,93 @@
+"""P3: the remaining clients' rows, from the mean that colluding clients were sent.
+
+Pairwise alignment returns X'_i = (sum_{j != i} X_j W_ji + X_i) / K, with W_ji from X_j and X_i: who
+holds X_i and X_j knows both, so K X'_i minus the colluders' terms is the sum of the others' rows in
+i's space. With reference alignment the same holds of the one mean that all are sent. K - 1
+colluders get the last client's rows, up to a rotation; fewer get the mean of the rest. Rows may
+count by degree: then the weights of others are theirs, and the sums are not known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
+from attacks.public_uploads import METHODS, dim_of, exchanges, upload_kind
+from securefg.models.procrustes import rotated, rotation
+
+ROUND = 1
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    """For every target (a row of the upload) the mean of the honest clients' rows."""
+    own = _own_uploads(view, targets)
+    if view.settings.alignment == "pairwise":
+        me = min(own)
+        first = own[me][:, : dim_of(view)]
+        turned = [rotated(x, rotation(x[:, : dim_of(view)], first)) for x in own.values()]
+        mean = _received(view, me)
+    else:
+        turned, mean = list(own.values()), _mean(view)
+    count = view.public.num_clients
+    rest = (count * mean - sum(turned)) / (count - len(own))
+    found: Array = rest[:, : dim_of(view)].numpy()[targets.ids]
+    return found
+
+
+def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:
+    """As they were sent; where they were masked, as they were before."""
+    clients = sorted(view.adversary.clients)
+    if len(clients) >= view.public.num_clients:
+        raise CannotAttack("all clients collude; nobody is left to attack")
+    found: dict[int, Tensor] = {}
+    for message in view.uploads(upload_kind(view), "rows"):
+        if message.round == ROUND and not message.masked:
+            found |= _by_client(message)
+    if not found and targets.own_uploads is not None:
+        rows = torch.from_numpy(targets.own_uploads).double()
+        found = dict(zip(clients, rows, strict=True))
+    if missing := [k for k in clients if k not in found]:
+        raise CannotAttack(f"client {missing[0]} uploaded no rows in round {ROUND}")
+    return found
+
+
+def _by_client(message: Message) -> dict[int, Tensor]:
+    return dict(zip(message.clients.numbers(), message.value.double(), strict=True))
+
+
+def _received(view: View, client: int) -> Tensor:
+    for message in view.downloads("public_rows.Aligned", "rows"):
+        if message.round == ROUND + 1 and client in message.clients.numbers():
+            return _by_client(message)[client]
+    raise CannotAttack(f"client {client} was sent no mean in round {ROUND + 1}")
+
+
+def _mean(view: View) -> Tensor:
+    for message in view.downloads("public_rows.Mean", "mean"):
+        if message.round == ROUND + 1:
+            return message.value.double()
+    raise CannotAttack(f"no mean was sent in round {ROUND + 1}")
+
+
+def _is_a_plain_mean(settings: object) -> str | None:
+    if getattr(settings, "aggregation", "mean") != "mean":
+        return "rows count by degrees that the colluders do not know"
+    return exchanges(settings)
+
+
+ATTACK = Attack(
+    name="remaining_client",
+    summary="the remaining clients' rows, from the mean that colluders were sent",
+    source="P3: K X'_i - X_i - sum over colluders of X_j W_ji",
+    needs="the colluders' own uploads and what they were sent; all clients take part in round 1",
+    methods=METHODS,
+    adversaries=frozenset({"client"}),
+    game="remaining_client",
+    floor=0.02,
+    expected="exact for K - 1 colluders, the mean of the rest for fewer",
+    run=run,
+    rounds=2,
+    applies_to=_is_a_plain_mean,
+)

@@ -1,0 +1,94 @@
+"""Do two public nodes share a private neighbour at one client?
+
+Targets are pairs of public nodes that are not linked: all that share a private neighbour (or as
+many as are played at most), and as many others, drawn evenly from all pairs that share none.
+
+The prior is what the public nodes tell by themselves: the cosine after the method's own training,
+as long, on them alone; the cosine of their features; and both together. Whichever says most is
+taken, with the truth in hand, to the disfavour of the attack.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.base import Array, CannotAttack, Targets
+from attacks.public_uploads import cosines
+from audits import metrics
+from audits.games.base import BinaryGame, choose
+from audits.games.victims import victim
+from audits.public_replay import public_shard, rows_of
+from audits.truth import Truth
+from securefg.data.shard import Shard
+from securefg.transcript import Adversary
+
+MANY_PAIRS = 4000
+LEAST_PAIRS = 10
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+    client = victim(truth, adversary)
+    pairs, so = shared_pairs(truth.experiment.shards[client], rng)
+    order = rng.permutation(len(pairs))
+    pairs, so = pairs[order], so[order]
+    priors = public_only(truth, pairs)
+    return BinaryGame(
+        targets=Targets(ids=pairs, client=client),
+        metric="AUC over pairs of public nodes that are not linked",
+        unit="private node with its edges",
+        truth=so,
+        prior_scores=max(priors, key=lambda scores: metrics.auc(so, scores)),
+    )
+
+
+def public_only(truth: Truth, pairs: NDArray[np.int64]) -> list[Array]:
+    """Scores of the pairs from public nodes alone."""
+    shard = public_shard(truth, truth.graph, torch.empty(0, dtype=torch.long))
+    rows = rows_of(truth, shard, truth.config.training.rounds)[:, : _dim(truth)]
+    learnt = cosines(rows.double().numpy(), pairs)
+    # The row of a node without public neighbours is where it started: it says nothing.
+    degrees = np.bincount(shard.graph.edge_index[0].numpy(), minlength=shard.graph.num_nodes)
+    silent = (degrees[pairs] == 0).any(1)
+    if truth.experiment.method.name == "ppfl_deepwalk" and not silent.all():
+        learnt = np.where(silent, learnt[~silent].mean(), learnt)
+    alike = cosines(shard.graph.features.double().numpy(), pairs)
+    both: Array = _standard(learnt) + _standard(alike)
+    return [learnt, alike, both]
+
+
+def _standard(scores: Array) -> Array:
+    standard: Array = (scores - scores.mean()) / max(float(scores.std()), 1e-12)
+    return standard
+
+
+def shared_pairs(
+    shard: Shard, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of positions among the public nodes, and 1 where they share a private neighbour."""
+    if shard.public is None:
+        raise CannotAttack("the partition has no public nodes")
+    count = len(shard.public)
+    place = np.full(shard.graph.num_nodes, -1)
+    place[shard.public.numpy()] = np.arange(count)
+    source, target = shard.graph.edge_index.numpy()
+    linked = np.zeros((count, count), bool)
+    both = (place[source] >= 0) & (place[target] >= 0)
+    linked[place[source[both]], place[target[both]]] = True
+    touches = np.zeros((shard.graph.num_nodes, count), np.float32)
+    out = (place[source] < 0) & (place[target] >= 0)
+    touches[source[out], place[target[out]]] = 1
+    shares = touches.T @ touches > 0
+    first, second = np.triu_indices(count, 1)
+    free = ~linked[first, second]
+    so = shares[first, second]
+    ones = choose(np.flatnonzero(free & so), MANY_PAIRS, rng, LEAST_PAIRS)
+    zeros = choose(np.flatnonzero(free & ~so), len(ones), rng, LEAST_PAIRS)
+    chosen = np.concatenate([ones, zeros])
+    return np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
+
+
+def _dim(truth: Truth) -> int:
+    settings = truth.config.method
+    return int(settings.dim if hasattr(settings, "dim") else settings.hidden)

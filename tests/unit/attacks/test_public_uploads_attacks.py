@@ -1,0 +1,137 @@
+"""P1 and P3 on PPFL-GNN: private nodes show between public ones; colluders get the last one's rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attacks import remaining_client, shared_neighbour
+from attacks.base import CannotAttack
+from audits.games import make_game
+from audits.truth import Truth
+from securefg import runner
+from securefg.config import parse_config
+from securefg.transcript import Adversary
+from tests import small
+
+SERVER, ALONE, ALL_BUT_ONE = map(Adversary.parse, ("server", "client:0", "client:0,1,2"))
+NOISE = {
+    "mechanism": "local_gaussian",
+    "noise_multiplier": 20.0,
+    "clip_l2": 1.0,
+    "delta": 1e-5,
+    "unit": "client",
+}
+
+
+def made(root: Path, method: dict[str, Any], privacy: dict[str, Any] | None = None) -> Truth:
+    tree = small.tree(root, "ppfl_deepwalk")
+    tree["method"] |= {"walk_length": 20, **method}
+    tree["data"]["csbm"] |= {"num_nodes": 240, "degree": 3, "lambda_": 1}
+    tree["partition"] = {"name": "public_private"}
+    tree["training"] = {"rounds": 4, "local_epochs": 5, "lr": 0.05, "patience": None}
+    tree["privacy"] = privacy or {}
+    return Truth.of(runner.start(parse_config(tree)).folder)
+
+
+@pytest.fixture(scope="module")
+def pairwise(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    return made(tmp_path_factory.mktemp("pairwise"), {})
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    method = {"alignment": "reference", "start": "shared"}
+    return made(tmp_path_factory.mktemp("masked"), method, {"secure_aggregation": {}})
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    return made(tmp_path_factory.mktemp("noisy"), {}, NOISE)
+
+
+def play(truth: Truth, attack: Any, adversary: Adversary) -> tuple[Any, Any]:
+    game = make_game(attack.ATTACK.game, truth, adversary, np.random.default_rng(0))
+    return game, attack.run(truth.view(adversary), game.targets, np.random.default_rng(0))
+
+
+def test_a_private_node_between_two_public_ones_shows_in_their_rows(pairwise: Truth) -> None:
+    game, guess = play(pairwise, shared_neighbour, SERVER)
+    assert game.measure(guess).value > 0.9
+    assert game.gain(guess).low > shared_neighbour.ATTACK.floor
+
+
+def test_pairs_are_not_linked_and_half_of_them_share_a_private_neighbour(pairwise: Truth) -> None:
+    game, _ = play(pairwise, shared_neighbour, SERVER)
+    shard = pairwise.experiment.shards[game.targets.client]
+    linked = {tuple(edge) for edge in shard.graph.edge_index.T.tolist()}
+    public = shard.public.numpy()
+    around = {v: {b for a, b in linked if a == v} - set(public.tolist()) for v in public.tolist()}
+    assert game.truth.mean() == 0.5
+    for (first, second), so in zip(public[game.targets.ids].tolist(), game.truth, strict=True):
+        assert (first, second) not in linked
+        assert bool(around[first] & around[second]) == bool(so)
+
+
+def test_the_null_of_shared_neighbours_is_at_chance(pairwise: Truth) -> None:
+    game, guess = play(pairwise, shared_neighbour, SERVER)
+    at_chance = [game.null(guess, np.random.default_rng(seed))[1] for seed in range(50)]
+    assert sum(at_chance) >= 48
+
+
+def test_noise_and_masks_take_the_shared_neighbour_away(
+    pairwise: Truth, noisy: Truth, masked: Truth
+) -> None:
+    game, guess = play(pairwise, shared_neighbour, SERVER)
+    plain = game.measure(guess).value
+    game, guess = play(noisy, shared_neighbour, SERVER)
+    assert game.gain(guess).low < 0
+    assert game.measure(guess).value < plain - 0.2
+    game, guess = play(masked, shared_neighbour, SERVER)
+    assert game.measure(guess).value < plain - 0.05  # a mean of four still tells something
+
+
+def test_all_but_one_colluders_have_the_last_clients_rows(pairwise: Truth) -> None:
+    game, guess = play(pairwise, remaining_client, ALL_BUT_ONE)
+    assert game.extras(guess) == {"exact_rows": 1.0, "honest_clients": 1.0}
+    assert game.gain(guess).low > remaining_client.ATTACK.floor
+    assert game.null(guess, np.random.default_rng(0))[1]
+
+
+def test_masks_do_not_hide_the_last_client_from_all_others(masked: Truth) -> None:
+    game, guess = play(masked, remaining_client, ALL_BUT_ONE)
+    assert game.measure(guess).value > 0.999
+
+
+def test_one_colluder_has_the_mean_of_the_rest(pairwise: Truth) -> None:
+    game, guess = play(pairwise, remaining_client, ALONE)
+    assert game.extras(guess)["exact_rows"] == 0
+    assert game.extras(guess)["honest_clients"] == 3
+    assert 0 < game.gain(guess).value < 0.9
+
+
+def test_noise_hides_the_last_clients_rows(noisy: Truth) -> None:
+    game, guess = play(noisy, remaining_client, ALL_BUT_ONE)
+    assert game.extras(guess)["exact_rows"] == 0
+    assert game.gain(guess).value < 0
+
+
+def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:
+    everybody = Adversary.parse("client:0,1,2,3")
+    with pytest.raises(CannotAttack, match="all clients collude"):
+        play(pairwise, remaining_client, everybody)
+    game = make_game("remaining_client", pairwise, ALONE, np.random.default_rng(0))
+    with pytest.raises(CannotAttack, match="no mean in round 2|uploaded no rows"):
+        view = pairwise.view(Adversary.parse("outsider"))
+        object.__setattr__(view, "adversary", ALONE)
+        remaining_client.run(view, game.targets, np.random.default_rng(0))
+    method = pairwise.config.method
+    for attack in (shared_neighbour, remaining_client):
+        silent = method.model_copy(update={"exchange": False})
+        assert attack.ATTACK.applies_to(silent) == "nothing is exchanged"
+        assert attack.ATTACK.applies_to(method) is None
+    by_degree = method.model_copy(update={"aggregation": "degree"})
+    assert "degrees" in str(remaining_client.ATTACK.applies_to(by_degree))
