@@ -71,7 +71,16 @@ def span(mixture: Array, num_samples: int) -> Array:
 
 def binary_samples(mixture: Array) -> Array | None:
     """Samples of 0 and 1 behind their sums; None where there are none of that kind."""
-    basis = span(mixture, LARGEST_RANK + 1)
+    single = binary_rows(span(mixture, LARGEST_RANK + 1))
+    if single is None:
+        return None
+    weights = np.array([nnls(single.T, row)[0] for row in mixture])
+    used: Array = single[weights.max(0) > 0.5]
+    return used if len(used) else None
+
+
+def binary_rows(basis: Array) -> Array | None:
+    """Vectors of 0 and 1 in a span that are no sum of two others; None where there are none."""
     rank = len(basis)
     if rank == 0 or rank > LARGEST_RANK:
         return None
@@ -83,10 +92,8 @@ def binary_samples(mixture: Array) -> Array | None:
     candidates = np.abs(rows[close].round())
     if not len(candidates):
         return None
-    single = candidates[~_sums_of_two(candidates)]
-    weights = np.array([nnls(single.T, row)[0] for row in mixture])
-    used: Array = single[weights.max(0) > 0.5]
-    return used if len(used) else None
+    single: Array = candidates[~_sums_of_two(candidates)]
+    return single
 
 
 def _sums_of_two(candidates: Array) -> NDArray[np.bool_]:

@@ -23,12 +23,14 @@ from attacks import attack_names, attacks_on, get_attack
 from attacks.base import Array, Attack, CannotAttack, View
 from audits.control_runs import control_of, is_defended
 from audits.findings import Figure, Finding, Verdict, judge, write_findings
+from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import make_game
 from audits.games.base import Game
 from audits.promises import broken_promises
 from audits.truth import Truth
 from securefg.errors import ConfigError
 from securefg.files import write_atomically
+from securefg.foreign import is_foreign
 from securefg.run_folder import RunFolder
 from securefg.streams import numpy_stream
 from securefg.transcript import Adversary
@@ -90,6 +92,7 @@ class Audit:
 
 
 Told = Callable[[str, int, int], None]
+Audited = Truth | ForeignTruth
 
 
 def audit(
@@ -102,10 +105,12 @@ def audit(
 
     controls  where the run without its defences is kept; by default in the run's own folder
     """
+    if is_foreign(path):
+        return audit_exchange(path, plan, told)
     truth = Truth.of(RunFolder.open(path))
     torch.set_num_threads(1)
     result = Audit()
-    tasks, result.skipped = plan_tasks(truth, plan)
+    tasks, result.skipped = plan_tasks(truth.method_name, truth.config.method, plan)
     total = len(tasks) + 1
     told("promises", 0, total)
     if not plan.only or PROMISES in plan.only:
@@ -115,21 +120,36 @@ def audit(
         told("positive control: the run without its defences", 0, total)
         root = controls or truth.folder.path / "audit" / "control"
         control = control_of(truth, max(task.attack.rounds for task in tasks), root)
-    player = Player(truth, control or truth, plan.seed)
+    _play_all(Player(truth, control or truth, plan.seed), tasks, plan.jobs, result, told)
+    about = {"name": truth.config.name, "config_hash": truth.config.hash}
+    _write(truth.folder.path / "audit", {**about, "method": truth.method_name}, result)
+    return result
+
+
+def audit_exchange(path: Path, plan: Plan, told: Told) -> Audit:
+    """Audit what another framework exchanged, as its foreign.yaml describes it."""
+    truth = ForeignTruth.of(path)
+    result = Audit()
+    tasks, result.skipped = plan_tasks(truth.method_name, truth.exchange, plan)
+    if not plan.only or PROMISES in plan.only:
+        result.findings += foreign_promises(truth)
+    _play_all(Player(truth, truth.control(), plan.seed), tasks, plan.jobs, result, told)
+    _write(path / "audit", {"name": truth.exchange.name, "method": truth.method_name}, result)
+    return result
+
+
+def _play_all(player: Player, tasks: list[Task], jobs: int, result: Audit, told: Told) -> None:
     # Attacks on noise divide by zero and fail to converge as a matter of course.
-    with warnings.catch_warnings(), ThreadPoolExecutor(max(1, plan.jobs)) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(max(1, jobs)) as pool:
         warnings.simplefilter("ignore")
         for number, (finding, scores) in enumerate(pool.map(player.play, tasks), 1):
             result.findings.append(finding)
             result.scores |= scores
-            told(finding.attack, number, total)
-    _write(truth.folder.path / "audit", truth, result)
-    return result
+            told(finding.attack, number, len(tasks) + 1)
 
 
-def plan_tasks(truth: Truth, plan: Plan) -> tuple[list[Task], list[tuple[str, str]]]:
+def plan_tasks(method: str, settings: Any, plan: Plan) -> tuple[list[Task], list[tuple[str, str]]]:
     """The attacks to run, and those left out with the reason."""
-    method, settings = truth.experiment.method.name, truth.config.method
     wanted = [get_attack(name) for name in plan.only if name != PROMISES]
     tasks, skipped = [], []
     for attack in wanted or ([] if plan.only else attacks_on(method)):
@@ -161,9 +181,12 @@ class Played:
 
 
 class Player:
-    """Plays attacks against a run and against its control; views are made once per adversary."""
+    """Plays attacks against a run and against its control; views are made once per adversary.
 
-    def __init__(self, truth: Truth, control: Truth, seed: int) -> None:
+    control  the run itself where it has no defences; None where there is no run without them
+    """
+
+    def __init__(self, truth: Audited, control: Audited | None, seed: int) -> None:
         self._truth, self._control, self._seed = truth, control, seed
         self._views: dict[tuple[bool, str], View] = {}
 
@@ -201,13 +224,15 @@ class Player:
         return finding, {**scores, f"{name}/targets": game.targets.ids}
 
     def _positive(self, task: Task) -> Figure | None:
+        if self._control is None:
+            return None
         try:
             played = self._played(task, self._control)
         except CannotAttack:
             return None
         return played.game.gain(played.guess)
 
-    def _played(self, task: Task, truth: Truth) -> Played:
+    def _played(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)
         rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
         game = make_game(task.attack.game, truth, adversary, rng)
@@ -215,7 +240,7 @@ class Player:
         guess = task.attack.run(self._view(truth, task.adversary), game.targets, guesser)
         return Played(game, np.asarray(guess, np.float64))
 
-    def _view(self, truth: Truth, adversary: str) -> View:
+    def _view(self, truth: Audited, adversary: str) -> View:
         key = (truth is self._truth, adversary)
         if key not in self._views:
             self._views[key] = truth.view(Adversary.parse(adversary))
@@ -229,7 +254,7 @@ class Player:
         return Finding(
             adversary=task.adversary,
             attack=attack.name,
-            method=self._truth.experiment.method.name,
+            method=self._truth.method_name,
             verdict=verdict,
             because=because,
             floor=attack.floor,
@@ -239,14 +264,10 @@ class Player:
         )
 
 
-def _write(folder: Path, truth: Truth, result: Audit) -> None:
+def _write(folder: Path, about: dict[str, Any], result: Audit) -> None:
     folder.mkdir(exist_ok=True)
-    run = {
-        "name": truth.config.name,
-        "method": truth.experiment.method.name,
-        "config_hash": truth.config.hash,
-        "skipped": [{"attack": name, "because": reason} for name, reason in result.skipped],
-    }
+    skipped = [{"attack": name, "because": reason} for name, reason in result.skipped]
+    run = {**about, "skipped": skipped}
     write_findings(folder / "findings.json", run, result.findings)
     buffer = io.BytesIO()
     arrays: dict[str, Any] = result.scores

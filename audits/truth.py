@@ -40,6 +40,10 @@ class Truth:
         return self.experiment.union
 
     @property
+    def method_name(self) -> str:
+        return self.experiment.method.name
+
+    @property
     def config(self) -> Any:
         return self.experiment.config
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from audits.foreign import ForeignTruth
 from audits.games.base import Game
 from audits.truth import Truth
 from securefg.transcript import Adversary
 
 
 class Make(Protocol):
-    def __call__(self, truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Game: ...
+    """Every game knows which kind of truth it is played on."""
+
+    def __call__(self, truth: Any, adversary: Adversary, rng: np.random.Generator) -> Game: ...
 
 
 def game_names() -> list[str]:
@@ -22,7 +25,9 @@ def game_names() -> list[str]:
     return sorted(n for n in names if n not in ("base", "victims"))
 
 
-def make_game(name: str, truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Game:
+def make_game(
+    name: str, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> Game:
     """Draw a game's targets from the truth, with the adversary's own data left out."""
     make: Make = importlib.import_module(f"{__name__}.{name}").make
     return make(truth, adversary, rng)

@@ -1,0 +1,305 @@
+"""Another framework's exchange under audit: its views and truth, and what it claims of its noise.
+
+integrity   the transcript is the one that was recorded
+accounting  the epsilon that clip, sigma and the recorded number of uploads add up to
+noise       the spread of the recorded uploads beside the claimed sigma:
+            - lengths and distances: whatever was clipped to C, |y|^2 / sigma^2 is no smaller than
+              chi^2_d, layer by layer, and no larger than chi^2_d with non-centrality
+              (C / sigma)^2; so is |y - y'|^2 / (2 sigma^2), unless two uploads share their noise
+            - repeats: clients that upload one value every round show sigma itself, hence a lower
+              bound of epsilon
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import chi2, ncx2
+
+from attacks.base import Array, CannotAttack, Message, View
+from audits.empirical_epsilon import epsilon_of_mu
+from audits.findings import Finding, Verdict
+from securefg.errors import ConfigError
+from securefg.foreign import Claim, Exchange, read_exchange
+from securefg.roles import PublicInfo
+from securefg.transcript import Adversary, broken_link, view
+
+METHOD = "foreign"
+ALPHA = 0.01
+"""An honest exchange is called a violation this often; half of it for either kind of test."""
+MOST_UPLOADS = 300
+"""So many uploads are compared in pairs."""
+
+
+@dataclass(frozen=True)
+class ForeignTruth:
+    """A recorded exchange, with the samples behind it where they are at hand."""
+
+    path: Path
+    exchange: Exchange
+
+    @classmethod
+    def of(cls, path: Path) -> ForeignTruth:
+        found = cls(path, read_exchange(path))
+        found.check()
+        return found
+
+    method_name = METHOD
+
+    def check(self) -> None:
+        """Refuse a description that does not fit the messages."""
+        upload, exchange = self.exchange.upload, self.exchange
+        view = self.view(Adversary.parse("server"))
+        uploads = view.uploads(upload.kind, upload.field)
+        if not uploads:
+            kinds = sorted({s.header.kind for s in view.seen if s.header.up})
+            raise ConfigError(
+                f"{self.path}: no upload has a field {upload.kind}.{upload.field} (upload.kind, "
+                f"upload.field); kinds found: {', '.join(kinds) or 'none'}"
+            )
+        for message in uploads:
+            numbers = message.value[0].numel() if len(message.value) else 0
+            if not message.masked and numbers != exchange.width:
+                raise ConfigError(
+                    f"{self.path}: {upload.kind}.{upload.field} has {numbers} numbers per client "
+                    f"in round {message.round}; layers: add up to {exchange.width}"
+                )
+            if len(message.value) != len(message.clients):
+                raise ConfigError(
+                    f"{self.path}: {upload.kind}.{upload.field} has {len(message.value)} rows for "
+                    f"{len(message.clients)} clients in round {message.round}"
+                )
+
+    @property
+    def defended(self) -> bool:
+        """Whether noise is claimed, or uploads are masked."""
+        return self.exchange.claim is not None or any(m.masked for m in self.uploads)
+
+    def control(self) -> ForeignTruth | None:
+        """Itself where nothing defends it; else the exchange that `control` names."""
+        if not self.defended:
+            return self
+        named = self.exchange.control
+        return None if named is None else ForeignTruth.of(self.path / named)
+
+    @cached_property
+    def uploads(self) -> list[Message]:
+        seen = self.view(Adversary.parse("server"))
+        return seen.uploads(self.exchange.upload.kind, self.exchange.upload.field)
+
+    @cached_property
+    def samples(self) -> dict[int, Array]:
+        """Of every client that is known, (samples, inputs)."""
+        path = self.path / "private" / "truth.npz"
+        if not path.is_file():
+            raise CannotAttack("private/truth.npz is not there: nothing to score a guess against")
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                found = {int(name): np.asarray(stored[name], np.float64) for name in stored}
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from error
+        for client, rows in found.items():
+            if rows.ndim != 2 or rows.shape[1] != self.exchange.num_inputs:
+                raise ConfigError(
+                    f"{path}: client {client} has an array of shape {rows.shape}; wanted samples "
+                    f"by {self.exchange.num_inputs} inputs"
+                )
+        return found
+
+    def view(self, adversary: Adversary) -> View:
+        exchange = self.exchange
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a tear is the integrity check's to report
+            seen = tuple(view(self.path / "transcript", adversary))
+        public = PublicInfo(
+            num_nodes=0,
+            num_features=exchange.num_inputs,
+            num_classes=0,
+            num_clients=exchange.clients,
+            seed=0,
+            device=torch.device("cpu"),
+        )
+        return View(
+            adversary=adversary,
+            method=METHOD,
+            settings=exchange,
+            training=None,
+            seed=0,
+            public=public,
+            released={},
+            seen=seen,
+        )
+
+
+def foreign_promises(truth: ForeignTruth) -> list[Finding]:
+    """A finding per promise that the exchange makes."""
+    found = [_integrity(truth)]
+    if (claim := truth.exchange.claim) is not None:
+        found += [_accounting(truth, claim), _noise(truth, claim)]
+    return found
+
+
+def _integrity(truth: ForeignTruth) -> Finding:
+    started = time.monotonic()
+    broken = broken_link(truth.path / "transcript", truth.exchange.chain)
+    kept = "foreign.yaml's last link was not forged along with the transcript"
+    return Finding(
+        adversary="-",
+        attack="integrity",
+        method=METHOD,
+        metric="hash chain of the transcript",
+        unit="exchange",
+        verdict=Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
+        because=broken or "every message is the one that was recorded",
+        assumptions=(kept if truth.exchange.chain else "no last link is kept: an end may be cut",),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _accounting(truth: ForeignTruth, claim: Claim) -> Finding:
+    """Arithmetic alone: the server sees who takes part, so no sampling amplifies against it."""
+    releases = most_uploads(truth.uploads)
+    told = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / claim.sigma, claim.delta)
+    broken = told > claim.epsilon * (1 + 1e-3)
+    return Finding(
+        adversary="server",
+        attack="claim_accounting",
+        method=METHOD,
+        metric=f"epsilon of {releases} Gaussian releases, by arithmetic",
+        unit="client",
+        verdict=Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
+        because=f"clip {claim.clip_l2:g} and sigma {claim.sigma:g} over {releases} recorded "
+        f"uploads per client are epsilon {told:.3g} at delta {claim.delta:g}",
+        epsilon_claimed=claim.epsilon,
+        epsilon_lower=told,
+        estimator="exact",
+        assumptions=(f"neighbouring uploads lie up to {claim.sensitivity:g} apart",),
+    )
+
+
+def _noise(truth: ForeignTruth, claim: Claim) -> Finding:
+    started = time.monotonic()
+    spread = judge_spread(truth.uploads, truth.exchange, claim)
+    return Finding(
+        adversary="server",
+        attack="claim_noise",
+        method=METHOD,
+        metric="spread of the recorded uploads",
+        unit="client",
+        epsilon_claimed=claim.epsilon,
+        assumptions=("Gaussian noise on every number of the upload, after clipping",),
+        confidence=1 - ALPHA,
+        seconds=round(time.monotonic() - started, 3),
+        **spread,
+    )
+
+
+def judge_spread(uploads: list[Message], exchange: Exchange, claim: Claim) -> dict[str, Any]:
+    """Verdict, reason and, where there are repeats, the lower bound of epsilon."""
+    readable = [message for message in uploads if not message.masked]
+    if not readable:
+        return _said(Verdict.INCONCLUSIVE, "all uploads are masked: no single one shows its noise")
+    rows, owners = _rows(readable)
+    parts = {"all": slice(None), **(exchange.slices if len(exchange.layers) > 1 else {})}
+    if impossible := _impossible(rows[:MOST_UPLOADS], parts, claim):
+        return _said(Verdict.VIOLATION, impossible, targets=len(rows))
+    own = [rows[owners == client] for client in exchange.repeats]
+    own = [row for row in own if len(row) > 1]
+    if not own:
+        return _said(
+            Verdict.INCONCLUSIVE,
+            "lengths and distances are possible under the claim, but signal cannot be told from "
+            "noise: no client repeats its upload (repeats:)",
+            targets=len(rows),
+        )
+    return _from_repeats(own, parts, claim, most_uploads(readable))
+
+
+def most_uploads(uploads: list[Message]) -> int:
+    """How often the busiest client uploaded."""
+    counts: dict[int, int] = defaultdict(int)
+    for message in uploads:
+        for client in message.clients.numbers():
+            counts[client] += 1
+    return max(counts.values(), default=0)
+
+
+def _rows(uploads: list[Message]) -> tuple[Array, NDArray[np.int64]]:
+    values = [message.value.flatten(1).double().numpy() for message in uploads]
+    return np.concatenate(values), np.concatenate([message.clients.array() for message in uploads])
+
+
+def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | None:
+    """What cannot be under the claim, at ALPHA / 2 over all tests together; None where all can."""
+    alpha = ALPHA / 2 / (2 * len(parts) + 1)
+    longest = math.sqrt((rows**2).sum(1).max())
+    clip = (claim.clip_l2 / claim.sigma) ** 2
+    allowed = claim.sigma * math.sqrt(ncx2.isf(alpha / len(rows), rows.shape[1], clip))
+    if longest > allowed:
+        return (
+            f"an upload of length {longest:.3g} is longer than clip {claim.clip_l2:g} and sigma "
+            f"{claim.sigma:g} allow ({allowed:.3g}): not clipped, or noised otherwise"
+        )
+    for name, part in parts.items():
+        chosen = rows[:, part]
+        spreads = {
+            "an upload has length": (chosen**2).sum(1),
+            "two uploads have distance": _distances(chosen) / 2,
+        }
+        for what, squares in spreads.items():
+            if not squares.size:
+                continue
+            least = claim.sigma**2 * chi2.ppf(alpha / squares.size, chosen.shape[1])
+            if squares.min() < least:
+                scale = 2 if what.startswith("two") else 1
+                return (
+                    f"{what} {math.sqrt(scale * squares.min()):.3g} in {name}; independent noise "
+                    f"of sigma {claim.sigma:g} makes it {math.sqrt(scale * least):.3g} or more"
+                )
+    return None
+
+
+def _distances(rows: Array) -> Array:
+    """Squared distances of all pairs, by differences: products would round identical rows apart."""
+    found = [((rows[k + 1 :] - row) ** 2).sum(1) for k, row in enumerate(rows)]
+    return np.concatenate(found)
+
+
+def _from_repeats(
+    repeated: list[Array], parts: dict[str, slice], claim: Claim, releases: int
+) -> dict[str, Any]:
+    """sum |y - mean y|^2 / sigma^2 is chi^2 with (uploads - 1) d degrees, for every client.
+
+    The part with the least noise counts: neighbouring uploads may differ there alone.
+    """
+    found = {}
+    for name, part in parts.items():
+        total = sum(float(((own - own.mean(0))[:, part] ** 2).sum()) for own in repeated)
+        degrees = sum((len(own) - 1) * own[:, part].shape[1] for own in repeated)
+        most = math.sqrt(total / chi2.ppf(ALPHA / 2 / len(parts), degrees))
+        found[name] = (most, math.sqrt(total / degrees), degrees)
+    name, (most, sigma, degrees) = min(found.items(), key=lambda entry: entry[1][0])
+    lower = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / most, claim.delta)
+    broken = most < claim.sigma and lower > claim.epsilon
+    return _said(
+        Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
+        f"repeats show sigma {sigma:.4g} in {name}, at most {most:.4g} ({claim.sigma:g} claimed); "
+        f"{degrees} degrees of freedom",
+        epsilon_lower=lower,
+        estimator="variance of repeats",
+        targets=degrees,
+    )
+
+
+def _said(verdict: Verdict, because: str, **more: Any) -> dict[str, Any]:
+    return {"verdict": verdict, "because": because, **more}
