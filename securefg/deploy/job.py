@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ class Sizes:
     num_features: int
     num_classes: int
     num_clients: int
+    num_public: int = 0
+
+    @classmethod
+    def of(cls, public: PublicInfo) -> Sizes:
+        return cls(**{field.name: getattr(public, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -75,15 +80,7 @@ class Job:
 
     def public(self, device: torch.device) -> PublicInfo:
         seed = derive_seed(self.parsed().seed, "server")
-        sizes = self.sizes
-        return PublicInfo(
-            num_nodes=sizes.num_nodes,
-            num_features=sizes.num_features,
-            num_classes=sizes.num_classes,
-            num_clients=sizes.num_clients,
-            seed=seed,
-            device=device,
-        )
+        return PublicInfo(**vars(self.sizes), seed=seed, device=device)
 
     def write(self, path: Path) -> None:
         sites = {

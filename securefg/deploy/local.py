@@ -64,13 +64,12 @@ def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Jo
     (folder.path / "private" / OUTCOME).unlink(missing_ok=True)
     (folder.path / "private" / STOP).unlink(missing_ok=True)
     kits = provision(flare / "kits", Plan(SERVER, _free_port(), sites, homes))
-    public = experiment.public
     job = Job(
         run=folder.path.name,
         submission=_next_submission(flare),
         server=SERVER,
         config=experiment.config.model_dump(mode="json"),
-        sizes=Sizes(public.num_nodes, public.num_features, public.num_classes, public.num_clients),
+        sizes=Sizes.of(experiment.public),
         sites=sites,
         run_folder=str(folder.path.resolve()),
         has_truth=True,

@@ -30,9 +30,7 @@ from securefg.methods import get_method
 def dealt_out(out: Path, config: RunConfig, server: str, port: int, sites: list[str]) -> Kits:
     """Kits with a partition of the config's own dataset in them: a rehearsal with known data."""
     experiment = prepare(config)
-    public = experiment.public
-    sizes = Sizes(public.num_nodes, public.num_features, public.num_classes, public.num_clients)
-    plan = _plan(config, server, sizes, spread(hosts_of(experiment), sites))
+    plan = _plan(config, server, Sizes.of(experiment.public), spread(hosts_of(experiment), sites))
     kits = provision_for(out, plan, port)
     for site, hosts in plan.sites.items():
         for name, clients in hosts.items():

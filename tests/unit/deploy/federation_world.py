@@ -81,14 +81,12 @@ class World:
     def job(self, **changes: Any) -> Job:
         """A new submission, as every party would read it from its file."""
         self.submission += 1
-        public = self.experiment.public
-        sizes = Sizes(public.num_nodes, public.num_features, public.num_classes, public.num_clients)
         job = Job(
             run=f"{self.config.name}-s{self.config.seed}-{self.config.hash}",
             submission=self.submission,
             server="localhost",
             config=self.config.model_dump(mode="json"),
-            sizes=sizes,
+            sizes=Sizes.of(self.experiment.public),
             sites=self.assignment,
             has_truth=True,
         )
