@@ -72,7 +72,7 @@ class CurvePoint(Settings):
 
 
 class Series(Settings):
-    """A method on a dataset, with the levels to compare with."""
+    """A method on a dataset, with the levels to compare with and the runs that made those."""
 
     name: str
     method: str
@@ -80,6 +80,8 @@ class Series(Settings):
     clients: int
     centralised: Interval | None = None
     alone: Interval | None = None
+    centralised_runs: tuple[RunRef, ...] = ()
+    alone_runs: tuple[RunRef, ...] = ()
 
 
 class Limits(Settings):

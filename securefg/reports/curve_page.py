@@ -13,7 +13,7 @@ from securefg.files import write_atomically
 from securefg.reports.curve.accuracy import accuracy_figure
 from securefg.reports.curve.bounds import bounds_figure
 from securefg.reports.curve.cost import cost_figures
-from securefg.reports.curve.leakage import leak_figures
+from securefg.reports.curve.leakage import leak_figures, unmeasured
 from securefg.reports.curve.marks import Marks
 from securefg.reports.curve.points import failures, point_rows, violations
 from securefg.reports.curve.sees import sights
@@ -33,6 +33,7 @@ class SeriesFigures:
     accuracy: Figure
     trade: Figure
     leaks: tuple[Figure, ...]
+    unmeasured: tuple[tuple[str, str], ...]
     bounds: Figure | None
     cost: tuple[Figure, ...]
 
@@ -75,6 +76,7 @@ def _figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> S
         accuracy_figure(data, series, marks),
         trade_figure(data, series, marks),
         tuple(leak_figures(data, series, marks)),
+        tuple(unmeasured(data, series)),
         bounds_figure(data, series, marks),
         tuple(cost_figures(data, timing, series, marks)),
     )

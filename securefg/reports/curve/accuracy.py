@@ -20,7 +20,7 @@ from securefg.reports.curve.words import (
     whole_percent,
     within,
 )
-from securefg.reports.curve_data import CurveData, CurvePoint, Interval, Series
+from securefg.reports.curve_data import CurveData, CurvePoint, Interval, RunRef, Series
 from securefg.reports.figures import Cell, Figure, Guide, Mark, Plot, Side, Table, draw_plot
 from securefg.reports.units import percent
 
@@ -63,25 +63,33 @@ def _mark(point: CurvePoint, marks: Marks) -> Mark:
         f"#{marks.anchor(point)}",
         shown.low,
         shown.high,
+        point.accuracies if len(point.accuracies) > 1 else (),
         "chosen" if marks.is_chosen(point) else "",
     )
 
 
-def levels(series: Series) -> list[tuple[str, Interval]]:
-    """The reference levels that are known, with their names."""
-    named = (("centralised", series.centralised), ("alone", series.alone))
-    return [(name, found) for name, found in named if found is not None]
+def levels(series: Series) -> list[tuple[str, Interval, tuple[RunRef, ...]]]:
+    """The reference levels that are known, with their names and runs."""
+    named = (
+        ("centralised", series.centralised, series.centralised_runs),
+        ("alone", series.alone, series.alone_runs),
+    )
+    return [(name, found, runs) for name, found, runs in named if found is not None]
 
 
 def _guides(series: Series) -> list[Guide]:
     return [
         Guide(f"{name} {percent(found.value)}", found.value, f"{name}: {accuracy_words(found)}")
-        for name, found in levels(series)
+        for name, found, _ in levels(series)
     ]
 
 
 def _caption(data: CurveData, lost: bool) -> str:
-    seeds = f"Means over {data.seeds} seeds, with 95% intervals." if data.seeds > 1 else "One seed."
+    seeds = (
+        f"Means over {data.seeds} seeds with 95% intervals; dots are the seeds."
+        if data.seeds > 1
+        else "One seed."
+    )
     crosses = " Crosses on the lower edge are points that failed." if lost else ""
     ring = " The ring marks the setting chosen." if any(c.point for c in data.choices) else ""
     return f"{seeds} At infinity nothing is promised.{ring}{crosses}"
@@ -103,8 +111,8 @@ def _table(points: Sequence[CurvePoint], series: Series) -> Table:
         for p in points
         if p.accuracy is not None
     ]
-    for name, found in levels(series):
-        rows.append((Cell(name), Cell("–", ""), *_cells(found), Cell("")))
+    for name, found, runs in levels(series):
+        rows.append((Cell(name), Cell("–", ""), *_cells(found), run_cell(runs)))
     return Table(("setting", "epsilon", "accuracy", "low", "high", "runs"), tuple(rows))
 
 

@@ -17,6 +17,7 @@ from securefg.reports.curve.words import (
     VERDICT_WORDS,
     adversary_words,
     attack_words,
+    by_whom,
     defence_words,
     gain_words,
     setting_words,
@@ -33,16 +34,29 @@ Found = Sequence[tuple[CurvePoint, Leak]]
 
 
 def leak_figures(data: CurveData, series: Series, marks: Marks) -> Iterator[Figure]:
+    """A panel wherever something was measured."""
+    for found in _by_attack(data, series):
+        if any(leak.gain is not None for _, leak in found):
+            yield _panel(data, series, marks, found)
+
+
+def unmeasured(data: CurveData, series: Series) -> Iterator[tuple[str, str]]:
+    """(attack and adversary, why) of what could not be measured at any setting."""
+    for found in _by_attack(data, series):
+        if all(leak.gain is None for _, leak in found):
+            yield by_whom(found[0][1]), found[0][1].because
+
+
+def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
     points = of(data, series.name, lambda point: not point.failed)
     pairs = dict.fromkeys((leak.attack, leak.adversary) for p in points for leak in p.leaks)
     for attack, adversary in pairs:
-        found = [
+        yield [
             (point, leak)
             for point in points
             for leak in point.leaks
             if (leak.attack, leak.adversary) == (attack, adversary)
         ]
-        yield _panel(data, series, marks, found)
 
 
 def _panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
@@ -83,7 +97,7 @@ def _mark(point: CurvePoint, leak: Leak, marks: Marks) -> Mark:
         f"#{marks.anchor(point)}",
         leak.gain.low,
         leak.gain.high,
-        "bad" if leak.verdict == "VIOLATION" else "chosen" if marks.is_chosen(point) else "",
+        tone="bad" if leak.verdict == "VIOLATION" else "chosen" if marks.is_chosen(point) else "",
     )
 
 

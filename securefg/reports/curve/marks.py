@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from securefg.reports.curve.words import defence_words
+from securefg.reports.curve.words import defence_words, strength_text
 from securefg.reports.curve_data import CurveData, CurvePoint, RunRef
 from securefg.reports.figures import SHAPES, Cell, Guide, LegendEntry, Mark, Side, Trace, sample
-from securefg.reports.units import epsilon_text, significant
 
 _COLOURS = {"none": 7, "secagg": 1, "local_gaussian": 3, "distributed_discrete": 4, "dp_sgd": 5}
 _SPARE = (2, 6)
@@ -73,7 +72,7 @@ def epsilon_side(points: Sequence[CurvePoint]) -> Side:
     units = sorted({point.unit for point in points if point.unit})
     per = f" per {' or '.join(units)}" if units else ""
     swept = tuple(sorted({point.epsilon for point in points if point.epsilon is not None}))
-    return Side(f"promised epsilon{per}", significant, True, swept)
+    return Side(f"promised epsilon{per}", strength_text, True, swept)
 
 
 def limit_guides(data: CurveData) -> tuple[Guide, ...]:
@@ -86,7 +85,7 @@ def limit_guides(data: CurveData) -> tuple[Guide, ...]:
 
 def epsilon_cell(point: CurvePoint) -> Cell:
     raw = "inf" if point.epsilon is None else repr(point.epsilon)
-    return Cell(epsilon_text(point.epsilon), raw)
+    return Cell(strength_text(point.epsilon), raw)
 
 
 def run_cell(runs: Sequence[RunRef]) -> Cell:

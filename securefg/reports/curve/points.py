@@ -24,7 +24,9 @@ class PointRow:
     setting: str
     failed: str
     accuracy: str
+    spread: str
     gain: str
+    gain_spread: str
     gain_by: str
     bounds: str
     broken: bool
@@ -55,14 +57,18 @@ def violations(data: CurveData) -> tuple[tuple[str, str, str], ...]:
 
 def _row(point: CurvePoint, timing: Timing, marks: Marks) -> PointRow:
     leak = largest_leak(point)
+    accuracy = accuracy_words(point.accuracy) if point.accuracy else "–"
+    gain = gain_words(leak) if leak else "–"
     seconds = timing.seconds.get(point.key)
     return PointRow(
         anchor=marks.anchor(point),
         series=point.series,
         setting=setting_words(point),
         failed=point.failed,
-        accuracy=accuracy_words(point.accuracy) if point.accuracy else "–",
-        gain=gain_words(leak) if leak else "–",
+        accuracy=_head(accuracy),
+        spread=_tail(accuracy),
+        gain=_head(gain),
+        gain_spread=_tail(gain),
         gain_by=by_whom(leak) if leak else "",
         bounds=_bounds(point),
         broken=is_broken(point),
@@ -78,3 +84,12 @@ def _bounds(point: CurvePoint) -> str:
     if point.epsilon_claimed is None or point.epsilon_lower is None:
         return "–"
     return f"{significant(point.epsilon_lower)} of {significant(point.epsilon_claimed)}"
+
+
+def _head(words: str) -> str:
+    """The value, without its interval."""
+    return words.partition(" (")[0]
+
+
+def _tail(words: str) -> str:
+    return words.partition(" (")[2].rstrip(")")

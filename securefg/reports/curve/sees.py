@@ -6,25 +6,32 @@ from dataclasses import dataclass
 
 from securefg.reports.curve.marks import Marks, of, report_link
 from securefg.reports.curve.words import (
+    VERDICT_WORDS,
     adversary_words,
     attack_words,
     gain_words,
     setting_words,
 )
 from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Series
+from securefg.reports.findings import finding_anchor
 from securefg.reports.units import significant
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One attack's result. `tone` is the verdict in lower case."""
+    """One attack's result.
+
+    tone    the verdict in lower case
+    much    half of what could be gained, or more, or a promise broken
+    links   to the findings, one per seed
+    """
 
     tone: str
     strength: str
+    much: bool
     attack: str
     words: str
-    because: str
-    link: str
+    links: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -37,9 +44,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Sight:
+    """`measures` has (attack, unit, metric): what its numbers mean."""
+
     series: str
     adversaries: tuple[str, ...]
     lines: tuple[Line, ...]
+    measures: tuple[tuple[str, str, str], ...]
 
 
 def sights(data: CurveData, marks: Marks) -> tuple[Sight, ...]:
@@ -51,7 +61,10 @@ def _sight(data: CurveData, series: Series, marks: Marks) -> Sight:
     names = tuple(dict.fromkeys(leak.adversary for point in points for leak in point.leaks))
     lines = tuple(_line(point, names, marks) for point in points)
     shown = tuple(adversary_words(name)[:1].upper() + adversary_words(name)[1:] for name in names)
-    return Sight(series.name, shown, lines)
+    every = [leak for point in points for leak in point.leaks]
+    measures = {attack_words(leak.attack): (leak.unit or "run", leak.metric) for leak in every}
+    meant = tuple((attack, *meaning) for attack, meaning in measures.items())
+    return Sight(series.name, shown, lines, meant)
 
 
 def _line(point: CurvePoint, adversaries: tuple[str, ...], marks: Marks) -> Line:
@@ -63,45 +76,36 @@ def _line(point: CurvePoint, adversaries: tuple[str, ...], marks: Marks) -> Line
 
 
 def _seen(point: CurvePoint, leak: Leak) -> Seen:
-    link = report_link(point.runs[0], "findings") if point.runs else ""
+    anchor = finding_anchor(leak.attack, leak.adversary)
     return Seen(
-        leak.verdict.lower(),
-        strength(leak),
-        attack_words(leak.attack),
-        _words(leak),
-        leak.because,
-        link,
+        tone=leak.verdict.lower(),
+        strength=strength(leak),
+        much=strength(leak) in ("recovered", "mostly recovered", "promise broken"),
+        attack=attack_words(leak.attack),
+        words=_words(leak),
+        links=tuple((f"seed {run.seed}", report_link(run, anchor)) for run in point.runs),
     )
 
 
 def strength(leak: Leak) -> str:
-    """How much, and how sure, in a few words."""
-    if leak.verdict == "VIOLATION":
-        return "promise broken"
-    if leak.verdict == "INCONCLUSIVE":
-        return "not known"
-    if leak.verdict == "NOT_DETECTED":
-        return "not detected"
-    sure = "" if leak.gain is None or leak.gain.low > 0 else ", not in every seed"
-    return _amount(leak) + sure
-
-
-def _amount(leak: Leak) -> str:
-    """By the share of what could still be gained over the prior, where the metric ends at 1."""
+    """How much was recovered, in a few words."""
+    if leak.verdict != "LEAK":
+        return VERDICT_WORDS.get(leak.verdict, leak.verdict)
     if leak.gain is None or leak.value is None or leak.prior is None:
         return "leak"
     if leak.prior >= 1 or not 0 <= leak.value.value <= 1:
-        return "leak"
+        return "leak"  # a metric that does not end at 1 says nothing about shares
     share = leak.gain.value / (1 - leak.prior)
-    for floor, words in ((0.9, "all but complete"), (0.5, "most of it"), (0.1, "a part")):
+    for floor, words in ((0.9, "recovered"), (0.5, "mostly recovered"), (0.1, "partly recovered")):
         if share >= floor:
             return words
     return "a trace"
 
 
 def _words(leak: Leak) -> str:
+    """The numbers, and how sure they are."""
     if leak.gain is None or leak.value is None:
         return leak.because
-    reached = f"{significant(leak.value.value)} ({leak.metric})"
-    prior = "" if leak.prior is None else f"; {significant(leak.prior)} is known without the run"
-    return f"per {leak.unit or 'run'}: {reached}{prior}; gain {gain_words(leak)}"
+    before = "" if leak.prior is None else f"{significant(leak.prior)} → "
+    doubt = "; seeds disagree" if leak.verdict == "LEAK" and leak.gain.low <= 0 else ""
+    return f"{before}{significant(leak.value.value)}, gain {gain_words(leak)}{doubt}"

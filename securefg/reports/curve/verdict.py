@@ -9,19 +9,22 @@ from securefg.reports.curve.words import (
     accuracy_words,
     attack_words,
     by_whom,
+    defence_words,
     gain_words,
     largest_leak,
     setting_words,
+    strength_text,
 )
 from securefg.reports.curve_data import Choice, CurveData, CurvePoint, Limits, Series
-from securefg.reports.units import epsilon_text, percent, plural, significant
+from securefg.reports.units import percent, plural, significant
 
 
 @dataclass(frozen=True)
 class Card:
     """What is said of one series.
 
-    tone    met: a setting meets the limits; unmet: none does; free: there are no limits
+    tone    met: a setting meets the limits; unmet: none does; free: there are no limits;
+            hollow: the setting is no better than training alone
     facts   (name, value, note) of the setting chosen
     doubts  what speaks against it all the same
     """
@@ -46,7 +49,7 @@ def limit_words(limits: Limits) -> str:
     """The limits as a sentence."""
     said = []
     if limits.epsilon is not None:
-        said.append(f"a promised epsilon of at most {epsilon_text(limits.epsilon)}")
+        said.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}")
     if limits.leak_gain is not None:
         said.append(f"no attack that gains more than {limits.leak_gain:g} over its prior")
     if not said:
@@ -59,13 +62,14 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
     about = f"{series.method} on {series.dataset}{clients}"
     point = next((p for p in data.points if p.key == choice.point), None)
     if point is None:
-        words = choice.words[:1].upper() + choice.words[1:].rstrip(".") + "."
-        return Card(series.name, about, "unmet", "No setting meets the limits", words)
+        head, words = "No setting meets the limits", _readable(choice.words, data)
+        return Card(series.name, about, "unmet", head, words, _extremes(data, series))
     free = data.limits.epsilon is None and data.limits.leak_gain is None
+    hollow = _is_hollow(series, point)
     return Card(
         series.name,
         about,
-        "free" if free else "met",
+        "hollow" if hollow else "free" if free else "met",
         setting_words(point),
         "The most accurate of all settings."
         if free
@@ -105,7 +109,7 @@ def _spread(point: CurvePoint, seeds: int) -> str:
 
 def _doubts(series: Series, point: CurvePoint) -> tuple[str, ...]:
     found = []
-    if series.alone and point.accuracy and point.accuracy.value <= series.alone.value:
+    if series.alone and _is_hollow(series, point):
         found.append(
             f"Parties that train alone reach {percent(series.alone.value)} and send nothing: "
             "this setting is not worth taking part in."
@@ -119,3 +123,36 @@ def _doubts(series: Series, point: CurvePoint) -> tuple[str, ...]:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
         found.append(f"Not known, since the measurement did not hold: {names}.")
     return tuple(found)
+
+
+def _is_hollow(series: Series, point: CurvePoint) -> bool:
+    """Whoever trains alone does as well and sends nothing."""
+    if series.alone is None or point.accuracy is None:
+        return False
+    return point.accuracy.value <= series.alone.value
+
+
+def _readable(words: str, data: CurveData) -> str:
+    """The sweep's words, with defences and attacks as they are called on the page."""
+    for name in {point.defence for point in data.points} - {"none"}:
+        called = defence_words(name)
+        inside = called if called[1:2].isupper() else called[:1].lower() + called[1:]
+        words = words.replace(name, inside)
+    for name in {leak.attack for point in data.points for leak in point.leaks}:
+        words = words.replace(name, attack_words(name))
+    return words[:1].upper() + words[1:].rstrip(".") + "."
+
+
+def _extremes(data: CurveData, series: Series) -> tuple[tuple[str, str, str], ...]:
+    """What there is instead: the most accurate setting and the one that leaks least."""
+    own = [p for p in data.points if p.series == series.name and p.accuracy is not None]
+    if not own:
+        return ()
+    best = max(own, key=lambda p: p.accuracy.value if p.accuracy else 0.0)
+    assert best.accuracy is not None
+    facts = [("Most accurate", percent(best.accuracy.value), setting_words(best))]
+    leaks = [(leak, p) for p in own if (leak := largest_leak(p)) is not None]
+    if leaks:
+        leak, at = min(leaks, key=lambda one: one[0].gain.value if one[0].gain else 0.0)
+        facts.append(("Least leakage", gain_words(leak).split(" (")[0], setting_words(at)))
+    return tuple(facts)

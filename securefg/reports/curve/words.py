@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from securefg.reports.curve_data import CurvePoint, Interval, Leak
-from securefg.reports.units import epsilon_text, percent
+from securefg.reports.units import percent
 
 _DEFENCES = {
     "none": "No defence",
@@ -64,8 +64,13 @@ def setting_words(point: CurvePoint) -> str:
 def strength_words(point: CurvePoint) -> str:
     if point.epsilon is None:
         return ""
-    per = f" per {point.unit}" if point.unit else ""
-    return f", ε = {epsilon_text(point.epsilon)}{per}"
+    per = f" per\N{NO-BREAK SPACE}{point.unit}" if point.unit else ""
+    return f", ε\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{strength_text(point.epsilon)}{per}"
+
+
+def strength_text(epsilon: float | None) -> str:
+    """A target that was set, not a bound that was reached: nothing to round up."""
+    return "∞" if epsilon is None else f"{epsilon:,.10g}"
 
 
 def within(interval: Interval, low: float = 0.0, high: float = 1.0) -> Interval:

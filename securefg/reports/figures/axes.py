@@ -10,6 +10,8 @@ from securefg.reports.figures.scales import CHARACTER, Scale, ticks
 
 # How far zero and infinity lie from the rest of a logarithmic axis.
 APART = 30.0
+# The share of their span that values keep from the ends of a linear axis.
+ROOM = 0.04
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,17 @@ class Axis:
 
 
 def linear_axis(
-    values: Iterable[float], start: float, end: float, text: Callable[[float], str], wanted: int = 5
+    values: Iterable[float],
+    start: float,
+    end: float,
+    text: Callable[[float], str],
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Axis:
-    """Covers all values, between round numbers."""
-    known = list(values)
-    marks = ticks(min(known, default=0.0), max(known, default=1.0), wanted)
+    """Covers all values between round numbers, with some room at both ends, within `bounds`."""
+    known = [min(max(value, bounds[0]), bounds[1]) for value in values] or [0.0, 1.0]
+    room = ROOM * (max(known) - min(known))
+    low, high = max(min(known) - room, bounds[0]), min(max(known) + room, bounds[1])
+    marks = ticks(low, high)
     scale = Scale(marks[0], marks[-1], start, end)
     return Axis(scale, tuple((mark, text(mark)) for mark in marks), start=start, end=end)
 

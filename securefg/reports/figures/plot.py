@@ -34,6 +34,7 @@ _PATHS = {
 class Mark:
     """One measured point. `x` may be infinity; `link` is where its numbers come from.
 
+    each    the single values whose mean it is
     tone    bad: stands out in red; chosen: ringed
     """
 
@@ -43,6 +44,7 @@ class Mark:
     link: str = ""
     low: float | None = None
     high: float | None = None
+    each: tuple[float, ...] = ()
     tone: Literal["", "bad", "chosen"] = ""
 
 
@@ -75,7 +77,7 @@ class Side:
     text: Callable[[float], str]
     logarithmic: bool = False
     marks: tuple[float, ...] | None = None
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup
         *_band(plot, frame),
         *_grid(plot, frame),
         *_diagonal(plot, frame),
-        *_guides(plot, frame),
+        *_guide_lines(plot, frame),
         *_front(plot, frame),
         *_lost(plot, frame),
     ]
@@ -126,6 +128,7 @@ def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup
         parts += _line(trace, frame, shift)
     for trace, shift in zip(plot.traces, shifts, strict=True):
         parts += [_point(trace, mark, frame, shift) for mark in trace.marks]
+    parts += _guide_names(plot, frame)
     return canvas(height, plot.label, parts, width=width, role="group")
 
 
@@ -144,7 +147,8 @@ def _frame(plot: Plot, width: float, height: float) -> Frame:
     up += [guide.value for guide in plot.guides]
     up += [v for _, low, high in plot.band for v in (low, high)]
     if plot.diagonal:
-        up = across = across + up
+        both = [value for value in across + up if value > 0]
+        across, up = across + both, up + both
     y = _axis(plot.y, up, height - BOTTOM, TOP)
     left = 26 + text_width([text for _, text in y.marks])
     x = _axis(plot.x, across, left, width - RIGHT)
@@ -154,9 +158,7 @@ def _frame(plot: Plot, width: float, height: float) -> Frame:
 def _axis(side: Side, values: list[float], start: float, end: float) -> Axis:
     if side.logarithmic:
         return log_axis(values, start, end, side.text, side.marks)
-    if side.bounds is not None:
-        values = [min(max(value, side.bounds[0]), side.bounds[1]) for value in values]
-    return linear_axis(values, start, end, side.text)
+    return linear_axis(values, start, end, side.text, side.bounds)
 
 
 def _grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
@@ -166,7 +168,8 @@ def _grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
         yield element("text", text, x=x.start - 6, y=y(value) + 4, text_anchor="end")
     for value, text in x.marks:
         yield element("line", class_="tick", x1=x(value), x2=x(value), y1=base, y2=base + 4)
-        yield element("text", text, x=x(value), y=base + 16, text_anchor="middle")
+        style = "infinite" if math.isinf(value) else "mark-name"
+        yield element("text", text, class_=style, x=x(value), y=base + 16, text_anchor="middle")
     for place in x.breaks:
         strokes = f"M{coordinate(place - 4)} {coordinate(base + 4)}l4-8m0 8l4-8"
         yield element("path", class_="break", d=strokes)
@@ -206,19 +209,23 @@ def _diagonal(plot: Plot, frame: Frame) -> Iterator[Markup]:
     yield element("line", class_="diagonal", **ends)
 
 
-def _guides(plot: Plot, frame: Frame) -> Iterator[Markup]:
-    """Names stand at the right, over their line, or under it where the one above is near."""
-    taken: list[float] = []
-    for guide in sorted(plot.guides, key=lambda one: -one.value):
+def _guide_lines(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    for guide in plot.guides:
         y = frame.y(guide.value)
-        over = y - 4
-        place = over if all(abs(over - other) > 11 for other in taken) and over > 8 else y + 11
-        taken.append(place)
         ends = {"x1": frame.x.start, "x2": frame.x.end, "y1": y, "y2": y}
         style = f"guide {guide.tone}".strip()
         yield element("line", title(guide.said), class_=style, **ends)
-        at = {"x": frame.x.start + 4, "y": place}
-        yield element("text", guide.name, class_=f"guide-name {guide.tone}".strip(), **at)
+
+
+def _guide_names(plot: Plot, frame: Frame) -> Iterator[Markup]:
+    """Over their line, or under it where another name is near; readable over what is drawn."""
+    taken: list[float] = []
+    for guide in sorted(plot.guides, key=lambda one: -one.value):
+        y = frame.y(guide.value)
+        free = y > TOP + 8 and all(abs(y - 4 - other) > 11 for other in taken)
+        taken.append(y - 4 if free else y + 12)
+        style = f"guide-name {guide.tone}".strip()
+        yield element("text", guide.name, class_=style, x=frame.x.start + 5, y=taken[-1])
 
 
 def _front(plot: Plot, frame: Frame) -> Iterator[Markup]:
@@ -250,6 +257,7 @@ def _line(trace: Trace, frame: Frame, shift: float) -> Iterator[Markup]:
 def _point(trace: Trace, mark: Mark, frame: Frame, shift: float) -> Markup:
     x, y = frame.x(mark.x) + shift, frame.y(mark.y)
     parts = [title(mark.said), *_whisker(mark, frame, x)]
+    parts += [element("circle", class_="each", cx=x, cy=frame.y(v), r=1.9) for v in mark.each]
     if mark.tone == "chosen":
         parts.append(element("circle", class_="ring", cx=x, cy=y, r=8.5))
     parts.append(_shape(trace.shape, x, y))
