@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -110,13 +111,15 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
     from nvflare.lighter.provisioner import Provisioner
 
     shutil.rmtree(workspace, ignore_errors=True)
-    project = Project(PROJECT, "", props={"api_version": 3})
-    project.set_server(
-        plan.server, "server", {"fed_learn_port": plan.port, "admin_port": plan.port}
-    )
-    for site in plan.sites:
-        project.add_client(site, site.replace("-", "_"), {})
-    project.add_admin(ADMIN, "server", {"role": "project_admin"})
+    try:
+        project = Project(PROJECT, "", props={"api_version": 3})
+        ports = {"fed_learn_port": plan.port, "admin_port": plan.port}
+        project.set_server(plan.server, "server", ports)
+        for site in plan.sites:
+            project.add_client(site, re.sub(r"\W", "_", site), {})
+        project.add_admin(ADMIN, "server", {"role": "project_admin"})
+    except ValueError as error:
+        raise ConfigError(f"--site, --server: {error}") from error
     builders = [
         WorkspaceBuilder(["master_template.yml"]),
         StaticFileBuilder(config_folder="config", scheme="tcp", require_signed_jobs=True),

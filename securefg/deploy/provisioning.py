@@ -29,6 +29,7 @@ from securefg.methods import get_method
 
 def dealt_out(out: Path, config: RunConfig, server: str, port: int, sites: list[str]) -> Kits:
     """Kits with a partition of the config's own dataset in them: a rehearsal with known data."""
+    _refuse_doubles([*sites, server])
     experiment = prepare(config)
     plan = _plan(config, server, Sizes.of(experiment.public), spread(hosts_of(experiment), sites))
     kits = provision_for(out, plan, port)
@@ -43,15 +44,19 @@ def without_any_data(
     config: RunConfig, server: str, sites: list[str], sizes: Sizes
 ) -> FederationPlan:
     """One client per site; nobody here has seen the data."""
+    _refuse_doubles([*sites, server])
     hosts = {f"client-{k}": Clients(((k, k + 1),)) for k in range(len(sites))}
     return _plan(config, server, sizes, spread(hosts, sites))
+
+
+def _refuse_doubles(names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise ConfigError(f"--site, --server: {', '.join(names)}; wanted different names")
 
 
 def _plan(
     config: RunConfig, server: str, sizes: Sizes, sites: dict[str, dict[str, Clients]]
 ) -> FederationPlan:
-    if len(set(sites)) != len(sites) or server in sites:
-        raise ConfigError(f"--site: {', '.join(sites)} and {server}; wanted different names")
     refuse_what_a_server_is_not_given(get_method(config.method.name))
     run = f"{config.name}-s{config.seed}-{config.hash}"
     return FederationPlan(run, server, config.model_dump(mode="json"), sizes, sites)
