@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from securefg import codec
@@ -24,6 +22,7 @@ from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
 from securefg.privacy.stages import num_rows
+from securefg.secagg.arrays import from_ring
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.ring import RingArray
 
@@ -88,6 +87,8 @@ class Channel:
         masked = self.policy.mask(type(message), name)
         if masked is not None:
             return self._mask(masked, message, name, values, turn, stream)
+        if message.declarations[name].scope == "recipients":
+            raise PrivacyError(f"{message.kind}.{name} is for its recipients and has no masks")
         rule = self.policy.rule(type(message), name)
         return rule.apply(values, self._noise, turn.clients, stream)
 
@@ -112,15 +113,15 @@ class Channel:
         )
         context = mask_context(message, name, turn.round, masked, rows.shape[1])
         self._masker.mask(rows, turn.clients.numbers(), context)
-        signed = rows.view(np.dtype(f"<i{masked.grid.ring.bits // 8}"))
-        return torch.from_numpy(signed).reshape(values.shape)
+        return from_ring(rows).reshape(values.shape)
 
 
 def mask_context(
     message: Message | type[Message], name: str, round: int, masked: MaskedField, length: int
 ) -> MaskContext:
     """What a mask key serves: both sides must name it alike."""
-    return MaskContext(round, message.kind, name, length, masked.grid.ring.bits)
+    bits, recipients = masked.grid.ring.bits, masked.recipients
+    return MaskContext(round, message.kind, name, length, bits, recipients)
 
 
 def check_budget(

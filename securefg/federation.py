@@ -24,6 +24,7 @@ from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.recorder import Recorder, Traffic
 from securefg.roles import Cohort, Replies
+from securefg.secagg.arrays import from_ring
 from securefg.secagg.server import Aggregator
 from securefg.secagg.settings import SecureAggregationSettings
 from securefg.transcript import TranscriptWriter
@@ -121,7 +122,11 @@ class Federation(Cohort):
                         f"for {masked.grid.num_clients}; it could have overflowed"
                     )
                 context = mask_context(reply, name, self._round, masked, values[0].numel())
-                sums[name] = masked.decode(opened.total(name, context), values.shape[1:])
+                total = opened.total(name, context)
+                if masked.recipients:
+                    sums[name] = from_ring(total).reshape(values.shape[1:])
+                else:
+                    sums[name] = masked.decode(total, values.shape[1:])
         self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
         return replace(replies, sums=sums)
 

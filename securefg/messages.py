@@ -8,7 +8,8 @@ A declaration says who may learn the value. `public`: everybody. `personal`: the
 and only the client that it is addressed to receives it; the first axis is the client.
 `confidential`: key material, which no record keeps. `private`: it comes from a client's data and
 leaves through `Channel.seal` alone; `"each"` where the server needs the single value, `"sum"` where
-it needs only the sum over the clients.
+it needs only the sum over the clients, `"recipients"` where it needs nothing: part k of the array
+is for client k, who opens the sum of all such parts, and nobody else does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from securefg.errors import ProtocolError, UndeclaredField
 
-Scope = Literal["public", "personal", "confidential", "each", "sum"]
+Scope = Literal["public", "personal", "confidential", "each", "sum", "recipients"]
 Scalar = bool | int | float | str
 Value = Tensor | Scalar | None
 
@@ -38,16 +39,18 @@ class Declaration:
     about   in words, for the ledger and the report: "softmax outputs"
     rows    what one row of a client's array belongs to ("node"), where it has rows of that kind
     weight  for sums: the field by which each client's value is weighted
+    opens   for what the server passes on unread: the `Message.field` of which it is the sum
     """
 
     scope: Scope
     about: str
     rows: str | None = None
     weight: str | None = None
+    opens: str | None = None
 
     @property
     def is_private(self) -> bool:
-        return self.scope in ("each", "sum")
+        return self.scope in ("each", "sum", "recipients")
 
 
 def public(about: str) -> Any:
@@ -55,9 +58,13 @@ def public(about: str) -> Any:
     return Declaration("public", about)
 
 
-def personal(about: str) -> Any:
-    """Addressed to single clients: row i of the array goes to the i-th client asked."""
-    return Declaration("personal", about)
+def personal(about: str, *, opens: str | None = None) -> Any:
+    """Addressed to single clients: row i of the array goes to the i-th client asked.
+
+    With `opens`, the row is the client's own sum of that upload, under pads that the client takes
+    off before its host sees the request; the server cannot.
+    """
+    return Declaration("personal", about, opens=opens)
 
 
 def confidential(about: str) -> Any:
@@ -66,13 +73,14 @@ def confidential(about: str) -> Any:
 
 
 def private(
-    needed: Literal["each", "sum"],
+    needed: Literal["each", "sum", "recipients"],
     about: str,
     *,
     rows: str | None = None,
     weight: str | None = None,
 ) -> Any:
-    """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`."""
+    """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
+    none at all: an array (client, recipient, …) whose sums go to the `recipients` alone."""
     return Declaration(needed, about, rows, weight)
 
 

@@ -130,12 +130,23 @@ class Replies(Generic[M]):
 
     def each(self, field: str) -> Tensor:
         """Every client's value; refused where the declaration says that the sum is enough."""
-        if self._message.declarations[field].scope == "sum":
-            raise ProtocolError(f"{self._message.kind}.{field} is declared as a sum: use .sum()")
+        scope = self._message.declarations[field].scope
+        if scope != "each":
+            use = ".forward()" if scope == "recipients" else ".sum()"
+            raise ProtocolError(f"{self._message.kind}.{field} is not declared as each: use {use}")
         return self._array(field)
+
+    def forward(self, field: str) -> Tensor:
+        """For every client, its own sum, under pads that only it can take off: to be passed on in
+        a personal field that `opens` this one."""
+        if self._message.declarations[field].scope != "recipients":
+            raise ProtocolError(f"{self._message.kind}.{field} is not for recipients")
+        return self.sums[field]
 
     def sum(self, field: str) -> Tensor:
         """The sum over the clients, each value weighted as the declaration says."""
+        if self._message.declarations[field].scope == "recipients":
+            raise ProtocolError(f"{self._message.kind}.{field} is opened by its recipients alone")
         if field in self.sums:
             return self.sums[field]
         values = self._array(field)

@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import safetensors.torch
+from torch import Tensor
 
 from securefg import codec
-from securefg.channel import Channel, Turn
+from securefg.channel import Channel, Turn, mask_context
 from securefg.codec import Clients, Envelope
 from securefg.engines.base import AT_THE_END, Answer, HostId
+from securefg.errors import ProtocolError
 from securefg.evaluation import LocalScore
 from securefg.files import write_atomically
 from securefg.messages import Message
 from securefg.roles import Host, Method
 from securefg.secagg import messages as secagg_messages
+from securefg.secagg.arrays import to_ring
 from securefg.secagg.client import SecureClients
 from securefg.secagg.statements import request_hash
 
@@ -49,10 +52,31 @@ class Endpoint:
         if stage is not None and self.secure is not None:
             return self.secure.handle(codec.decode(request.body, stage), turn)
         message = codec.decode(request.body, self.method.message(request.kind))
-        reply = self.host.handle(message, turn)
+        reply = self.host.handle(self._opened(message, turn), turn)
         if self.secure is not None and self.channel.policy.masks(type(reply)):
             self.secure.check_request(request_hash(message))
         return reply
+
+    def _opened(self, request: Message, turn: Turn) -> Message:
+        """The request, with the sums that only their recipients can read opened."""
+        opened = {
+            name: self._own_sums(declaration.opens, getattr(request, name), turn)
+            for name, declaration in request.declarations.items()
+            if declaration.opens is not None
+        }
+        return type(request)(**{**request.values(), **opened}) if opened else request
+
+    def _own_sums(self, upload: str, values: Tensor, turn: Turn) -> Tensor:
+        kind, _, field = upload.partition(".")
+        message = next(m for m in self.method.messages if m.__name__ == kind)
+        masked = self.channel.policy.mask(message, field)
+        if masked is None or self.secure is None:
+            raise ProtocolError(f"a sum of {upload} was passed on, which this run does not mask")
+        rows = to_ring(values, masked.grid.ring)
+        length = rows.shape[1] * masked.recipients
+        context = mask_context(message, field, turn.round, masked, length)
+        self.secure.open(rows, turn.clients.numbers(), context)
+        return masked.decode(rows, values.shape)
 
     def measure(self, framed: bytes) -> list[LocalScore]:
         envelope = codec.unframe(framed)

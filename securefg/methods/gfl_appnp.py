@@ -38,6 +38,7 @@ from securefg.models.two_layer_mlp import (
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
+from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.streams import torch_stream, uniform_at
 
 
@@ -63,6 +64,10 @@ class Settings(MethodSettings):
     upload: Literal["model", "update"] = Field(
         "model", description="the trained weights, or their change: the same sum, a smaller clip"
     )
+    sums: Literal["server", "recipients"] = Field(
+        "server",
+        description="who forms C_k: the server from every h_j, or client k alone, under masks",
+    )
 
 
 # ------------------------------------------------------------------------------------- messages
@@ -80,6 +85,27 @@ class Representation(Message):
 
     hidden: Tensor = private("each", "hidden representation, mean over the client's samples")
     jacobian: Tensor | None = private("each", "its Jacobian by the model's weights, compact")
+
+
+class Call(Message):
+    """Lines 6 and 10 with `sums: recipients`: the model, and what to multiply h_j by for whom."""
+
+    weights: Tensor = public("global model")
+    number: int = public("the round")
+    shares: Tensor = personal("A_tilde_kj for every client k, zero for j itself")
+
+
+class Parts(Message):
+    """Instead of h_j; the server sees neither it nor any sum of it."""
+
+    parts: Tensor = private("recipients", "A_tilde_kj h_j for every client k")
+
+
+class SealedSums(Message):
+    """To every client its own sum (line 14), which the server cannot read."""
+
+    context: Tensor = personal("C_k, under the client's own pads", opens="Parts.parts")
+    own: Tensor = personal("A_tilde_kk: the weight of the client's own representation")
 
 
 class Sums(Message):
@@ -117,12 +143,39 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
             "since a sum over some of the neighbours is another model"
         )
     shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
+    update = PlannedRelease(Update, "weights", training.rounds, shape.num_parameters)
+    if settings.sums == "recipients":
+        _refuse_open_sums(settings, info, shape)
+        numbers = info.num_clients * info.num_classes
+        return [PlannedRelease(Parts, "parts", training.rounds, numbers), update]
     releases = [PlannedRelease(Representation, "hidden", training.rounds, info.num_classes)]
     if settings.jacobian == "full":
         releases.append(
             PlannedRelease(Representation, "jacobian", training.rounds, shape.compact_size)
         )
-    return [*releases, PlannedRelease(Update, "weights", training.rounds, shape.num_parameters)]
+    return [*releases, update]
+
+
+def _refuse_open_sums(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
+    """Jacobians for every recipient weigh too much, and a sum of one or two hides nobody."""
+    if settings.jacobian == "full":
+        assert info.trainers is not None
+        mib = info.num_clients * len(info.trainers) * shape.compact_size * 4 / 2**20
+        raise ConfigError(
+            f"method.sums: recipients, with a Jacobian for each of {len(info.trainers)} labelled "
+            f"clients from each of {info.num_clients}, is {mib:.0f} MiB a round, and as much "
+            "keystream for every pair that masks; allowed: jacobian: none (the paper's V2)"
+        )
+    assert info.edge_index is not None
+    matrix = propagation_matrix(info.edge_index, info.num_nodes, settings.teleport, settings.steps)
+    contributors = (matrix.fill_diagonal_(0) != 0).sum(1)
+    few = ((contributors > 0) & (contributors < MIN_CONTRIBUTORS)).nonzero().flatten().tolist()
+    if few:
+        raise ConfigError(
+            f"method.sums: recipients: the sums of {len(few)} clients (the first is {few[0]}) have "
+            f"fewer than {MIN_CONTRIBUTORS} contributors and would show them; take a graph without "
+            "components of two or three nodes, or sums: server"
+        )
 
 
 # -------------------------------------------------------------------------------------- clients
@@ -155,7 +208,11 @@ class Users(Host):
         match request:
             case Globals():
                 return self._represent(request, users, turn)
-            case Sums():
+            case Call():
+                hidden = self._hidden(self._begin(request, users))
+                shares = request.shares.to(hidden)
+                return Parts(parts=shares[:, :, None] * hidden[:, None])
+            case Sums() | SealedSums():
                 return self._note(request, users, turn)
             case _:
                 assert isinstance(request, Learn)
@@ -168,11 +225,8 @@ class Users(Host):
 
     def _represent(self, request: Globals, users: Tensor, turn: Turn) -> Representation:
         """Lines 8 to 10: every client, whether it has labels or not."""
-        self._layers = self._shape.split(request.weights.to(self._device))
-        self._number = request.number
-        self._told[:] = False
-        everyone = len(users) == len(self._x)
-        samples = self._represented if everyone else self._represented[users]
+        samples = self._begin(request, users)
+        assert self._layers is not None
         gates, mean = mean_hidden(self._layers.first, samples)
         jacobian = None
         if self._settings.jacobian == "full":
@@ -182,6 +236,19 @@ class Users(Host):
             jacobian = jacobian.flatten(1)
         hidden = each_by(mean[:, None], self._layers.second.T)[:, 0]
         return Representation(hidden=hidden, jacobian=jacobian)
+
+    def _begin(self, request: Globals | Call, users: Tensor) -> Tensor:
+        """Take the round's model; returns the samples that these clients represent by it."""
+        self._layers = self._shape.split(request.weights.to(self._device))
+        self._number = request.number
+        self._told[:] = False
+        everyone = len(users) == len(self._x)
+        return self._represented if everyone else self._represented[users]
+
+    def _hidden(self, samples: Tensor) -> Tensor:
+        assert self._layers is not None
+        _, mean = mean_hidden(self._layers.first, samples)
+        return each_by(mean[:, None], self._layers.second.T)[:, 0]
 
     def _noise(self, second: Tensor, turn: Turn) -> Tensor:
         """What noise on every entry of the Jacobian leaves of noise on its compact form.
@@ -198,7 +265,7 @@ class Users(Host):
         noise[..., -1] /= self._shape.num_classes**0.5
         return noise
 
-    def _note(self, request: Sums, users: Tensor, turn: Turn) -> Noted:
+    def _note(self, request: Sums | SealedSums, users: Tensor, turn: Turn) -> Noted:
         self._context[users] = request.context.to(self._x)
         self._own[users] = request.own.to(self._x)
         self._told[users.cpu()] = True
@@ -300,19 +367,36 @@ class GflServer(Server):
         The model released is the one that the sums belong to, which clients can predict with.
         """
         model = Globals(weights=self._weights, number=number)  # line 6
-        replies = require_replies(self._cohort.ask(model, Representation), number)
-        present = torch.from_numpy(replies.clients.array()).to(self._info.device)
-        told = self._tell(replies.each("hidden"), present, replies.clients)
+        if self._settings.sums == "recipients":
+            told, slope = self._pass_on(number), None
+        else:
+            told, slope = self._form(model)
         trainers = Clients.of(np.intersect1d(told.array(), self._trainers))
-        slope = None
-        if self._settings.jacobian == "full":
-            rows = torch.from_numpy(trainers.array()).to(self._info.device)
-            slope = self._summed(replies.each("jacobian"), rows, present)  # line 13
         updates = self._cohort.ask(Learn(slope=slope, number=number), Update, trainers)
         if updates.count:
             mean = updates.mean("weights").to(self._weights)  # lines 4 to 6 of the next round
             self._weights = mean + (self._weights if self._settings.upload == "update" else 0)
         return model
+
+    def _form(self, model: Globals) -> tuple[Clients, Tensor | None]:
+        """Lines 10 to 14: the sums of all clients; returns who took its own, and dC_k of those
+        among them that train."""
+        replies = require_replies(self._cohort.ask(model, Representation), model.number)
+        present = torch.from_numpy(replies.clients.array()).to(self._info.device)
+        told = self._tell(replies.each("hidden"), present, replies.clients)
+        if self._settings.jacobian == "none":
+            return told, None
+        rows = torch.from_numpy(np.intersect1d(told.array(), self._trainers))
+        rows = rows.to(self._info.device)
+        return told, self._summed(replies.each("jacobian"), rows, present)  # line 13
+
+    def _pass_on(self, number: int) -> Clients:
+        """The same sums, formed under masks and opened by their recipients alone."""
+        call = Call(weights=self._weights, number=number, shares=self._others.T.cpu())
+        replies = require_replies(self._cohort.ask(call, Parts), number)
+        present = torch.from_numpy(replies.clients.array())
+        sums = SealedSums(context=replies.forward("parts")[present], own=self._own.cpu()[present])
+        return self._cohort.ask(sums, Noted, replies.clients).clients
 
     def _tell(self, hidden: Tensor, present: Tensor, clients: Clients) -> Clients:
         """Lines 12 and 14; returns who took its sum."""
@@ -340,7 +424,7 @@ METHOD = Method(
     name="gfl_appnp",
     summary="every client is a node; representations and Jacobians are shared over the graph",
     settings=Settings,
-    messages=(Globals, Representation, Sums, Noted, Learn, Update),
+    messages=(Globals, Representation, Call, Parts, Sums, SealedSums, Noted, Learn, Update),
     planned=planned,
     make_host=Users,
     make_server=GflServer,

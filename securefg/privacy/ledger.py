@@ -20,6 +20,7 @@ from securefg.codec import Clients
 from securefg.errors import ProtocolError, RunFolderError
 
 Unit = Literal["client", "row"]
+OpenedBy = Literal["server", "recipients"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Mechanism:
     num_rows          how many rows a message has, where the unit is the row
     sampling          probability with which a hidden Poisson sample drew the unit, else 1
     protects          False where the noise came from a seed
-    masked            the server saw the sum alone
+    masked            nobody saw the single upload: a sum alone was opened
+    opened_by         who opened the sum: the server, or the recipients, each its own
     """
 
     field: str
@@ -42,6 +44,7 @@ class Mechanism:
     adjacency: str = "replace_one"
     protects: bool = True
     masked: bool = False
+    opened_by: OpenedBy = "server"
 
 
 @dataclass(frozen=True)

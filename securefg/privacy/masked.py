@@ -31,10 +31,14 @@ Stream = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class MaskedField:
-    """One field's way to the ring: its rule, and a grid that its sum cannot overflow."""
+    """One field's way to the ring: its rule, and a grid that its sum cannot overflow.
+
+    recipients  into how many parts it falls, each opened by one client; 0: the server opens it
+    """
 
     rule: Rule
     grid: Grid
+    recipients: int = 0
 
     def encode(
         self,
@@ -60,6 +64,7 @@ class MaskedField:
         """For the summary: the grid, and how far it can move a sum."""
         rounding = isinstance(self.rule, DistributedDiscrete)
         return {
+            "opened_by": "recipients" if self.recipients else "server",
             "ring_bits": self.grid.ring.bits,
             "scale": self.grid.scale,
             "value_bound": self.grid.clip,

@@ -33,11 +33,13 @@ def masked_fields(
 ) -> dict[str, MaskedField]:
     """Every field that is to be masked, with its grid. Refuses what masking cannot serve."""
     if settings is None:
+        for release in planned:
+            _refuse_unmasked(release, "")
         return {}
     by_name = {release.name: release for release in planned}
     wanted = settings.fields
     if wanted is None:
-        wanted = tuple(n for n, release in by_name.items() if release.declaration.scope == "sum")
+        wanted = tuple(n for n, release in by_name.items() if release.declaration.scope != "each")
     if not wanted:
         raise MaskingRefused(
             "privacy.secure_aggregation: this method uploads nothing of which the server needs "
@@ -50,6 +52,9 @@ def masked_fields(
                 f"this run sends {', '.join(by_name)}"
             )
         refuse_unless_sum(by_name[name])
+    for name in by_name.keys() - set(wanted):
+        _refuse_unmasked(by_name[name], ".fields")
+    _refuse_chosen_weights(settings, by_name)
     return {
         name: _masked(settings, by_name[name], by_name, rules[name], num_clients) for name in wanted
     }
@@ -57,11 +62,32 @@ def masked_fields(
 
 def refuse_unless_sum(release: PlannedRelease) -> None:
     """Masking leaves the server nothing but a sum; a field of which it needs each value is lost."""
-    if release.declaration.scope != "sum":
+    if release.declaration.scope == "each":
         raise MaskingRefused(
             f"{release.name} cannot be masked: the server needs every single value of it, and a "
             "masked field shows only the sum; noise is the defence here"
         )
+
+
+def _refuse_unmasked(release: PlannedRelease, where: str) -> None:
+    """What is for recipients alone never leaves bare."""
+    if release.declaration.scope == "recipients":
+        raise ConfigError(
+            f"privacy.secure_aggregation{where}: {release.name} is for its recipients alone and "
+            "must be masked; secure_aggregation: {} masks it"
+        )
+
+
+def _refuse_chosen_weights(
+    settings: SecureAggregationSettings, by_name: Mapping[str, PlannedRelease]
+) -> None:
+    for name, release in by_name.items():
+        if settings.malicious and release.declaration.scope == "recipients":
+            raise MaskingRefused(
+                f"privacy.secure_aggregation.malicious: {name} is weighted as the server says; one "
+                "that lies gives a colluding recipient the sum of a single client, and no "
+                "signature helps; allowed: false"
+            )
 
 
 def _masked(
@@ -72,6 +98,7 @@ def _masked(
     num_clients: int,
 ) -> MaskedField:
     ring = Ring(settings.ring_bits)
+    recipients = num_clients if release.declaration.scope == "recipients" else 0
     weight = by_name.get(f"{release.message.__name__}.{release.declaration.weight}")
     if isinstance(rule, DistributedDiscrete):
         if weight is not None:
@@ -79,14 +106,15 @@ def _masked(
                 f"{release.name}: distributed noise cannot be planned for a sum weighted by the "
                 f"private {weight.name}; let clients count alike (method.weighting: equal)"
             )
-        return _discrete(rule, release, ring, num_clients)
+        return replace(_discrete(rule, release, ring, num_clients), recipients=recipients)
     bound = release.bound or settings.value_bound
     if isinstance(rule, LocalGaussian):
         bound = rule.clip_l2 + 8 * rule.stddev
     heaviest = weight.bound if weight is not None else None
     largest = bound if heaviest is None else heaviest * max(bound, 1.0)
     scale = settings.scale or _finest(ring, num_clients * largest)
-    return MaskedField(rule, Grid(num_clients, bound, scale, heaviest, dim=release.dim, ring=ring))
+    grid = Grid(num_clients, bound, scale, heaviest, dim=release.dim, ring=ring)
+    return MaskedField(rule, grid, recipients)
 
 
 def _finest(ring: Ring, largest_sum: float) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from securefg.errors import ConfigError, NoRule
 from securefg.messages import Declaration, Message
 from securefg.privacy.accountants import calibrate, steps_for
-from securefg.privacy.ledger import Mechanism, Unit
+from securefg.privacy.ledger import Mechanism, OpenedBy, Unit
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
@@ -78,8 +78,12 @@ class Policy:
         """The fact to book when the field leaves: `dim` numbers in `num_rows` rows."""
         rule, full = self.rule(message, name), f"{message.__name__}.{name}"
         masked = full in self.masked
+        opened_by: OpenedBy = "server"
+        if masked and self.masked[full].recipients:
+            opened_by = "recipients"
         if isinstance(rule, Plain):
-            return Mechanism(field=full, rule="masked" if masked else "plain", masked=masked)
+            name = "masked" if masked else "plain"
+            return Mechanism(field=full, rule=name, masked=masked, opened_by=opened_by)
         rows = num_rows if rule.per == "row" else 1
         multiplier = rule.noise_multiplier
         if isinstance(rule, DistributedDiscrete):
@@ -93,6 +97,7 @@ class Policy:
             adjacency=rule.adjacency,
             protects=self.protects,
             masked=masked,
+            opened_by=opened_by,
         )
 
 

@@ -21,7 +21,7 @@ from securefg.secagg import boxes, derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.encoding import Item
-from securefg.secagg.errors import Refused
+from securefg.secagg.errors import AwayAtUnmasking, Refused
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.graph_parameters import choose, fewest
 from securefg.secagg.keys import Identity, KeyPair, verify
@@ -38,6 +38,7 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
+from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.ring import RingArray
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
 from securefg.secagg.settings import SecureAggregationSettings
@@ -76,12 +77,15 @@ class Session:
     clients: tuple[int, ...] = ()
     places: dict[int, int] = field(default_factory=dict)
     mask_keys: dict[int, bytes] = field(default_factory=dict)
+    pads: Pads | None = None
     graph: MaskGraph | None = None
     sharers: tuple[int, ...] = ()
     contexts: FreshContexts = field(default_factory=FreshContexts)
     agreed: tuple[int, ...] | None = None
     answered: bool = False
     unmasked: bool = False
+    survivors: tuple[int, ...] = ()
+    openers: tuple[int, ...] = ()
 
 
 class SecureClients:
@@ -194,11 +198,14 @@ class SecureClients:
         session.clients = clients
         session.places = {client: place for place, client in enumerate(clients)}
         session.mask_keys = dict(zip(clients, to_bytes(request.mask_keys), strict=True))
+        box_keys = dict(zip(clients, to_bytes(request.box_keys), strict=True))
         session.model_hash = to_bytes(request.model_hash[None])[0]
         items = roster_items([self._roster[c] for c in clients], request)
         session.id = derive.session_id(items, self._config, session.model_hash)
         parameters = choose(len(clients), self._settings.threat)
         session.graph = MaskGraph.drawn(parameters, graph_seed(session.id, request))
+        own_pairs = {number: party.box_pair for number, party in session.parties.items()}
+        session.pads = Pads(session.id, own_pairs, box_keys)
 
     def _sealed_shares(
         self, session: Session, party: Party, box_keys: dict[int, bytes]
@@ -273,6 +280,9 @@ class SecureClients:
         session = self._current()
         with self._over_when_refused():
             self._check_rows(session, numbers, context)
+        if context.recipients:
+            assert session.pads is not None
+            session.pads.put(rows, numbers, context)
         row_of = {session.places[n]: row for row, n in enumerate(numbers)}
         apply_row_masks(rows, self._row_masks(session, row_of, context))
 
@@ -284,6 +294,8 @@ class SecureClients:
             raise Refused("asked to mask for a client twice, or for one outside the session")
         if context.message != session.purpose or context.round != session.round:
             raise Refused(f"this session masks {session.purpose}, not {context.message}")
+        if context.recipients not in (0, len(self._roster)):
+            raise Refused(f"{context.recipients} recipients, wanted all {len(self._roster)}")
         session.contexts.claim(context)
 
     def _row_masks(
@@ -305,6 +317,20 @@ class SecureClients:
                 rows = (row, row_of.get(peer))
                 masks.append(RowMask(key, *(rows if place < peer else rows[::-1])))
         return masks
+
+    def open(self, totals: RingArray, numbers: list[int], context: MaskContext) -> None:
+        """Take the survivors' pads off what the server passed on to these clients, in place.
+
+        A client that was away when the survivors were named knows no pads to take off: it has
+        dropped out of this round.
+        """
+        session = self._session
+        if session is None or not set(numbers) <= set(session.openers):
+            raise AwayAtUnmasking("the session's survivors were not named to this client")
+        if context.message != session.purpose or context.round != session.round:
+            raise Refused(f"this session masks {session.purpose}, not {context.message}")
+        assert session.pads is not None
+        session.pads.take(totals, numbers, session.survivors, context)
 
     # ------------------------------------------------------------------- consistency, unmask
 
@@ -347,6 +373,7 @@ class SecureClients:
         if self._settings.malicious:
             self._check_agreement(session, tuple(survivors), request, numbers)
         session.unmasked = True
+        session.survivors, session.openers = tuple(survivors), tuple(numbers)
         alive = {session.places[n] for n in survivors}
         rows = [self._shares_to_reveal(session, n, alive) for n in numbers]
         return Revealed(

@@ -23,13 +23,18 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class MaskContext:
-    """The one field of one message that a mask key serves, within a session."""
+    """The one field of one message that a mask key serves, within a session.
+
+    recipients  into how many parts the upload falls, one for each client; 0 where the sum is the
+                server's
+    """
 
     round: int
     message: str
     field: str
     length: int
     modulus_bits: int
+    recipients: int = 0
 
 
 def session_id(roster: Sequence[bytes], config: bytes, model_hash: bytes) -> bytes:

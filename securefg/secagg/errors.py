@@ -9,11 +9,13 @@ ProtocolError
 PrivacyError
 ├── MaskKeyReused           a second upload under one mask key
 └── Refused                 a client will not take part in what the server asks
+RunFailed
+└── AwayAtUnmasking         a recipient that cannot open its sum: it dropped out of the round
 """
 
 from __future__ import annotations
 
-from securefg.errors import PrivacyError, ProtocolError
+from securefg.errors import PrivacyError, ProtocolError, RunFailed
 
 
 class BadKey(ProtocolError):
@@ -42,3 +44,7 @@ class MaskKeyReused(PrivacyError):
 
 class Refused(PrivacyError):
     """A client will not go on: what the server asks for could open a single upload."""
+
+
+class AwayAtUnmasking(RunFailed):
+    """A recipient was not told whose parts are in its sum, and cannot open it."""

@@ -135,7 +135,10 @@ class World:
 
     def context(self, reply: type[Message], name: str) -> MaskContext:
         rows = self.rows[name]
-        return MaskContext(self.round, reply.kind, name, rows.shape[1], 8 * rows.itemsize)
+        apart = reply.declarations[name].scope == "recipients"
+        recipients = self.num_clients if apart else 0
+        bits = 8 * rows.itemsize
+        return MaskContext(self.round, reply.kind, name, rows.shape[1], bits, recipients)
 
     def exchange(
         self, request: Message, reply: type[Message], clients: Clients | None = None

@@ -71,7 +71,7 @@ def kdf(one: int, other: int, context: MaskContext) -> Vector:
         "secrets": [first.secret.reveal().hex(), second.secret.reveal().hex()],
         "publics": [first.public.hex(), second.public.hex()],
         "session_id": session_bytes().hex(),
-        "context": list(astuple(context)),
+        "context": list(astuple(context)[:5]),
         "root": root.reveal().hex(),
         "pair_mask_info": derive.info(derive.Purpose.PAIR_MASK, low, high, *items).hex(),
         "pair_mask_key": derive.pair_mask_key(root, one, other, context).reveal().hex(),
