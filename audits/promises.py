@@ -3,6 +3,7 @@
 integrity   the transcript is the one that was recorded
 mechanisms  every epsilon that is claimed, beside the lower bound that the mechanism itself shows
 canaries    where the run carries any, the lower bound that they show
+exposure    where sums are sent, what follows from them by algebra alone
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 
 from audits.canary_audit import canaries
+from audits.exposure import exposures
 from audits.findings import Finding, Verdict
 from audits.mechanisms import MechanismResult, audit_experiment, audit_releases
 from audits.truth import Truth
@@ -23,7 +25,12 @@ from securefg.transcript import broken_link
 
 def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:
     """A finding per promise."""
-    return [integrity(truth), *mechanisms(truth, trials, seed), *canaries(truth)]
+    return [
+        integrity(truth),
+        *mechanisms(truth, trials, seed),
+        *canaries(truth),
+        *exposures(truth, seed),
+    ]
 
 
 def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:

@@ -1,0 +1,124 @@
+"""G2: colluding clients of GFL-APPNP solve the sums that they were sent for others' samples.
+
+Client k is sent dC_k = sum_{j != k} A_tilde_kj [M_j | m_j]. Colluders who know the graph know
+A_tilde, subtract their own terms, and have linear equations in the others' [M | m]; their
+pseudo-inverse gives exactly those j for which e_j lies in the row space (G3), and the nearest thing
+for the rest. From [M_j | m_j] the samples follow as in G1. Where a sum has few terms of one binary
+sample each, the sum itself is taken apart as G1 takes several samples apart: gates differ from unit
+to unit, so its rows span the samples. Derived here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.jacobian_samples import LARGEST_RANK, binary_samples, samples_of
+from attacks.uploaded_rows import Rows
+from securefg.models.appnp import propagation_matrix
+from securefg.secagg.exposure import RESIDUAL
+
+SENT, OWN = "gfl_appnp.Learn", "gfl_appnp.Representation"
+CONSTANT = 1e-9
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    """For every target as many rows as it has samples."""
+    if targets.edges is None or targets.num_samples is None:
+        raise CannotAttack("the graph, or the number of samples per client, is not known")
+    sums = _first(view, SENT, "slope")
+    own = _first(view, OWN, "jacobian")
+    matrix = _propagation(view, targets.edges)
+    colluders = np.array(sorted(view.adversary.clients))
+    honest = np.setdiff1d(np.arange(len(matrix)), colluders)
+    left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ own.of(colluders)
+    weights = matrix[np.ix_(sums.ids, honest)]
+    inverse = np.linalg.pinv(weights, rcond=1e-10)
+    places = np.searchsorted(honest, targets.ids)
+    exposed = np.abs(inverse[places] @ weights - np.eye(len(honest))[places]).max(1) < RESIDUAL
+    mixtures = _without_means(view, inverse[places] @ left)
+    parted = _parted(view, left, weights, targets.num_samples)
+    found = []
+    for place, known, mixture in zip(places, exposed, mixtures, strict=True):
+        rows = samples_of(mixture, targets.num_samples)
+        if not known and place in parted:
+            rows = parted[place][None]
+        found.append(rows)
+    return np.stack(found)
+
+
+def _first(view: View, kind: str, name: str) -> Rows:
+    """Of the first round in which the colluders have both, a row per colluder."""
+    up = kind == OWN
+    messages = view.uploads(kind, name) if up else view.downloads(kind, name)
+    if not messages:
+        raise CannotAttack(
+            f"{kind}.{name} is not in the view: sums of Jacobians go to clients with labels alone, "
+            "and none of these colludes; or the transcript was thinned"
+        )
+    number = messages[0].round
+    same = [m for m in messages if m.round == number]
+    ids = np.concatenate([m.clients.numbers() for m in same]).astype(np.int64)
+    return Rows(ids, torch.cat([m.value.flatten(1) for m in same]).double().numpy())
+
+
+def _propagation(view: View, edges: NDArray[np.int64]) -> Array:
+    """A_tilde without its diagonal, as the server has it, in the precision it has it in."""
+    settings = view.settings
+    whole = propagation_matrix(
+        torch.from_numpy(edges), view.public.num_nodes, settings.teleport, settings.steps
+    )
+    return whole.fill_diagonal_(0).float().double().numpy()
+
+
+def _without_means(view: View, rows: Array) -> Array:
+    """M of every [M | m]."""
+    shape = (len(rows), view.settings.hidden, view.public.num_features + 1)
+    return rows.reshape(shape)[..., :-1]
+
+
+def _parted(view: View, left: Array, weights: Array, num_samples: int) -> dict[int, Array]:
+    """By place among the honest: samples of sums that few clients with one sample each are in."""
+    found: dict[int, Array] = {}
+    if num_samples > 1:
+        return found
+    for mixture, row in zip(_without_means(view, left), weights, strict=True):
+        terms = np.flatnonzero(row > CONSTANT)
+        if not 1 < len(terms) <= LARGEST_RANK:
+            continue
+        samples = binary_samples(mixture / row[terms].min())
+        if samples is not None:
+            found |= _named(samples, mixture, row, terms)
+    return found
+
+
+def _named(samples: Array, mixture: Array, row: Array, terms: NDArray[Any]) -> dict[int, Array]:
+    """Whose sample is whose: by the weight with which it enters the sum."""
+    parts = np.array([nnls(samples.T, unit)[0] for unit in mixture])
+    sizes = parts.max(0)
+    return {int(j): samples[np.abs(sizes - row[int(j)]).argmin()] for j in terms}
+
+
+def _sends_jacobians(settings: object) -> str | None:
+    return None if getattr(settings, "jacobian", "full") == "full" else "no Jacobian is sent"
+
+
+ATTACK = Attack(
+    name="collusion",
+    summary="neighbours' samples, from the sums that colluding clients were sent",
+    source="G2: pseudo-inverse of the colluders' rows of A_tilde, then G1",
+    needs="the graph; the colluders' own uploads and the sums they were sent; one has a label",
+    methods=frozenset({"gfl_appnp"}),
+    adversaries=frozenset({"client"}),
+    game="colluded_samples",
+    floor=0.02,
+    expected="exact where the sums expose a client, or have few terms of one binary sample each",
+    run=run,
+    rounds=1,
+    applies_to=_sends_jacobians,
+)

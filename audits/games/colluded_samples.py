@@ -1,0 +1,56 @@
+"""What are the samples of those whose terms are in the colluders' sums?
+
+Targets are the honest clients with the most weight in any sum that a colluder with a label was
+sent. The colluders know the graph. Prior: for one sample the mean of everybody's, for several
+a random subspace as large.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.base import CannotAttack, Targets
+from audits.games.base import choose
+from audits.games.client_samples import SampleGame, nearest, within
+from audits.truth import Truth
+from securefg.models.appnp import propagation_matrix
+from securefg.transcript import Adversary
+
+MANY_TARGETS = 40
+LEAST_WEIGHT = 1e-9
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> SampleGame:
+    public, settings = truth.experiment.public, truth.config.method
+    features = truth.features().astype(np.float64)
+    samples = features if features.ndim == 3 else features[:, None]
+    count, width = samples.shape[1:]
+    if count >= width:
+        raise CannotAttack(f"{count} samples of {width} numbers span everything: nothing to find")
+    colluders = np.array(sorted(adversary.clients))
+    # The graph of the whole: clients of one node each hold no edge between them.
+    assert public.trainers is not None
+    assert public.edge_index is not None
+    told = np.intersect1d(colluders, public.trainers.numpy())
+    if not len(told):
+        raise CannotAttack("no colluder has a label: sums of Jacobians go to these alone")
+    matrix = propagation_matrix(
+        public.edge_index, public.num_nodes, settings.teleport, settings.steps
+    )
+    weight = matrix.numpy()[told].max(0)
+    weight[colluders] = 0
+    weight[np.abs(samples).sum((1, 2)) == 0] = 0
+    heaviest = np.argsort(-weight, kind="stable")[:MANY_TARGETS]
+    wanted = choose(heaviest[weight[heaviest] > LEAST_WEIGHT], MANY_TARGETS, rng)
+    prior = np.tile(samples.mean((0, 1)), (len(wanted), 1, 1))
+    if count > 1:
+        drawn = np.linalg.qr(rng.standard_normal((len(wanted), width, count)))[0]
+        prior = drawn.transpose(0, 2, 1)
+    return SampleGame(
+        targets=Targets(ids=wanted, num_samples=count, edges=public.edge_index.numpy()),
+        metric="cosine with the nearest guess" if count == 1 else "share within the guessed span",
+        unit="sample",
+        truth=samples[wanted],
+        outcome=nearest if count == 1 else within,
+        prior_guess=prior,
+    )
