@@ -61,10 +61,10 @@ def provision(
 @app.command()
 def start(kit: Kit) -> None:
     """Run a kit's party, the server or a site, until Ctrl-C."""
-    from securefg.deploy.processes import command_for, environment
+    from securefg.deploy.party import command_for
 
     command = command_for(kit)
-    os.execve(command[0], command, environment())
+    os.execv(command[0], command)
 
 
 @app.command()

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from securefg.codec import Clients
 from securefg.deploy.admin import ADMIN, require_flare
 from securefg.deploy.certificates import Root, Signer
+from securefg.deploy.party import component
 from securefg.deploy.roster import enrol_site, read_roster, write_roster
 from securefg.errors import ConfigError
 from securefg.files import write_json
@@ -138,25 +138,10 @@ def _tighten(kit: Path, is_server: bool) -> None:
     settings["class_allow_list"] = CLASSES
     settings["components"] = [c for c in settings["components"] if c["id"] not in UNWANTED]
     if is_server:
-        _found(settings, "job_scheduler")["args"]["min_schedule_interval"] = 1.0
+        component(settings, "job_scheduler")["args"]["min_schedule_interval"] = 1.0
     else:
         settings["allow_log_streaming"] = False
-        _found(settings, "process_launcher")["path"] = LAUNCHER
+        component(settings, "process_launcher")["path"] = LAUNCHER
     write_json(local / "resources.json", settings)
     for key in (kit / "startup").glob("*.key"):
         key.chmod(0o600)
-
-
-def settle(kit: Path) -> None:
-    """Let a server keep its jobs in its kit, wherever that lies now; FLARE wants whole paths."""
-    path = kit / "local" / "resources.json"
-    settings = json.loads(path.read_text())
-    if "snapshot_persistor" in settings:
-        _found(settings, "job_manager")["args"]["uri_root"] = str((kit / "jobs").resolve())
-        storage = settings["snapshot_persistor"]["args"]["storage"]["args"]
-        storage["root_dir"] = str((kit / "snapshots").resolve())
-        write_json(path, settings)
-
-
-def _found(settings: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(part for part in settings["components"] if part["id"] == name)

@@ -21,7 +21,8 @@ from securefg.data.shard_store import save_shards
 from securefg.deploy.flare_job import write_flare_job
 from securefg.deploy.job import Job, Sizes, spread
 from securefg.deploy.kits import Kits, Plan, provision
-from securefg.deploy.processes import LocalProcesses, end_leftovers, environment
+from securefg.deploy.party import environment
+from securefg.deploy.processes import LocalProcesses, end_leftovers
 from securefg.deploy.server_run import OUTCOME, STOP
 from securefg.engines.breaches import raise_breach
 from securefg.errors import RunFailed

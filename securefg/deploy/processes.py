@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Self
 
-from securefg.deploy.kits import Kits, settle
-from securefg.errors import DataError
+from securefg.deploy.kits import Kits
+from securefg.deploy.party import MARK, command_for, environment
 from securefg.files import write_atomically
-
-MARK = "SECUREFG_FEDERATION"
 
 
 class LocalProcesses:
@@ -88,28 +84,6 @@ class LocalProcesses:
     def stop(self) -> None:
         """End all of them: their work is on disk, so they need no time to say goodbye."""
         _end(self._mark, list(self._started.values()))
-
-
-def command_for(kit: Path) -> list[str]:
-    """How a party's process is started from its kit."""
-    kind = "server" if (kit / "startup" / "fed_server.json").exists() else "client"
-    settings = kit / "startup" / f"fed_{kind}.json"
-    if not settings.exists():
-        raise DataError(f"{kit}: not a kit (it has no startup/fed_{kind}.json)")
-    settle(kit)
-    facts = json.loads(settings.read_text())
-    name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
-    return [
-        *(sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train"),
-        *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
-        *("--set", "secure_train=true", *name, "org=none", "config_folder=config"),
-    ]
-
-
-def environment() -> dict[str, str]:
-    """For processes of ours: what can be imported here can be there; one thread each."""
-    paths = [*filter(None, sys.path), os.getcwd()]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
 
 
 def end_leftovers(logs: Path) -> None:
