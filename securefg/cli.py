@@ -1,4 +1,4 @@
-"""The command line: `securefg run`, `audit`, `list`, `report`, `reproduce`, `config`.
+"""The command line: `securefg run`, `audit`, `curve`, `list`, `report`, `reproduce`, `config`.
 
 Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 130 interrupted (the run can be resumed).
 """
@@ -41,6 +41,13 @@ class Kind(StrEnum):
     datasets = "datasets"
     partitions = "partitions"
     attacks = "attacks"
+
+
+class Format(StrEnum):
+    html = "html"
+    md = "md"
+    json = "json"
+    csv = "csv"
 
 
 class Gate(StrEnum):
@@ -122,6 +129,8 @@ def audit(
     from audits.run import Plan
     from audits.run import audit as carry_out
     from audits.table import findings_table
+    from securefg.reports import build_report
+    from securefg.run_folder import RunFolder
 
     plan = Plan(tuple(only or ()), tuple(adversary or ()), jobs, seed, trials)
     console = Console(stderr=as_json)
@@ -129,6 +138,7 @@ def audit(
         found = carry_out(
             run, plan, lambda what, done, total: status.update(f"{done} of {total}: {what}")
         )
+    page = build_report(RunFolder.open(run))
     if as_json:
         dumped = [finding.model_dump(mode="json") for finding in found.findings]
         sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
@@ -137,6 +147,7 @@ def audit(
         for name, reason in found.skipped:
             console.print(f"not run: {name.replace('_', ' ')}: {reason}", style="dim")
         console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)
+        console.print(f"report    {page}", highlight=False, soft_wrap=True)
     gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
     if any(finding.verdict in gates for finding in found.findings):
         raise typer.Exit(1)
@@ -157,14 +168,39 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.html,
 ) -> None:
-    """Rebuild the page of a finished run."""
-    from securefg.reports import build_report
+    """Rebuild the page of a finished run, or write its results in another form."""
+    from securefg.reports.exports import export
     from securefg.run_folder import RunFolder
 
     folder = RunFolder.open(run)
     folder.summary()
-    Console().print(str(build_report(folder)), soft_wrap=True, highlight=False)
+    Console().print(str(export(folder, form.value)), soft_wrap=True, highlight=False)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The page.", show_default="beside the first run"),
+    ] = None,
+) -> None:
+    """Runs side by side: a table here, and a page."""
+    from securefg.reports.compare import compare as side_by_side
+    from securefg.reports.compare import write_comparison
+
+    found = side_by_side(runs)
+    console = Console()
+    table = Table("", *found.names, box=None, pad_edge=False)
+    for lines in (found.results, found.findings, found.settings):
+        for line in lines:
+            table.add_row(line.name, *line.values, style="bold" if line.differs else None)
+        table.add_section()
+    console.print(table)
+    page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
+    console.print(f"page  {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -209,6 +245,31 @@ def reproduce(
         _complain("interrupted; the same command goes on")
         raise typer.Exit(INTERRUPTED)
     if told.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def curve(
+    config: Annotated[Path, typer.Argument(help="A curve's YAML config.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Points at the same time.")] = 2,
+    root: Annotated[Path, typer.Option(help="Where curves are kept.")] = Path("curves"),
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repeats of every point.")] = None,
+) -> None:
+    """Sweep a defence; one page with accuracy and leakage against epsilon."""
+    from audits.curves.command import draw_curve
+    from securefg.sweep.display import display_for
+
+    console = Console()
+    drawn = draw_curve(config, root, jobs, seeds, display_for(console))
+    for choice in drawn.data.choices:
+        console.print(f"[bold]{choice.series}[/]: {choice.words}", highlight=False)
+    for failure in drawn.failed:
+        _complain(f"failed: {failure.key}: {failure.reason}")
+    console.print(f"page  {drawn.page}", highlight=False, soft_wrap=True)
+    if drawn.interrupted:
+        _complain("interrupted; the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    if drawn.failed:
         raise typer.Exit(1)
 
 

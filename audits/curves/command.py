@@ -24,9 +24,13 @@ class CurveOutcome:
     interrupted: bool
 
 
-def draw_curve(path: Path, root: Path, jobs: int, display: Display | None = None) -> CurveOutcome:
+def draw_curve(
+    path: Path, root: Path, jobs: int, seeds: int | None = None, display: Display | None = None
+) -> CurveOutcome:
     """Only missing points are run; the page is written even where some failed."""
     curve = load_curve(path)
+    if seeds is not None:
+        curve = curve.model_copy(update={"seeds": seeds})
     plan = plan_curve(curve, path)
     home = root / curve.name
     outcome = carry_out(plan, home, jobs, display)

@@ -72,9 +72,9 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
         audits |= {point.config.hash: plan for setting in own for point in setting.runs}
         settings += own
         levels += [
-            _level(curve, series, kind, run_config(config, path, ()))
-            for kind, config in (("centralised", sweep.centralised), ("alone", sweep.alone))
-            if config is not None
+            _level(curve, series, kind, run_config(level.config, path, level.set))
+            for kind, level in (("centralised", sweep.centralised), ("alone", sweep.alone))
+            if level is not None
         ]
     return CurvePlan(curve, tuple(settings), tuple(levels), audits)
 

@@ -39,11 +39,18 @@ class Defence(Settings):
         return tuple(sorted(set(found)))
 
 
+class LevelRun(Settings):
+    """A run whose accuracy is drawn as a level."""
+
+    config: Path
+    set: tuple[str, ...] = ()
+
+
 class Sweep(Settings):
     """One method on one dataset.
 
     config       a run's config, beside this file or below the working directory
-    centralised  configs whose accuracy is drawn as a level: all data in one hand, and
+    centralised  drawn as a level: all data in one hand, and
     alone        nobody exchanging anything
     attacks      names; not set: all that apply
     """
@@ -53,8 +60,8 @@ class Sweep(Settings):
     set: tuple[str, ...] = ()
     defences: tuple[Defence, ...] = Field(min_length=1)
     attacks: tuple[str, ...] | None = None
-    centralised: Path | None = None
-    alone: Path | None = None
+    centralised: LevelRun | None = None
+    alone: LevelRun | None = None
 
     @field_validator("attacks")
     @classmethod
