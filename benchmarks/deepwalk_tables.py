@@ -87,6 +87,7 @@ def main() -> None:
     parser.add_argument("--data", default="citeseer")
     parser.add_argument("--config", help="a config's stem, if not ppfl_<method>_<data>")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--folds", type=int, default=5, help="for gat: only the first so many")
     parser.add_argument("--only", nargs="+", help="variants, of those in this file")
     parser.add_argument("--root", type=Path, default=Path("runs"))
     parser.add_argument("--set", nargs="+", default=[], help="settings for all variants")
@@ -95,7 +96,9 @@ def main() -> None:
     path = Path(f"configs/{args.config or f'ppfl_{args.method}_{args.data}'}.yaml")
     found: dict[str, list[Cell]] = {}
     for name in args.only or variants:
-        folds = 1 if args.method == "deepwalk" else 5  # DeepWalk scores all folds of one run
+        folds = (
+            1 if args.method == "deepwalk" else args.folds
+        )  # DeepWalk scores all folds of one run
         found[name] = [
             cell(
                 path,
