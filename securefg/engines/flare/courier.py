@@ -33,6 +33,7 @@ Ping = Callable[[str, float], bool]
 
 PING_SECONDS = 2.0
 LOOK_SECONDS = 0.5
+LEAST_BYTES_PER_SECOND = 20e6
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class _Exchange:
 class _Look:
     """A ping on its way, in a thread of its own: FLARE's waiting is longer than it says."""
 
-    def __init__(self, ping: Ping, site: str) -> None:
+    def __init__(self, ping: Ping, site: str, seconds: float) -> None:
         self._answered, self._over = threading.Event(), threading.Event()
 
         def look() -> None:
             try:
-                if ping(site, PING_SECONDS):
+                if ping(site, seconds):
                     self._answered.set()
             finally:
                 self._over.set()
@@ -71,16 +72,12 @@ class _Look:
             self._over.wait(seconds)
         return self._answered.is_set()
 
-    @property
-    def over(self) -> bool:
-        return self._over.is_set()
-
 
 class Courier:
     """Signs, sends and checks; keeps the count of exchanges with every site.
 
     timeout   seconds that a site may be at work on one request
-    patience  seconds without a sign of life after which a site is given up
+    patience  seconds without a sign of life after which a site is given up; more for large payloads
     """
 
     def __init__(
@@ -112,8 +109,11 @@ class Courier:
             if site not in self._away or site in back
         }
         self._away -= back
+        # A ping waits in line behind the payloads of all sites: large ones earn more patience.
+        load = sum(len(blob) for _, blob in requests.values())
+        patience = self._patience + load / LEAST_BYTES_PER_SECOND
         return {
-            site: self._await(site, under_way[site])
+            site: self._await(site, under_way[site], patience)
             if site in under_way
             else Silent("gave no sign of life")
             for site in requests
@@ -121,7 +121,7 @@ class Courier:
 
     def _back(self, sites: set[str]) -> set[str]:
         """Which of these give a sign of life within a few seconds; FLARE may take longer."""
-        looks = {site: _Look(self._ping, site) for site in sites}
+        looks = {site: _Look(self._ping, site, PING_SECONDS) for site in sites}
         end = time.monotonic() + PING_SECONDS
         return {site for site, look in looks.items() if look.heard(end - time.monotonic())}
 
@@ -138,17 +138,18 @@ class Courier:
         _thread(carry)
         return exchange
 
-    def _await(self, site: str, exchange: _Exchange) -> Opened | Silent:
+    def _await(self, site: str, exchange: _Exchange, patience: float) -> Opened | Silent:
         began = heard = time.monotonic()
-        look: _Look | None = None
+        looks: list[tuple[float, _Look]] = []
         while not exchange.done.wait(LOOK_SECONDS):
             now = time.monotonic()
-            if look is not None and look.heard(0):
-                heard, look = now, None
-            elif look is None or look.over:
-                look = _Look(self._ping, site)
-            if now - heard > self._patience:
-                return self._give_up(site, f"silent for {self._patience:g} s")
+            # A ping that was answered late is a sign of life too, so several are under way.
+            if any(look.heard(0) for _, look in looks):
+                heard, looks = now, []
+            elif not looks or now - looks[-1][0] > PING_SECONDS:
+                looks.append((now, _Look(self._ping, site, patience)))
+            if now - heard > patience:
+                return self._give_up(site, f"silent for {patience:g} s")
             if now - began > self._timeout:
                 return self._give_up(site, f"no answer within {self._timeout:g} s")
         if exchange.reply is None:

@@ -100,3 +100,26 @@ def test_a_site_that_was_given_up_is_sent_nothing_until_it_gives_a_sign() -> Non
     assert sent == ["site-1"]
     alive.add("site-2")
     assert isinstance(ask(courier)["site-2"], Opened)
+
+
+def test_large_payloads_earn_more_patience_and_late_pings_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pings that wait behind a large payload come late: the sites are at work, not gone."""
+    monkeypatch.setattr(courier_module, "LEAST_BYTES_PER_SECOND", 1000)
+
+    def send(site: str, packet: Packet, timeout: float) -> Packet:
+        time.sleep(1.5)
+        return reply(site, packet)
+
+    def ping(site: str, seconds: float) -> bool:
+        time.sleep(0.6)  # longer than the patience for small payloads
+        return seconds > 0.6 or seconds == courier_module.PING_SECONDS
+
+    large = made(send, ping)
+    large._away.clear()
+    answers = large.exchange({site: ({"do": "x"}, bytes(500)) for site in ("site-1", "site-2")})
+    assert all(isinstance(answer, Opened) for answer in answers.values())
+    small = made(send, ping)
+    small._away.clear()
+    assert all(isinstance(answer, Silent) for answer in ask(small).values())
