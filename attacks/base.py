@@ -58,6 +58,8 @@ class View:
     released  the model that the server released in the end
     answers   the released model's logits for every node: what whoever may query it is told
     own       the shards of the colluding clients, where the adversary is a set of clients
+    query     the answers for every node after these of its own nodes (global ids) have got these
+              features: a client may change what it holds, and ask again
     """
 
     adversary: Adversary
@@ -69,6 +71,7 @@ class View:
     released: dict[str, Tensor] = field(repr=False)
     answers: Tensor | None = field(default=None, repr=False)
     own: tuple[Shard, ...] = ()
+    query: Callable[[Tensor, Tensor], Tensor] | None = field(default=None, repr=False)
     seen: Sequence[Seen] = field(default=(), repr=False)
 
     def uploads(self, kind: str, name: str) -> list[Message]:

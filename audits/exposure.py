@@ -153,7 +153,14 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
         return
     masked = truth.experiment.policy.masked
     noisy = all(_is_noisy(truth, name) for name in masked)
-    for unit, key in (("uploads", "contributions"), ("rows of nodes", "node_rows")):
+    planned = truth.experiment.method.planned(
+        truth.config.method, truth.config.training, truth.experiment.public
+    )
+    by_node = any(release.declaration.rows and release.name in masked for release in planned)
+    kinds = {"uploads": "contributions"} | ({"rows of nodes": "node_rows"} if by_node else {})
+    if truth.experiment.method.exposed_uploads is not None:
+        kinds = {}  # the method's sums are no plain ones, and are told of by themselves
+    for unit, key in kinds.items():
         count = recovered[f"{key}_recoverable"]
         if count is None:
             continue
@@ -168,10 +175,7 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
             details={name: float(value) for name, value in recovered.items() if value is not None},
             targets=int(recovered["sessions"]),
         )
-    planned = truth.experiment.method.planned(
-        truth.config.method, truth.config.training, truth.experiment.public
-    )
-    if any(release.declaration.rows and release.name in masked for release in planned):
+    if by_node:
         yield _with_one_client(truth, settings.min_holders, noisy)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,25 @@ class Truth:
     @cached_property
     def answers(self) -> Tensor | None:
         """The released model's logits for every node of the union graph."""
+        return self._answers_on(self.graph)
+
+    def _answers_on(self, graph: Graph) -> Tensor | None:
         x = self.experiment
         if x.method.make_evaluator is None or self.release is None:
             return None
-        evaluator = x.method.make_evaluator(x.union, x.config.method, x.public.device)
+        evaluator = x.method.make_evaluator(graph, x.config.method, x.public.device)
         return evaluator.answers(self.release)
+
+    def query(self, adversary: Adversary, nodes: Tensor, features: Tensor) -> Tensor:
+        """The answers once a client has changed the features of nodes that it holds."""
+        held = [self.experiment.shards[k].node_ids for k in sorted(adversary.clients)]
+        if not held or not bool(torch.isin(nodes, torch.cat(held)).all()):
+            raise ValueError("a client changes the features of its own nodes alone")
+        changed = self.graph.features.clone()
+        changed[nodes] = features.to(changed)
+        found = self._answers_on(replace(self.graph, features=changed))
+        assert found is not None
+        return found
 
     def features(self) -> NDArray[np.float32]:
         found: NDArray[np.float32] = self.graph.features.numpy()
@@ -81,6 +95,9 @@ class Truth:
             released={k: v for k, v in released.items() if isinstance(v, torch.Tensor)},
             answers=self.answers if everything else None,
             own=tuple(x.shards[k] for k in sorted(adversary.clients)),
+            query=partial(self.query, adversary)
+            if adversary.clients and self.answers is not None
+            else None,
             seen=seen,
         )
 
