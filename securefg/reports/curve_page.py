@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from securefg.errors import RunFolderError
 from securefg.files import write_atomically
 from securefg.reports.curve.accuracy import accuracy_figure
 from securefg.reports.curve.bounds import bounds_figure
@@ -22,7 +24,9 @@ from securefg.reports.curve.verdict import cards, limit_words
 from securefg.reports.curve.words import DEFENCE_NOTES, defence_words
 from securefg.reports.curve_data import CurveData, Series, Timing
 from securefg.reports.figures import Figure
+from securefg.reports.page import build_report
 from securefg.reports.templating import page_environment
+from securefg.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,28 @@ class SeriesFigures:
 def build_curve_page(data: CurveData, timing: Timing, path: Path) -> Path:
     """Write the page. Its links lead to `runs/<folder>/report.html` beside it.
 
-    The same data and timing give the same bytes; the data block is `CurveData` as JSON.
+    Runs there whose page is missing, or older than their audit, get one. The same data and timing
+    give the same bytes; the data block is `CurveData` as JSON.
     """
+    folders = {run.folder for point in data.points for run in point.runs}
+    levels = {run.folder for one in data.series for run in one.centralised_runs + one.alone_runs}
+    for folder in sorted(folders | levels):
+        _bring_up_to_date(path.parent / "runs" / folder)
     write_atomically(path, render_curve(data, timing))
     return path
+
+
+def _bring_up_to_date(run: Path) -> None:
+    report, findings = run / "report.html", run / "audit" / "findings.json"
+    if not (run / "summary.json").is_file():
+        return
+    written = [path.stat().st_mtime_ns for path in (report, findings) if path.is_file()]
+    if report.is_file() and written[0] == max(written):
+        return
+    try:
+        build_report(RunFolder.open(run))
+    except RunFolderError as error:
+        warnings.warn(f"{run.name} gets no page: {error}", stacklevel=3)
 
 
 def render_curve(data: CurveData, timing: Timing) -> str:

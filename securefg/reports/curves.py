@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from securefg.observing import RoundReport
-from securefg.reports.figures import Figure, LegendEntry, LineChart, Series, draw_lines
+from securefg.reports.figures import (
+    Figure,
+    LegendEntry,
+    LineChart,
+    Series,
+    draw_lines,
+    line_numbers,
+)
 from securefg.reports.results import Results
 from securefg.reports.units import bytes_text, delta_text, epsilon_text, percent, significant
 
@@ -104,7 +111,7 @@ def _figure(
         from_zero=from_zero,
     )
     legend = tuple(LegendEntry(s.name, s.style) for s in series)
-    return Figure(name, caption, draw_lines(chart), legend)
+    return Figure(name, caption, draw_lines(chart), legend, csv=line_numbers(chart))
 
 
 def _ends(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from securefg.files import write_atomically
 from securefg.reports.curves import curves
+from securefg.reports.findings_section import findings_section
 from securefg.reports.headline import headline
 from securefg.reports.messages import message_section
 from securefg.reports.partition import partition_section
@@ -35,6 +36,8 @@ def render(results: Results) -> str:
         .render(
             headline=headline(results),
             about={field: _about(results, field) for field in _unprotected(results)},
+            findings=findings_section(results.findings),
+            folder=results.config.name,
             curves=curves(results),
             partition=partition_section(results.partition, _has_samples(results)),
             released=released(results),

@@ -11,8 +11,10 @@ from securefg.reports.figures import (
     HeatMap,
     LegendEntry,
     Row,
+    bar_numbers,
     draw_bars,
     draw_heat_map,
+    map_numbers,
 )
 from securefg.reports.populations import population_figures
 from securefg.reports.units import degree_range, number, plural
@@ -67,7 +69,12 @@ def _nodes(partition: PartitionStatistics) -> Figure:
     sizes = [c.num_nodes for c in partition.clients]
     label = f"Nodes per client, from {min(sizes):,} to {max(sizes):,}."
     chart = BarChart(label, rows, ("nodes",), axis="client")
-    return Figure("Nodes per client", "A node may be held by several clients.", draw_bars(chart))
+    return Figure(
+        "Nodes per client",
+        "A node may be held by several clients.",
+        draw_bars(chart),
+        csv=bar_numbers(chart),
+    )
 
 
 def _edges(partition: PartitionStatistics) -> Figure:
@@ -77,7 +84,13 @@ def _edges(partition: PartitionStatistics) -> Figure:
     chart = BarChart(label, rows, ("held", "lost"), axis="client")
     legend = (LegendEntry("held", "s1 block"), LegendEntry("lost", "s2 block"))
     caption = "Lost: one end is at the client, the other is not, so it never sees the edge."
-    return Figure("Edges per client", caption, draw_bars(chart), legend)
+    return Figure(
+        "Edges per client",
+        caption,
+        draw_bars(chart),
+        legend,
+        csv=bar_numbers(chart),
+    )
 
 
 def _labels(partition: PartitionStatistics, samples: bool) -> Figure:
@@ -87,7 +100,12 @@ def _labels(partition: PartitionStatistics, samples: bool) -> Figure:
     label = f"Labels per client: {what} of each of {len(classes)} classes."
     chart = HeatMap(label, _names(partition), classes, counts, _row_shares(counts), "class")
     caption = f"Number of {what}; the stronger the colour, the larger the share of the client's."
-    return Figure("Labels per client", caption, draw_heat_map(chart))
+    return Figure(
+        "Labels per client",
+        caption,
+        draw_heat_map(chart),
+        csv=map_numbers(chart),
+    )
 
 
 def _degrees(partition: PartitionStatistics) -> Figure:
@@ -96,7 +114,12 @@ def _degrees(partition: PartitionStatistics) -> Figure:
     label = f"Degrees per client: nodes in {len(bins)} ranges of degree within the shard."
     chart = HeatMap(label, _names(partition), bins, counts, _row_shares(counts), "degree")
     caption = "Nodes by their degree within the client's own shard, in ranges that double."
-    return Figure("Degrees per client", caption, draw_heat_map(chart))
+    return Figure(
+        "Degrees per client",
+        caption,
+        draw_heat_map(chart),
+        csv=map_numbers(chart),
+    )
 
 
 def _overlap(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...]) -> Figure:
@@ -105,7 +128,7 @@ def _overlap(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...
     label = "Overlap of clients: nodes that both hold."
     chart = HeatMap(label, names, names, overlap, shares, "client")
     caption = "Nodes that both hold; the stronger the colour, the larger the share of the row's."
-    return Figure("Overlap", caption, draw_heat_map(chart))
+    return Figure("Overlap", caption, draw_heat_map(chart), csv=map_numbers(chart))
 
 
 def _row_shares(counts: tuple[tuple[int, ...], ...]) -> tuple[tuple[float, ...], ...]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from securefg.data.statistics import PartitionStatistics
-from securefg.reports.figures import BarChart, Figure, Row, draw_bars
+from securefg.reports.figures import BarChart, Figure, Row, bar_numbers, draw_bars
 from securefg.reports.figures.scales import ticks
 from securefg.reports.units import degree_range, span
 
@@ -33,7 +33,8 @@ def _histogram(what: str, values: Sequence[int]) -> Figure:
     label = f"Clients by their number of {what}, from {min(values):,} to {max(values):,}."
     chart = BarChart(label, rows, ("clients",), row_word=f"{what}:", axis=what)
     caption = f"Bars count clients; the median client has {np.median(values):,.0f} {what}."
-    return Figure(f"Clients by {what}", caption, draw_bars(chart))
+    title = f"Clients by {what}"
+    return Figure(title, caption, draw_bars(chart), csv=bar_numbers(chart))
 
 
 def binned(values: Sequence[int]) -> list[tuple[str, int]]:
@@ -64,4 +65,5 @@ def _totals(
     label = f"{counted.capitalize()} by {what}, over all clients."
     chart = BarChart(label, rows, (counted,), row_word=what, axis=what)
     caption = f"Bars count {counted} over all clients; one that two clients hold counts twice."
-    return Figure(f"{counted.capitalize()} by {what}", caption, draw_bars(chart))
+    title = f"{counted.capitalize()} by {what}"
+    return Figure(title, caption, draw_bars(chart), csv=bar_numbers(chart))

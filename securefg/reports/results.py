@@ -15,6 +15,7 @@ from securefg.methods import get_method
 from securefg.observing import RoundReport
 from securefg.privacy.ledger import Unit
 from securefg.reports.bookings import Booked, read_bookings
+from securefg.reports.findings import StoredFinding, read_stored_findings
 from securefg.reports.traffic import Traffic, read_traffic
 from securefg.roles import Method
 from securefg.run_folder import RunFolder, read_json_lines
@@ -92,7 +93,8 @@ class Summary(_Stored):
 
 @dataclass(frozen=True)
 class Results:
-    """A finished run. `resumed_after` has the last whole round before every later attempt."""
+    """A finished run. `resumed_after` has the last whole round before every later attempt;
+    `findings` are None where it was not audited."""
 
     config: RunConfig
     method: Method
@@ -102,6 +104,7 @@ class Results:
     booked: tuple[Booked, ...]
     traffic: Traffic
     resumed_after: tuple[int, ...]
+    findings: tuple[StoredFinding, ...] | None = None
 
 
 def read_results(folder: RunFolder) -> Results:
@@ -120,6 +123,7 @@ def read_results(folder: RunFolder) -> Results:
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
         resumed_after=tuple(int(line["after_round"]) for line in attempts[1:]),
+        findings=read_stored_findings(folder.path / "audit" / "findings.json"),
     )
 
 

@@ -8,6 +8,7 @@ from securefg.reports.figures.categories import CategoryChart, Points, Spread, d
 from securefg.reports.figures.figure import Cell, Figure, LegendEntry, Table
 from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
 from securefg.reports.figures.lines import LineChart, Series, draw_lines
+from securefg.reports.figures.numbers import bar_numbers, csv_text, line_numbers, map_numbers
 from securefg.reports.figures.plot import (
     SHAPES,
     Guide,
@@ -42,7 +43,9 @@ __all__ = [
     "Spread",
     "Table",
     "Trace",
+    "bar_numbers",
     "box",
+    "csv_text",
     "draw_bars",
     "draw_boxes",
     "draw_categories",
@@ -50,5 +53,7 @@ __all__ = [
     "draw_lines",
     "draw_plot",
     "draw_scatter",
+    "line_numbers",
+    "map_numbers",
     "sample",
 ]

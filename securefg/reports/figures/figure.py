@@ -48,6 +48,7 @@ class Figure:
 
     over    what it is about, over its title, where there are several of a kind
     broad   the same drawing for wide screens
+    table   its numbers; `csv` holds them instead where they are many
     file    the name under which it is downloaded
     """
 
@@ -58,4 +59,5 @@ class Figure:
     over: str = ""
     broad: Markup | None = None
     table: Table | None = None
+    csv: str = ""
     file: str = ""

@@ -29,7 +29,7 @@ document.addEventListener("click", (event) => {
   if (!kind) return;
   const figure = event.target.closest("figure");
   const name = figure.dataset.file.replace(/[^\w.-]+/g, "_");
-  if (kind === "csv") save(`${name}.csv`, "text/csv", asCsv(figure.querySelector("table")));
+  if (kind === "csv") save(`${name}.csv`, "text/csv", figure.dataset.csv ?? asCsv(figure.querySelector("table")));
   else save(`${name}.svg`, "image/svg+xml", asSvg(shown(figure)));
 });
 
@@ -63,7 +63,6 @@ function asSvg(drawing) {
     }
   });
   const [, , width, height] = drawing.getAttribute("viewBox").split(" ");
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", 2 * width);
   copy.setAttribute("height", 2 * height);
   const back = getComputedStyle(drawing.closest("figure")).backgroundColor;

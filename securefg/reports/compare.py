@@ -1,0 +1,147 @@
+"""Runs side by side: settings that differ, what came out, what was promised, what leaked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securefg.errors import RunFolderError
+from securefg.files import write_atomically
+from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.findings import StoredFinding
+from securefg.reports.findings_section import count_words
+from securefg.reports.results import Results, read_results
+from securefg.reports.templating import page_environment
+from securefg.reports.units import bytes_text, epsilon_text, number, percent, seconds_text
+from securefg.run_folder import RunFolder
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing compared. `tones` are verdicts in lower case, for findings alone."""
+
+    name: str
+    values: tuple[str, ...]
+    tones: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`names` and `folders` are those of the runs, in the order they were given."""
+
+    names: tuple[str, ...]
+    folders: tuple[Path, ...]
+    settings: tuple[Line, ...]
+    results: tuple[Line, ...]
+    findings: tuple[Line, ...]
+
+
+def compare(paths: Sequence[Path]) -> Comparison:
+    """Raises where there are fewer than two runs, or one has not finished."""
+    if len({path.resolve() for path in paths}) < 2:
+        raise RunFolderError(f"{len(paths)} given: to compare takes two different runs or more")
+    runs = [read_results(RunFolder.open(path)) for path in paths]
+    return Comparison(
+        names=_names(paths),
+        folders=tuple(paths),
+        settings=tuple(line for line in _settings(runs) if line.differs),
+        results=tuple(_results(runs)),
+        findings=tuple(_findings(runs)),
+    )
+
+
+def write_comparison(comparison: Comparison, path: Path) -> Path:
+    """One page; its links lead to the runs' own pages."""
+    links = [_link(folder, path) for folder in comparison.folders]
+    template = page_environment().get_template("compare.html")
+    write_atomically(path, template.render(comparison=comparison, links=links))
+    return path
+
+
+def _link(folder: Path, page: Path) -> str:
+    """Relative to the page, so that both can be moved together."""
+    target = (folder / "report.html").resolve()
+    return Path(os.path.relpath(target, page.resolve().parent)).as_posix()
+
+
+def _names(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Folders' names, with their parents where two are alike."""
+    short = [path.resolve().name for path in paths]
+    if len(set(short)) == len(short):
+        return tuple(short)
+    return tuple(f"{path.resolve().parent.name}/{path.resolve().name}" for path in paths)
+
+
+def _settings(runs: Sequence[Results]) -> Iterator[Line]:
+    trees = [dict(flat(run.config.model_dump(mode="json"))) for run in runs]
+    for key in dict.fromkeys(key for tree in trees for key in tree):
+        if not key.startswith("output."):
+            yield Line(key, tuple(str(tree.get(key, NONE)) for tree in trees))
+
+
+def flat(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """`a.b.c` and its value, for all leaves; lists are leaves."""
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def _results(runs: Sequence[Results]) -> Iterator[Line]:
+    def line(name: str, text: Callable[[Results], str]) -> Line:
+        return Line(name, tuple(text(run) for run in runs))
+
+    yield line("test accuracy", lambda run: percent(run.summary.test_accuracy))
+    yield line("validation accuracy", lambda run: percent(run.summary.val_accuracy))
+    yield line("rounds", lambda run: f"{run.summary.rounds:,}, best {run.summary.best_round:,}")
+    for unit in dict.fromkeys(unit for run in runs for unit in run.summary.epsilon):
+        yield Line(f"epsilon per {unit}", tuple(_epsilon(run, unit) for run in runs))
+    yield line("clients", lambda run: number(run.partition.num_clients))
+    yield line("drop-outs", lambda run: number(run.summary.dropped))
+    yield line("sent up", lambda run: bytes_text(run.summary.bytes.up.total))
+    yield line("sent down", lambda run: bytes_text(run.summary.bytes.down.total))
+    yield line("time", lambda run: seconds_text(run.summary.seconds))
+    yield line("audit", _audit)
+
+
+def _epsilon(run: Results, unit: Any) -> str:
+    claim = run.summary.epsilon.get(unit)
+    if claim is None:
+        return NONE
+    void = "" if run.summary.noise_protects or claim.epsilon is None else " (seeded: void)"
+    return epsilon_text(claim.epsilon) + void
+
+
+def _audit(run: Results) -> str:
+    return "not audited" if run.findings is None else count_words(run.findings)
+
+
+def _findings(runs: Sequence[Results]) -> Iterator[Line]:
+    found = [{_name(one): one for one in run.findings or ()} for run in runs]
+    for name in dict.fromkeys(name for run in found for name in run):
+        own = [run.get(name) for run in found]
+        tones = tuple(one.verdict.lower() if one else "" for one in own)
+        yield Line(name, tuple(_finding(one) for one in own), tones)
+
+
+def _name(one: StoredFinding) -> str:
+    """Checks of a promise are made for every field: the metric names it."""
+    field = f", {one.metric}" if one.epsilon_claimed is not None else ""
+    return f"{attack_words(one.attack)}, {adversary_words(one.adversary)}{field}"
+
+
+def _finding(one: StoredFinding | None) -> str:
+    if one is None:
+        return NONE
+    verdict = VERDICT_WORDS.get(one.verdict, one.verdict)
+    return verdict if one.gain is None else f"{verdict}, {signed(one.gain.value)}"

@@ -1,0 +1,109 @@
+"""A run's results in other forms than a page: Markdown to paste, JSON and CSV to compute with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from securefg.files import write_atomically
+from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.figures import csv_text
+from securefg.reports.findings import StoredFinding
+from securefg.reports.headline import headline
+from securefg.reports.page import build_report
+from securefg.reports.results import Results, read_results
+from securefg.run_folder import RunFolder
+
+
+def export(folder: RunFolder, kind: str) -> Path:
+    """Write `report.<kind>` into the run's folder."""
+    if kind == "html":
+        return build_report(folder)
+    path = folder.path / f"report.{kind}"
+    write_atomically(path, FORMATS[kind](read_results(folder)))
+    return path
+
+
+def as_markdown(results: Results) -> str:
+    top = headline(results)
+    parts = [f"# {top.title}", f"{top.method} on {top.dataset}: {top.about}."]
+    parts += [f"**{title}.** {text}" for title, text in top.notices]
+    scores = [("Test accuracy", top.accuracy, top.definition)]
+    scores += [(tile.name, tile.value, tile.note) for tile in top.tiles]
+    parts.append(_table(("", "", ""), scores))
+    parts.append("## Privacy")
+    for verdict in top.verdicts:
+        fields = "".join(f"\n- `{field}`" for field in verdict.fields)
+        parts.append(f"**per {verdict.unit}: {verdict.symbol}** {verdict.sentence}{fields}")
+    parts.append("## Findings")
+    parts.append(_findings(results.findings))
+    return "\n\n".join(parts) + "\n"
+
+
+def _findings(findings: Sequence[StoredFinding] | None) -> str:
+    if findings is None:
+        return "Not audited."
+    rows = [
+        (
+            attack_words(one.attack),
+            adversary_words(one.adversary),
+            VERDICT_WORDS.get(one.verdict, one.verdict),
+            "" if one.gain is None else signed(one.gain.value),
+            one.because,
+        )
+        for one in findings
+    ]
+    return _table(("attack", "adversary", "verdict", "gain", "because"), rows)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def as_json(results: Results) -> str:
+    findings = results.findings
+    tree: dict[str, Any] = {
+        "summary": results.summary.model_dump(mode="json"),
+        "config": results.config.model_dump(mode="json"),
+        "partition": results.partition.model_dump(mode="json", exclude={"clients", "overlap"}),
+        "rounds": [vars(one) for one in results.rounds],
+        "findings": None if findings is None else [f.model_dump(mode="json") for f in findings],
+    }
+    return json.dumps(tree, indent=2, allow_nan=False) + "\n"
+
+
+def as_csv(results: Results) -> str:
+    """Long form, one number a line: `part` is result, epsilon, round or finding."""
+    return csv_text(("part", "name", "value", "low", "high", "note"), _numbers(results))
+
+
+def _numbers(results: Results) -> Iterator[tuple[object, ...]]:
+    summary = results.summary
+    for name in ("test_accuracy", "val_accuracy", "rounds", "best_round", "dropped", "seconds"):
+        yield "result", name, getattr(summary, name), None, None, ""
+    yield "result", "bytes_up", summary.bytes.up.total, None, None, ""
+    yield "result", "bytes_down", summary.bytes.down.total, None, None, ""
+    for unit, claim in summary.epsilon.items():
+        value = "inf" if claim.epsilon is None else claim.epsilon
+        yield "epsilon", unit, value, None, None, f"delta {claim.delta:g}"
+    for one in results.rounds:
+        for name in ("train_loss", "val_loss", "val_accuracy", "test_accuracy"):
+            yield "round", name, getattr(one, name), None, None, one.round
+    for found in results.findings or ():
+        gain = found.gain
+        numbers = (None,) * 3 if gain is None else (gain.value, gain.low, gain.high)
+        yield "finding", f"{found.attack} {found.adversary}", *numbers, found.verdict
+
+
+FORMATS: dict[str, Callable[[Results], str]] = {
+    "md": as_markdown,
+    "json": as_json,
+    "csv": as_csv,
+}

@@ -1,0 +1,123 @@
+"""The findings of an audit as a section of a run's page: the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.findings import StoredFigure, StoredFinding, finding_anchor
+from securefg.reports.units import number, plural, significant
+
+WORST = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
+
+
+@dataclass(frozen=True)
+class FindingLine:
+    """One finding in words. `gain` and what follows are empty where nothing was measured."""
+
+    anchor: str
+    tone: str
+    verdict: str
+    attack: str
+    adversary: str
+    metric: str
+    unit: str
+    because: str
+    reached: str
+    prior: str
+    gain: str
+    spread: str
+    off: str
+    targets: str
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClaimLine:
+    """A claimed epsilon beside what was measured."""
+
+    what: str
+    claimed: str
+    measured: str
+    broken: bool
+    because: str
+
+
+@dataclass(frozen=True)
+class FindingsSection:
+    sentence: str
+    lines: tuple[FindingLine, ...]
+    claims: tuple[ClaimLine, ...]
+
+
+def findings_section(findings: Sequence[StoredFinding] | None) -> FindingsSection | None:
+    """None where the run was not audited."""
+    if findings is None:
+        return None
+    ordered = sorted(findings, key=lambda one: _rank(one.verdict))
+    claims = [one for one in ordered if one.epsilon_claimed is not None]
+    lines = tuple(
+        _line(one, anchor) for one, anchor in zip(ordered, _anchors(ordered), strict=True)
+    )
+    return FindingsSection(_sentence(findings), lines, tuple(_claim(one) for one in claims))
+
+
+def _anchors(findings: Sequence[StoredFinding]) -> list[str]:
+    """One for each: an attack may be played on several fields, and a number tells those apart."""
+    given: list[str] = []
+    for one in findings:
+        plain = finding_anchor(one.attack, one.adversary)
+        before = sum(other == plain or other.startswith(f"{plain}--") for other in given)
+        given.append(f"{plain}--{before + 1}" if before else plain)
+    return given
+
+
+def count_words(findings: Sequence[StoredFinding]) -> str:
+    """How many of each verdict, the worst first: `1 promise broken, 2 leaks`."""
+    counts = [(word, sum(f.verdict == word for f in findings)) for word in WORST]
+    said = [f"{count} {VERDICT_WORDS[word]}" for word, count in counts if count]
+    return ", ".join(said) or "nothing was checked"
+
+
+def _rank(verdict: str) -> int:
+    return WORST.index(verdict) if verdict in WORST else len(WORST)
+
+
+def _sentence(findings: Sequence[StoredFinding]) -> str:
+    return f"{plural(len(findings), 'finding')}: {count_words(findings)}."
+
+
+def _line(one: StoredFinding, anchor: str) -> FindingLine:
+    spread = f"{signed(one.gain.low)} to {signed(one.gain.high)}" if one.gain else ""
+    return FindingLine(
+        anchor=anchor,
+        tone=one.verdict.lower(),
+        verdict=VERDICT_WORDS.get(one.verdict, one.verdict),
+        attack=attack_words(one.attack),
+        adversary=adversary_words(one.adversary),
+        metric=one.metric,
+        unit=one.unit,
+        because=one.because,
+        reached=_value(one.value),
+        prior=_value(one.prior),
+        gain=signed(one.gain.value) if one.gain else "",
+        spread=spread,
+        off=signed(one.positive.value) if one.positive else "",
+        targets=number(one.targets) if one.targets else "",
+        assumptions=one.assumptions,
+    )
+
+
+def _value(figure: StoredFigure | None) -> str:
+    return "" if figure is None else significant(figure.value)
+
+
+def _claim(one: StoredFinding) -> ClaimLine:
+    return ClaimLine(
+        what=one.metric,
+        claimed=significant(one.epsilon_claimed or 0.0),
+        measured="not measured" if one.epsilon_lower is None else significant(one.epsilon_lower),
+        broken=one.verdict == "VIOLATION",
+        because=one.because,
+    )
