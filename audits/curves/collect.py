@@ -35,7 +35,11 @@ WORST = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETE
 
 def collect(plan: CurvePlan, root: Path, failed: Sequence[Failure]) -> tuple[CurveData, Timing]:
     """A point without all its seeds is shown as failed, with the reason, never left out."""
-    runs = find_runs(root)
+    runs = {
+        found: folder
+        for found, folder in find_runs(root).items()
+        if found not in plan.audits or findings_of(folder).is_file()
+    }
     reasons = {failure.config_hash: failure.reason for failure in failed}
     points = tuple(_point(setting, runs, reasons) for setting in plan.settings)
     series = tuple(_series(plan, name, runs) for name in dict.fromkeys(p.series for p in points))
@@ -54,6 +58,10 @@ def collect(plan: CurvePlan, root: Path, failed: Sequence[Failure]) -> tuple[Cur
     return data, Timing(seconds=_seconds(plan, runs), hardware=_hardware())
 
 
+def findings_of(folder: RunFolder) -> Path:
+    return folder.path / "audit" / "findings.json"
+
+
 def _point(setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]) -> CurvePoint:
     found = [(p, runs[p.config.hash]) for p in setting.runs if p.config.hash in runs]
     missing = [p for p in setting.runs if p.config.hash not in runs or p.config.hash in reasons]
@@ -69,7 +77,7 @@ def _point(setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
     if not found or missing:
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
-    audits = [read_findings(folder.path / "audit" / "findings.json") for _, folder in found]
+    audits = [read_findings(findings_of(folder)) for _, folder in found]
     accuracies = tuple(float(summary["test_accuracy"]) for summary in summaries)
     claimed, lower, violations = _epsilons(audits)
     return CurvePoint(
@@ -198,7 +206,9 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
     first = next(setting for setting in plan.settings if setting.series == name)
     config = first.runs[0].config
     folder = next((runs[p.config.hash] for p in first.runs if p.config.hash in runs), None)
-    levels = {level.kind: _level(level, runs) for level in plan.levels if level.series == name}
+    own = [level for level in plan.levels if level.series == name]
+    levels = {level.kind: _level(level, runs) for level in own}
+    made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(
         name=name,
         method=config.method.name,
@@ -206,6 +216,8 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
         clients=_num_clients(folder),
         centralised=levels.get("centralised"),
         alone=levels.get("alone"),
+        centralised_runs=made_by.get("centralised", ()),
+        alone_runs=made_by.get("alone", ()),
     )
 
 
@@ -220,6 +232,10 @@ def _level(level: Level, runs: dict[str, RunFolder]) -> Interval | None:
     values = [_accuracy(summary) for summary in found]
     known = [value for value in values if value is not None]
     return interval(known) if known else None
+
+
+def _level_runs(level: Level, runs: dict[str, RunFolder]) -> tuple[RunRef, ...]:
+    return tuple(_ref(p, runs[p.config.hash]) for p in level.runs if p.config.hash in runs)
 
 
 def _accuracy(summary: dict[str, Any]) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.curves.collect import findings_of
 from audits.run import Plan, audit
 from securefg.config import RunConfig
 from securefg.observing import Observer
@@ -26,7 +27,7 @@ class RunAndAudit:
         folder = find_run(config.output.root, config.hash)
         if folder is None or not folder.finished:
             return False
-        return config.hash not in self.plans or (folder.path / "audit/findings.json").is_file()
+        return config.hash not in self.plans or findings_of(folder).is_file()
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
         runs = Runs()
