@@ -1,0 +1,88 @@
+"""Is this node among a client's private ones? Candidates are its private nodes and others' ones.
+
+All have two public neighbours or more, and as many are the client's as are not, so that chance is
+the prior: who got which node was drawn without regard to the graph. Shadow clients hold the public
+nodes and a random part of the private ones, every candidate in half of the shadows; they train as
+the method's client does in round 1, with seeds of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.base import CannotAttack, Targets
+from audits.games.base import BinaryGame, choose
+from audits.games.victims import victim
+from audits.public_replay import public_nodes, public_shard, rows_of
+from audits.truth import Truth
+from securefg.streams import derive_seed
+from securefg.transcript import Adversary
+
+NUM_SHADOWS = 32
+MANY_TARGETS = 100
+LEAST_TARGETS = 10
+LEAST_NEIGHBOURS = 2
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+    client = victim(truth, adversary)
+    public = public_nodes(truth).numpy()
+    mine = np.setdiff1d(truth.experiment.shards[client].node_ids.numpy(), public)
+    held = np.setdiff1d(truth.experiment.partition.nodes.numpy(), public)
+    source, target = truth.graph.edge_index.numpy()
+    out = np.isin(target, public) & np.isin(source, held)
+    links = np.bincount(source[out], minlength=truth.graph.num_nodes)
+    able = held[links[held] >= LEAST_NEIGHBOURS]
+    sides = [np.intersect1d(able, mine), np.setdiff1d(able, mine)]
+    count = min(MANY_TARGETS, *map(len, sides))
+    if count < LEAST_TARGETS:
+        raise CannotAttack(f"{count} candidates on either side; {LEAST_TARGETS} are needed")
+    ids = rng.permutation(np.concatenate([choose(side, count, rng) for side in sides]))
+    uploads, member = shadow_clients(truth, ids, len(mine), held)
+    return BinaryGame(
+        targets=Targets(
+            ids=ids,
+            client=client,
+            edges=_to_rows(ids, source[out], np.searchsorted(public, target[out])),
+            shadow_uploads=uploads,
+            shadow_member=member,
+        ),
+        metric="AUC over candidate private nodes",
+        unit="private node with its edges",
+        truth=np.isin(ids, mine).astype(np.int64),
+    )
+
+
+def shadow_clients(
+    truth: Truth, ids: NDArray[np.int64], size: int, held: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Rows of round 1 of shadows with as many private nodes as the client has: a random half of
+    the candidates, the rest from other private nodes. Who is in whose is drawn from data alone."""
+    stream = np.random.default_rng(derive_seed(truth.config.seed, "presence shadows"))
+    others = np.setdiff1d(held, ids)
+    uploads, member = [], np.zeros((NUM_SHADOWS, len(ids)), bool)
+    for shadow in range(NUM_SHADOWS):
+        if shadow % 2 == 0:  # the next one takes the other half, so that both sides are as many
+            half = stream.permutation(len(ids))[: len(ids) // 2]
+            member[shadow, half] = True
+        else:
+            member[shadow] = ~member[shadow - 1]
+        chosen = ids[member[shadow]]
+        rest = stream.permutation(others)[: max(0, size - len(chosen))]
+        private = torch.from_numpy(np.concatenate([chosen, rest]))
+        shard = public_shard(truth, truth.graph, private)
+        seed = derive_seed(truth.config.seed, "shadow", shadow)
+        uploads.append(rows_of(truth, shard, 1, seed).numpy())
+    return np.stack(uploads), member
+
+
+def _to_rows(
+    ids: NDArray[np.int64], source: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(2, E): from a candidate's place among the targets to a row of the upload."""
+    order = np.argsort(ids)
+    kept = np.isin(source, ids)
+    place = order[np.searchsorted(ids[order], source[kept])]
+    return np.stack([place, rows[kept]])

@@ -1,0 +1,82 @@
+"""P2: a private node's presence, weighed by shadow clients with and without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attacks import presence
+from attacks.base import CannotAttack
+from audits.games import make_game
+from audits.games import presence as game_file
+from audits.games.base import BinaryGame
+from audits.truth import Truth
+from securefg import runner
+from securefg.config import parse_config
+from securefg.transcript import Adversary
+from tests import small
+
+SERVER, RNG = Adversary("server"), np.random.default_rng
+
+
+def made(root: Path, privacy: dict[str, Any]) -> Truth:
+    tree = small.tree(root, "ppfl_deepwalk")
+    tree["method"] |= {"walk_length": 20}
+    tree["data"]["csbm"] |= {"num_nodes": 240, "degree": 3, "lambda_": 1}
+    tree["partition"] = {"name": "public_private"}
+    tree["training"] = {"rounds": 2, "local_epochs": 10, "lr": 0.05, "patience": None}
+    tree["privacy"] = privacy
+    return Truth.of(runner.start(parse_config(tree)).folder)
+
+
+def played(truth: Truth) -> BinaryGame:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(game_file, "NUM_SHADOWS", 12)
+        return make_game("presence", truth, SERVER, RNG(0))
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    return made(tmp_path_factory.mktemp("plain"), {})
+
+
+@pytest.fixture(scope="module")
+def game(truth: Truth) -> BinaryGame:
+    return played(truth)
+
+
+def test_a_private_node_is_told_from_one_that_is_elsewhere(truth: Truth, game: BinaryGame) -> None:
+    guess = presence.run(truth.view(SERVER), game.targets, RNG(0))
+    assert game.measure(guess).value > 0.75
+    assert game.gain(guess).low > 0
+    assert game.null(guess, RNG(0))[1]
+
+
+def test_every_candidate_is_in_half_of_the_shadows(truth: Truth, game: BinaryGame) -> None:
+    member = game.targets.shadow_member
+    np.testing.assert_allclose(member.mean(0), 0.5)
+    assert game.truth.mean() == 0.5
+    private = set(truth.experiment.shards[game.targets.client].node_ids.tolist())
+    for node, so in zip(game.targets.ids.tolist(), game.truth, strict=True):
+        assert (node in private) == bool(so)
+    assert np.bincount(game.targets.edges[0]).min() >= 2
+
+
+def test_noise_hides_presence(tmp_path: Path) -> None:
+    noise = {"mechanism": "local_gaussian", "noise_multiplier": 20.0, "clip_l2": 1.0, "delta": 1e-5}
+    truth = made(tmp_path, {**noise, "unit": "client"})
+    game = played(truth)
+    guess = presence.run(truth.view(SERVER), game.targets, RNG(0))
+    assert game.gain(guess).low < 0
+
+
+def test_what_is_missing_is_named(truth: Truth, game: BinaryGame) -> None:
+    view = truth.view(SERVER)
+    with pytest.raises(CannotAttack, match="shadow clients"):
+        presence.run(view, replace(game.targets, shadow_uploads=None), RNG(0))
+    with pytest.raises(CannotAttack, match="not in the view"):
+        presence.run(replace(view, seen=()), game.targets, RNG(0))
