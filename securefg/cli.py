@@ -111,7 +111,9 @@ def run(
 
 @app.command()
 def audit(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run's folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A finished run's folder, or an exchange's.")
+    ],
     only: Annotated[
         list[str] | None, typer.Option(metavar="ATTACK", help="These attacks, or `promises`.")
     ] = None,
@@ -129,6 +131,7 @@ def audit(
     from audits.run import Plan
     from audits.run import audit as carry_out
     from audits.table import findings_table
+    from securefg.foreign import is_foreign
     from securefg.reports import build_report
     from securefg.run_folder import RunFolder
 
@@ -138,7 +141,7 @@ def audit(
         found = carry_out(
             run, plan, lambda what, done, total: status.update(f"{done} of {total}: {what}")
         )
-    page = build_report(RunFolder.open(run))
+    page = None if is_foreign(run) else build_report(RunFolder.open(run))
     if as_json:
         dumped = [finding.model_dump(mode="json") for finding in found.findings]
         sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
@@ -147,7 +150,8 @@ def audit(
         for name, reason in found.skipped:
             console.print(f"not run: {name.replace('_', ' ')}: {reason}", style="dim")
         console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)
-        console.print(f"report    {page}", highlight=False, soft_wrap=True)
+        if page is not None:
+            console.print(f"report    {page}", highlight=False, soft_wrap=True)
     gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
     if any(finding.verdict in gates for finding in found.findings):
         raise typer.Exit(1)

@@ -1,0 +1,122 @@
+"""The commands of docs/audit.md and of the example run; the format is as documented."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import runpy
+import shlex
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from securefg.cli import app
+
+HERE = Path.cwd()
+SMALL = {
+    "run": ["data.csbm.num_nodes=150", "training.rounds=5", "output.transcript_every=1"],
+    "audit": ["similar_links", "training_labels", "promises"],
+}
+
+
+def commands(page: str) -> list[list[str]]:
+    blocks = re.findall(r"```console\n(.*?)```", Path(page).read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def made_small(arguments: list[str]) -> list[str]:
+    """The documented command on less data: what it prints changes, what it takes does not."""
+    flag = "--set" if arguments[0] == "run" else "--only"
+    added = [part for value in SMALL[arguments[0]] for part in (flag, value)]
+    return [*arguments, *added, *(["--trials", "1000"] if arguments[0] == "audit" else [])]
+
+
+def expanded(arguments: list[str]) -> list[str]:
+    return [str(next(iter(Path().glob(part)))) if "*" in part else part for part in arguments]
+
+
+def test_the_way_from_run_to_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documented = commands("docs/audit.md")
+    assert [line[:2] for line in documented] == [["securefg", "run"], ["securefg", "audit"]] * 2
+    (tmp_path / "configs").symlink_to(HERE / "configs")
+    monkeypatch.chdir(tmp_path)
+    for line in documented:
+        result = CliRunner().invoke(app, expanded(made_small(line[1:])))
+        assert result.exit_code == 0, result.output
+    plain, noised = (
+        {f["attack"]: f["verdict"] for f in json.loads(path.read_text())["findings"]}
+        for path in sorted(Path("runs").glob("*/audit/findings.json"), reverse=True)
+    )
+    assert plain["similar_links"] == "LEAK"
+    assert noised["similar_links"] != "LEAK"
+    assert "mechanism_canary" in noised
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, str]]]:
+    """The example's commands, each with its exit code and what it printed."""
+    root = tmp_path_factory.mktemp("examples")
+    (root / "examples").symlink_to(HERE / "examples")
+    lines = commands("examples/fedavg_numpy/README.md")
+    told = []
+    with contextlib.chdir(root):
+        for program, *arguments in lines:
+            if program == "python":
+                runpy.run_path(arguments[0])["main"](arguments[1:])
+                told.append((0, ""))
+                continue
+            done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+            told.append((done.exit_code, done.output))
+    return root, told
+
+
+def test_the_example_leaks_then_keeps_and_breaks_its_promise(
+    examples: tuple[Path, list[tuple[int, str]]],
+) -> None:
+    _, told = examples
+    assert [code for code, _ in told] == [0, 0, 0, 0, 0, 1]
+    plain, noised, cheat = told[1][1], told[3][1], told[5][1]
+    page = Path("examples/fedavg_numpy/README.md").read_text()
+    for printed, figure in [
+        (plain, "+0.644 [+0.620, +0.672]"),
+        (plain, "+0.500 [+0.500, +0.500]"),
+        (noised, "ε ≥ 3.72 (claimed 3.85)"),
+        (noised, "-0.168 [-0.205, -0.132]"),
+        (noised, "+0.021 [-0.011, +0.053]"),
+        (cheat, "an upload has length 175 in all"),
+    ]:
+        assert figure in page
+        assert figure in printed
+
+
+def test_the_documented_layout_is_all_that_a_reader_needs(
+    examples: tuple[Path, list[tuple[int, str]]],
+) -> None:
+    folder = examples[0] / "examples-out" / "plain"
+    data = (folder / "transcript" / "messages.bin").read_bytes()
+    link, offset = hashlib.sha256(b"securefg transcript").hexdigest(), 0
+    kinds = []
+    while offset < len(data):
+        magic, head_length, body_length, checksum = struct.unpack_from("<4sIQI", data, offset)
+        start = offset + 20
+        head, body = data[start : start + head_length], data[start + head_length :][:body_length]
+        assert magic == b"SFGT"
+        assert zlib.crc32(head + body) == checksum
+        header = json.loads(head)
+        signed = json.dumps(
+            {**header, "chain": "", "body": "b''"}, separators=(",", ":"), sort_keys=True
+        )
+        link = hashlib.sha256(link.encode() + signed.encode() + body).hexdigest()
+        assert header["chain"] == link
+        kinds.append(header["kind"])
+        offset = start + head_length + body_length
+    assert kinds == (["fedavg.Model"] + ["fedavg.Update"] * 10) * 5
+    assert f"chain: {link}" in (folder / "foreign.yaml").read_text()
+    page = Path("docs/transcript_format.md").read_text()
+    assert [key for key in header if f"`{key}`" not in page] == []
