@@ -1,4 +1,4 @@
-"""Every shipped config, small, over four real sites under mutual TLS: the weights and bytes of one.
+"""Every shipped config, small, over up to four real sites under TLS: the weights and bytes of one.
 
     python benchmarks/flare_all_methods.py FOLDER [NAME ...]
 

@@ -1,4 +1,4 @@
-"""What somebody on the wire sees of a run over four sites: sizes and times, no field's content.
+"""What somebody on the wire sees of a run over three sites: sizes and times, no field's content.
 
     python benchmarks/flare_wire.py FOLDER
 
