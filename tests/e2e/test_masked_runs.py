@@ -177,7 +177,7 @@ def test_noise_under_masks_has_a_finite_epsilon(mechanism: str, tmp_path: Path) 
     assert epsilons(run)
     assert all(0 < epsilon < math.inf for epsilon in epsilons(run))
     rules = [r.rules for r in records(run) if r.kind == "fedgl.Update"]
-    assert {rule for one in rules for rule in one.values()} == {mechanism}
+    assert {rule for one in rules for rule in one.values()} == {f"{mechanism}, masked"}
 
 
 def test_seeded_distributed_noise_is_the_same_on_every_run(tmp_path: Path) -> None:
