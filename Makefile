@@ -8,6 +8,7 @@ STAMP  := $(VENV)/.installed
 
 demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
+	$(BIN)/securefg audit "$$(ls -td runs/quickstart-s*/ | head -1)"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q
