@@ -44,7 +44,7 @@ from securefg.messages import Message
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Unit
 from securefg.privacy.policy import PlannedRelease, Policy
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
 
 Check = Literal["canary", "loud", "linked", "seed", "shape", "mask"]
 Verdict = Literal["VIOLATION", "NOT_DETECTED", "INCONCLUSIVE"]
@@ -195,7 +195,7 @@ class _Audit:
 
     def rule(self, release: PlannedRelease) -> LocalGaussian | DistributedDiscrete:
         rule = self.policy.rule(release.message, release.field)
-        assert not isinstance(rule, Plain)
+        assert not isinstance(rule, (Plain, TrainedWithNoise))
         return rule
 
     def _slots(self, rows: int) -> list[Slot]:

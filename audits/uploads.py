@@ -22,7 +22,7 @@ from securefg.messages import Message, Value
 from securefg.privacy.ledger import Ledger, Release
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import PlannedRelease, Policy
-from securefg.privacy.rules import DistributedDiscrete, Plain
+from securefg.privacy.rules import DistributedDiscrete, Plain, TrainedWithNoise
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.ring import RingArray
 
@@ -196,7 +196,8 @@ def claimed_fields(policy: Policy, releases: Sequence[PlannedRelease]) -> list[P
     """The fields for which the policy promises noise that protects."""
     if not policy.protects:
         return []
-    return [r for r in releases if not isinstance(policy.rule(r.message, r.field), Plain)]
+    without = (Plain, TrainedWithNoise)  # the noise of the second is not the channel's
+    return [r for r in releases if not isinstance(policy.rule(r.message, r.field), without)]
 
 
 def _has_rows(release: PlannedRelease) -> bool:

@@ -90,7 +90,7 @@ def prepare(config: RunConfig) -> Experiment:
         public=public,
         policy=make_policy(
             config.privacy,
-            method.planned(config.method, config.training, public),
+            method.releases(config.method, config.training, public),
             asked_at_once(partition.num_clients, config.training.participation),
             partition.num_clients,
         ),

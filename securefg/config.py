@@ -28,7 +28,7 @@ from securefg.data.partitions.shares import SharesSettings
 from securefg.data.settings import DataSettings
 from securefg.errors import ConfigError
 from securefg.methods import get_method, method_names
-from securefg.privacy.settings import PrivacySettings
+from securefg.privacy.settings import DpSgdSettings, PrivacySettings
 from securefg.roles import MethodSettings
 from securefg.settings import Settings
 
@@ -50,6 +50,9 @@ class TrainingSettings(Settings):
         "either",
         description="what counts as better: the accuracy, the loss, or one of the two (the kept "
         "model is then the most accurate one)",
+    )
+    dp_sgd: DpSgdSettings | None = Field(
+        None, description="noise in local training, for methods whose samples meet in no gradient"
     )
 
 
@@ -139,6 +142,8 @@ class RunConfig(Settings):
         relevant["engine"] = {"threads": self.engine.threads}
         if not self.audit.canaries:  # nothing is inserted: the run is the one without this part
             relevant.pop("audit")
+        if self.training.dp_sgd is None:
+            relevant["training"].pop("dp_sgd")
         relevant["data"].pop("root")
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
 

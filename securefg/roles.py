@@ -21,9 +21,10 @@ from securefg.codec import Clients
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard
 from securefg.engines.base import Dropped
-from securefg.errors import ProtocolError
+from securefg.errors import ConfigError, ProtocolError
 from securefg.evaluation import Evaluator, LocalScore
 from securefg.messages import Message
+from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.privacy.policy import PlannedRelease
 from securefg.settings import Settings
 
@@ -39,13 +40,15 @@ class MethodSettings(Settings):
 
 @dataclass(frozen=True)
 class Site:
-    """What a host is given: its clients' shards, the settings, its own seed and device."""
+    """What a host is given: its clients' shards, the settings, its own seed and device, and noise
+    for training that is private by itself."""
 
     shards: tuple[Shard, ...]
     method: Any
     training: Any
     seed: int
     device: torch.device
+    noise: NoiseSource = field(default_factory=SystemNoise)
 
 
 @dataclass(frozen=True)
@@ -131,9 +134,10 @@ class Replies(Generic[M]):
     def each(self, field: str) -> Tensor:
         """Every client's value; refused where the declaration says that the sum is enough."""
         scope = self._message.declarations[field].scope
-        if scope != "each":
-            use = ".forward()" if scope == "recipients" else ".sum()"
-            raise ProtocolError(f"{self._message.kind}.{field} is not declared as each: use {use}")
+        if scope == "sum":
+            raise ProtocolError(f"{self._message.kind}.{field} is declared as a sum: use .sum()")
+        if scope == "recipients":
+            raise ProtocolError(f"{self._message.kind}.{field} is for recipients: use .forward()")
         return self._array(field)
 
     def forward(self, field: str) -> Tensor:
@@ -221,6 +225,16 @@ class Method:
     batched: bool = False
     server_knows: frozenset[str] = frozenset()
     exposed_uploads: Callable[[Any, PublicInfo, list[int]], int] | None = None
+
+    def releases(self, settings: Any, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+        """What the method plans to send; `training.dp_sgd` is refused where nothing trains so."""
+        planned = self.planned(settings, training, info)
+        if training.dp_sgd is not None and not any(release.trained for release in planned):
+            raise ConfigError(
+                f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
+                "that does (fedmlp)"
+            )
+        return planned
 
     def message(self, kind: str) -> type[Message]:
         by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.messages}

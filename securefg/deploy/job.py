@@ -70,7 +70,7 @@ class Job:
         """The private fields that this job would send, from the method's own plan."""
         config = self.parsed()
         method = get_method(config.method.name)
-        return method.planned(config.method, config.training, self.public(torch.device("cpu")))
+        return method.releases(config.method, config.training, self.public(torch.device("cpu")))
 
     def policy(self) -> Policy:
         """Settled anew by every party from the config: nobody takes it from another."""

@@ -22,7 +22,7 @@ from pydantic import Field, PositiveFloat, ValidationError
 from securefg.errors import ConfigError, PrivacyError
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
-from securefg.privacy.rules import Plain
+from securefg.privacy.rules import Plain, TrainedWithNoise
 from securefg.settings import Settings
 
 
@@ -83,8 +83,11 @@ class SitePolicy(Settings):
 
 
 def _noise(release: PlannedRelease, policy: Policy) -> float:
+    """Of the client's whole upload: noise for single samples of its training does not count."""
     rule = policy.rules.get(release.name)
-    return 0.0 if rule is None or isinstance(rule, Plain) else rule.noise_multiplier
+    if rule is None or isinstance(rule, (Plain, TrainedWithNoise)):
+        return 0.0
+    return rule.noise_multiplier
 
 
 def planned_profile(policy: Policy, planned: list[PlannedRelease]) -> dict[Mechanism, int]:

@@ -46,6 +46,7 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         training=config.training,
         seed=derive_seed(config.seed, "clients"),
         device=torch.device(spec.device),
+        noise=noise_source(config),
     )
     secure = _secure_clients(spec)
     channel = Channel(spec.policy, noise_source(config), _own_ledger(spec), secure)

@@ -35,6 +35,7 @@ from securefg.models.two_layer_mlp import (
     mean_hidden,
     mlp,
 )
+from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import PlannedRelease
 from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
@@ -143,6 +144,8 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
             "since a sum over some of the neighbours is another model"
         )
     shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
+    if training.dp_sgd is not None:
+        _refuse_private_training(settings, info, shape)
     update = PlannedRelease(Update, "weights", training.rounds, shape.num_parameters)
     if settings.sums == "recipients":
         _refuse_open_sums(settings, info, shape)
@@ -154,6 +157,19 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
             PlannedRelease(Representation, "jacobian", training.rounds, shape.compact_size)
         )
     return [*releases, update]
+
+
+def _refuse_private_training(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
+    """A client's samples are in its neighbours' gradients through C_k and dC_k."""
+    assert info.edge_index is not None
+    matrix = propagation_matrix(info.edge_index, info.num_nodes, settings.teleport, settings.steps)
+    layers = shape.split(matrix.new_zeros(shape.num_parameters))
+
+    def logits(inputs: Tensor) -> Tensor:
+        return matrix @ mlp(layers, inputs[:, None])[:, 0]
+
+    inputs = matrix.new_zeros(info.num_nodes, info.num_features)
+    refuse_where_samples_share_neighbours("training.dp_sgd: gfl_appnp", logits, inputs)
 
 
 def _refuse_open_sums(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:

@@ -108,7 +108,7 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
             continue
         multiplier, sampling = _for_unit(mechanism, mechanism.noise_multiplier, unit)
         key = (multiplier, sampling, mechanism.rule == "distributed_discrete")
-        merged[key] = merged.get(key, 0) + count
+        merged[key] = merged.get(key, 0) + count * mechanism.steps
     steps = tuple(Step(z, count, q, d) for (z, q, d), count in sorted(merged.items()))
     return steps, tuple(sorted(set(unbounded)))
 

@@ -65,7 +65,7 @@ class DpSgdPlan:
         return (Step(self._noise() / num_samples, self.num_steps),)
 
     def mechanism(self, field: str, num_samples: int, protects: bool) -> Mechanism:
-        """The fact to book per step; its rows are the samples. Without noise it has no bound.
+        """The fact to book for all steps; its rows are the samples. Without noise, no bound.
 
         It speaks of samples. These rows do not lie side by side, as those of an upload do, so
         z / sqrt(n) is no bound for the client: that is `steps_per_client`.
@@ -73,6 +73,7 @@ class DpSgdPlan:
         return Mechanism(
             field=field,
             rule="dp_sgd",
+            steps=self.num_steps,
             per="row",
             noise_multiplier=self.noise_multiplier or None,
             num_rows=num_samples,

@@ -30,6 +30,7 @@ class Mechanism:
     noise_multiplier  sigma over the sensitivity of the unit `per`; None where nothing was added
     num_rows          how many rows a message has, where the unit is the row
     sampling          probability with which a hidden Poisson sample drew the unit, else 1
+    steps             how many noisy steps one release holds, where the noise is in the training
     protects          False where the noise came from a seed
     masked            nobody saw the single upload: a sum alone was opened
     opened_by         who opened the sum: the server, or the recipients, each its own
@@ -41,6 +42,7 @@ class Mechanism:
     noise_multiplier: float | None = None
     num_rows: int = 1
     sampling: float = 1.0
+    steps: int = 1
     adjacency: str = "replace_one"
     protects: bool = True
     masked: bool = False

@@ -12,7 +12,13 @@ from securefg.privacy.accountants import calibrate, steps_for
 from securefg.privacy.ledger import Mechanism, OpenedBy, Unit
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
+from securefg.privacy.rules import (
+    DistributedDiscrete,
+    LocalGaussian,
+    Plain,
+    Rule,
+    TrainedWithNoise,
+)
 from securefg.privacy.settings import FieldSettings, PrivacySettings
 from securefg.privacy.stages import Per
 
@@ -25,6 +31,7 @@ class PlannedRelease:
     dim       how many numbers a client sends at once
     num_rows  in how many rows, where the field has rows
     bound     what no number passes by its nature (a count, a probability), where there is such
+    trained   the DP-SGD that makes the value, where the noise is in the training
     """
 
     message: type[Message]
@@ -33,6 +40,7 @@ class PlannedRelease:
     dim: int = 1
     num_rows: int = 1
     bound: float | None = None
+    trained: TrainedWithNoise | None = None
 
     @property
     def name(self) -> str:
@@ -84,6 +92,9 @@ class Policy:
         if isinstance(rule, Plain):
             name = "masked" if masked else "plain"
             return Mechanism(field=full, rule=name, masked=masked, opened_by=opened_by)
+        if isinstance(rule, TrainedWithNoise):
+            booked = rule.plan.mechanism(full, rule.num_samples, self.protects)
+            return replace(booked, masked=masked, opened_by=opened_by)
         rows = num_rows if rule.per == "row" else 1
         multiplier = rule.noise_multiplier
         if isinstance(rule, DistributedDiscrete):
@@ -153,6 +164,13 @@ def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str,
 
 
 def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) -> Rule:
+    if release.trained is not None:
+        if settings.mechanism != "plain" or release.name in settings.fields:
+            raise ConfigError(
+                f"privacy: {release.name} has its noise from training.dp_sgd; allowed beside it: "
+                "mechanism: plain, and no rule in privacy.fields"
+            )
+        return release.trained
     own = settings.fields.get(release.name) or FieldSettings(mechanism=settings.mechanism)
     if own.mechanism == "plain":
         return Plain()
@@ -185,7 +203,7 @@ def _calibrated(
     profile: dict[Mechanism, int] = {}
     for release in planned:
         rule = rules[release.name]
-        if not isinstance(rule, Plain):
+        if not isinstance(rule, (Plain, TrainedWithNoise)):
             rows = release.num_rows if rule.per == "row" else 1
             fact = Mechanism(release.name, rule.name, rule.per, rule.noise_multiplier, rows)
             profile[fact] = profile.get(fact, 0) + release.count
@@ -194,7 +212,7 @@ def _calibrated(
     factor = calibrate(profile, settings.unit, settings.delta, settings.target_epsilon)
     return {
         name: rule
-        if isinstance(rule, Plain)
+        if isinstance(rule, (Plain, TrainedWithNoise))
         else replace(rule, noise_multiplier=rule.noise_multiplier * factor)
         for name, rule in rules.items()
     }

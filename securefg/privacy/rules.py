@@ -3,6 +3,7 @@
 `plain` does nothing and books epsilon = infinity. `local_gaussian` clips and adds Gaussian noise
 that suffices alone: every single upload is protected. `distributed_discrete` adds to every client's
 upload a share of the noise that only the sum carries whole; it is of use under masking alone.
+`dp_sgd` says that the noise went into the training that made the value; the channel adds none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 from securefg.codec import Clients
 from securefg.errors import PrivacyError
 from securefg.privacy.discrete_gaussian import rho_of_sum
+from securefg.privacy.dp_sgd import DpSgdPlan
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.rounding import RoundingPlan
 from securefg.privacy.stages import Adjacency, Per, clip_l2, sensitivity_l2
@@ -119,4 +121,32 @@ class DistributedDiscrete:
         )
 
 
-Rule = Plain | LocalGaussian | DistributedDiscrete
+@dataclass(frozen=True)
+class TrainedWithNoise:
+    """The value is weights that `dp_sgd.train` made by this plan; it leaves as it is.
+
+    Protects one of the client's `num_samples` samples. Only a method that plans the release so
+    gets this rule, and it must train so: nothing in the channel can tell.
+    """
+
+    plan: DpSgdPlan
+    num_samples: int
+    name: Literal["dp_sgd"] = "dp_sgd"
+
+    @property
+    def noise_multiplier(self) -> float:
+        return self.plan.noise_multiplier
+
+    def apply(
+        self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]
+    ) -> Tensor:
+        return values
+
+    def words(self) -> str:
+        return (
+            f"trained in {self.plan.num_steps} steps with each sample's gradient clipped to L2 "
+            f"norm {self.plan.clip_l2:g} and noise of {self.plan.noise_multiplier:.4g} times that"
+        )
+
+
+Rule = Plain | LocalGaussian | DistributedDiscrete | TrainedWithNoise

@@ -13,6 +13,21 @@ from securefg.settings import Settings
 Mechanism = Literal["plain", "local_gaussian", "distributed_discrete"]
 
 
+class DpSgdSettings(Settings):
+    """DP-SGD in place of the clients' local SGD; epsilon is per sample, see `privacy.dp_sgd`."""
+
+    noise_multiplier: PositiveFloat = Field(
+        description="noise standard deviation over clip_l2, on the sum of a step's gradients"
+    )
+    clip_l2: PositiveFloat = Field(1.0, description="L2 bound of one sample's gradient")
+    sampling: float = Field(
+        gt=0, le=1, description="probability with which a step draws each sample"
+    )
+    num_samples: int = Field(
+        ge=1, description="training samples of every client; the number is public"
+    )
+
+
 class FieldSettings(Settings):
     """What one field gets instead of the general rule."""
 

@@ -6,6 +6,7 @@ count alike, so that no size leaves a client, and the server needs nothing but t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -17,10 +18,18 @@ from securefg.errors import ConfigError
 from securefg.evaluation import LocalScore, score_clients
 from securefg.federation import require_replies
 from securefg.messages import Message, private, public
-from securefg.models.many_mlps import ClientSamples, local_sgd
+from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
 from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, num_parameters, split
+from securefg.privacy.dp_sgd import (
+    DpSgdPlan,
+    Samples,
+    mlp_loss,
+    refuse_where_samples_share_neighbours,
+    train,
+)
 from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.rules import TrainedWithNoise
 from securefg.roles import (
     Cohort,
     Host,
@@ -66,7 +75,31 @@ def require_one_node_each(info: PublicInfo) -> None:
 def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
     require_one_node_each(info)
     shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
-    return [PlannedRelease(Update, "weights", training.rounds, num_parameters(shapes))]
+    trained = None
+    if training.dp_sgd is not None:
+        trained = TrainedWithNoise(_plan(training), training.dp_sgd.num_samples)
+        weights = [torch.zeros(shape) for shape in shapes]
+        refuse_where_samples_share_neighbours(
+            "training.dp_sgd: fedmlp", partial(mlp, weights), torch.zeros(8, info.num_features)
+        )
+    numbers = num_parameters(shapes)
+    return [PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)]
+
+
+def _plan(training: Any) -> DpSgdPlan:
+    """DP-SGD for the local steps of one round."""
+    asked = training.dp_sgd
+    if training.weight_decay:
+        raise ConfigError(
+            f"training.weight_decay is {training.weight_decay:g}; allowed with training.dp_sgd: 0"
+        )
+    return DpSgdPlan(
+        num_steps=training.local_epochs,
+        lr=training.lr,
+        clip_l2=asked.clip_l2,
+        noise_multiplier=asked.noise_multiplier,
+        sampling=asked.sampling,
+    )
 
 
 class Users(Host):
@@ -78,22 +111,46 @@ class Users(Host):
         self._samples = ClientSamples.of(site.shards, site.device)
         graph = site.shards[0].graph
         self._shapes = mlp_shapes(graph.num_features, self._settings.hidden, graph.num_classes)
+        self._noise = site.noise
+        if self._training.dp_sgd is not None:
+            self._refuse_other_counts(self._training.dp_sgd.num_samples)
+
+    def _refuse_other_counts(self, wanted: int) -> None:
+        counts = self._samples.masks.train.sum(1)
+        if not bool((counts == wanted).all()):
+            raise ConfigError(
+                f"training.dp_sgd.num_samples is {wanted}, and some client has another number of "
+                "training samples; the step is divided by it, and epsilon per client counts it"
+            )
 
     def handle(self, request: Message, turn: Turn) -> Message:
         assert isinstance(request, Globals)
         rows = self._samples.rows(turn.clients.array())
         start = request.weights.to(self._device)
         own = self._samples.training_set(rows)
-        steps = self._training.local_epochs
-        trained = local_sgd(
-            start.expand(len(rows), -1),
-            self._shapes,
-            own,
-            own.batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
-            self._training.lr,
-            self._training.weight_decay,
-        )
+        vectors = start.expand(len(rows), -1)
+        if self._training.dp_sgd is not None:
+            trained = self._private_sgd(vectors, own, turn)
+        else:
+            steps = self._training.local_epochs
+            trained = local_sgd(
+                vectors,
+                self._shapes,
+                own,
+                own.batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+                self._training.lr,
+                self._training.weight_decay,
+            )
         return Update(weights=trained - start if self._settings.upload == "update" else trained)
+
+    def _private_sgd(self, vectors: Tensor, own: TrainingSet, turn: Turn) -> Tensor:
+        """Poisson samples in place of batches; noise in every step."""
+        stream = ("dp_sgd", turn.round)
+        samples = Samples(own.inputs, own.labels)
+        weights = tuple(split(vectors, self._shapes))
+        plan = _plan(self._training)
+        done = train(weights, samples, mlp_loss, plan, self._noise, turn.clients, stream)
+        return torch.cat([w.flatten(1) for w in done.weights], 1)
 
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:
