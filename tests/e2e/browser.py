@@ -53,6 +53,7 @@ class Page:
         """Load a file from disk, at this size, and wait until it is there."""
         self.size(width, height)
         self.prefer("dark" if dark else "light")
+        self.call("Page.bringToFront")
         self.call("Page.navigate", url=path.resolve().as_uri())
         deadline = time.monotonic() + PATIENCE
         while self.value("document.readyState + location.protocol") != "completefile:":
@@ -68,7 +69,8 @@ class Page:
 
     def value(self, expression: str) -> Any:
         """What an expression comes to in the page; what it throws fails the test."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        options = {"returnByValue": True, "awaitPromise": True}
+        found = self.call("Runtime.evaluate", expression=expression, **options)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 

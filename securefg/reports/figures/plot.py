@@ -119,7 +119,6 @@ def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup
         *_diagonal(plot, frame),
         *_guide_lines(plot, frame),
         *_front(plot, frame),
-        *_lost(plot, frame),
     ]
     aside = ASIDE * _crowd(plot)
     places = range(len(plot.traces))
@@ -128,7 +127,7 @@ def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup
         parts += _line(trace, frame, shift)
     for trace, shift in zip(plot.traces, shifts, strict=True):
         parts += [_point(trace, mark, frame, shift) for mark in trace.marks]
-    parts += _guide_names(plot, frame)
+    parts += [*_lost(plot, frame), *_guide_names(plot, frame)]
     return canvas(height, plot.label, parts, width=width, role="group")
 
 
