@@ -29,7 +29,7 @@ def findings_table(findings: list[Finding]) -> Table:
             _value(finding),
             "" if finding.prior is None else f"{finding.prior.value:.3f}",
             "" if finding.gain is None else _interval(finding.gain),
-            finding.because if finding.gain is None or finding.gain.low <= 0 else finding.metric,
+            finding.metric if finding.gain and finding.verdict is Verdict.LEAK else finding.because,
         )
     return table
 

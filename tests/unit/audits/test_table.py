@@ -1,0 +1,36 @@
+"""The table of an audit tells why a verdict is what it is."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from audits.findings import Figure, Finding, Verdict
+from audits.table import findings_table
+
+
+def printed(verdict: Verdict) -> str:
+    figure = Figure(value=0.3, low=0.2, high=0.4)
+    finding = Finding(
+        adversary="server",
+        attack="some_attack",
+        method="fedgl",
+        metric="AUC over pairs",
+        unit="edge",
+        verdict=verdict,
+        because="the null control is off chance",
+        value=figure,
+        prior=figure,
+        gain=figure,
+    )
+    console = Console(width=200, no_color=True)
+    with console.capture() as told:
+        console.print(findings_table([finding]))
+    return told.get()
+
+
+def test_a_gain_that_a_control_refuses_shows_the_refusal() -> None:
+    assert "off chance" in printed(Verdict.INCONCLUSIVE)
+
+
+def test_a_leak_shows_what_was_measured() -> None:
+    assert "AUC over pairs" in printed(Verdict.LEAK)
