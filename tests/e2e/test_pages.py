@@ -50,7 +50,7 @@ PAINTED = (
 
 COLLECT = """
 window.saved = [];
-URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return "#"; };
+URL.createObjectURL = (blob) => { saved.push(blob.text()); return "#"; };
 HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
 """
 
@@ -157,10 +157,9 @@ def test_figures_are_downloaded_as_csv_and_svg(page: Page, pages: dict[str, Path
     page.value(COLLECT)
     for kind in ("csv", "svg"):
         page.value(f"""document.querySelector("#price [data-save={kind}]").click()""")
-    saved = page.value("saved")
-    assert saved[0] == "FedGL_on_Cora_accuracy.csv"
-    texts = [text for text in saved if "\n" in text or text.startswith("<svg")]
-    table, drawing = sorted(texts, key=lambda text: text.startswith("<svg"))
+    table, table_name, drawing, drawing_name = page.value("Promise.all(saved)")
+    assert table_name == "FedGL_on_Cora_accuracy.csv"
+    assert drawing_name == "FedGL_on_Cora_accuracy.svg"
     header, first = table.splitlines()[:2]
     assert header == "setting,epsilon,accuracy,low,high,runs"
     assert first.startswith("none,inf,0.83")
