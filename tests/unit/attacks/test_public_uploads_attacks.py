@@ -30,7 +30,7 @@ NOISE = {
 
 def made(root: Path, method: dict[str, Any], privacy: dict[str, Any] | None = None) -> Truth:
     tree = small.tree(root, "ppfl_deepwalk")
-    tree["method"] |= {"walk_length": 20, **method}
+    tree["method"] |= {"walk_length": 20, "scoring": "split", **method}
     tree["data"]["csbm"] |= {"num_nodes": 240, "degree": 3, "lambda_": 1}
     tree["partition"] = {"name": "public_private"}
     tree["training"] = {"rounds": 4, "local_epochs": 5, "lr": 0.05, "patience": None}
