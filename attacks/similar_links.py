@@ -11,11 +11,7 @@ import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 
-ROWS = {
-    "fedgl": (("fedgl.Update", "embeddings"), ("fedgl.Update", "predictions")),
-    "ppfl_deepwalk": (("ppfl_deepwalk.Rows", "rows"),),
-    "ppfl_gat": (("ppfl_gat.Rows", "rows"),),
-}
+ROWS = {"fedgl": (("fedgl.Update", "embeddings"), ("fedgl.Update", "predictions"))}
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
