@@ -33,10 +33,16 @@ def _line(message: type[Message], name: str, declared: Declaration, kind: Kind) 
         field=f"{message.__name__}.{name}",
         about=declared.about,
         often=_often(message, name, kind),
-        reader="Every client that was asked, and the server."
-        if declared.scope == "public"
-        else "Only the client it is addressed to, and the server.",
+        reader=_reader(declared),
     )
+
+
+def _reader(declared: Declaration) -> str:
+    if declared.scope == "public":
+        return "Every client that was asked, and the server."
+    if declared.opens is not None:
+        return "Only the client it is addressed to; the server passes it on unread."
+    return "Only the client it is addressed to, and the server."
 
 
 def _often(message: type[Message], name: str, kind: Kind) -> str:

@@ -98,6 +98,8 @@ def _clip(results: Results, field: str) -> float:
 
 
 def _seen(declared: Declaration | None, masked: bool) -> str:
+    if masked and declared is not None and declared.scope == "recipients":
+        return "Each recipient, its own sum over the clients that stayed; the server, none of it."
     if masked:
         return "The server, the sum over the clients that stayed; no single value."
     if declared is not None and declared.scope == "sum":

@@ -18,6 +18,9 @@ from securefg.reports.curve.words import (
 from securefg.reports.curve_data import Choice, CurveData, CurvePoint, Limits, Series
 from securefg.reports.units import percent, plural, significant
 
+# An interval that reaches further than this is told of beside the verdict.
+WIDE = 0.1
+
 
 @dataclass(frozen=True)
 class Card:
@@ -114,6 +117,10 @@ def _doubts(series: Series, point: CurvePoint) -> tuple[str, ...]:
             f"Parties that train alone reach {percent(series.alone.value)} and send nothing: "
             "this setting is not worth taking part in."
         )
+    if point.accuracy and point.accuracy.high - point.accuracy.value > WIDE:
+        reach = 100 * (point.accuracy.high - point.accuracy.value)
+        seeds = plural(len(point.accuracies), "seed")
+        found.append(f"{seeds} fix the accuracy to ±{reach:.0f} points only: run more of them.")
     leaks = [leak for leak in point.leaks if leak.verdict == "LEAK"]
     if leaks:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in leaks))

@@ -111,6 +111,17 @@ def test_a_choice_below_training_alone_is_called_not_worth_it() -> None:
     assert "Parties that train alone" not in words_of(page_of((better, timing)))
 
 
+def test_a_choice_whose_accuracy_is_hardly_known_says_so() -> None:
+    data, timing = made_curve()
+    assert "run more of them" not in words_of(page_of((data, timing)))
+    wide = tuple(
+        p.model_copy(update={"accuracy": around(0.5, 0.4)}) if p.key == data.choices[0].point else p
+        for p in data.points
+    )
+    words = words_of(page_of((data.model_copy(update={"points": wide}), timing)))
+    assert "3 seeds fix the accuracy to ±40 points only" in words
+
+
 def test_failed_points_stand_above_the_verdict_with_their_reason() -> None:
     page = page_of(made_curve())
     notice = page.index("1 of 10 points failed")
