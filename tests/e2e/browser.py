@@ -63,9 +63,9 @@ class Page:
         shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **shape)
 
-    def prefer(self, scheme: str) -> None:
+    def prefer(self, scheme: str, media: str = "screen") -> None:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def value(self, expression: str) -> Any:
         """What an expression comes to in the page; what it throws fails the test."""

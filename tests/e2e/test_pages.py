@@ -100,6 +100,17 @@ def test_page_is_drawn_without_complaint_or_request(
     assert page.requests == [pages[name].resolve().as_uri()]
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_page_fits_on_paper_dark_or_not(page: Page, pages: dict[str, Path], name: str) -> None:
+    page.open(pages[name], 720, dark=True)
+    page.prefer("dark", media="print")
+    assert page.value("document.documentElement.scrollWidth") <= 720
+    assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.value("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    for figure in page.value(DRAWN):
+        assert (figure["drawings"], figure["outside"]) == (1, 0), figure
+
+
 def test_the_fences_see_a_complaint_a_request_and_what_is_too_wide(
     page: Page, tmp_path: Path
 ) -> None:
