@@ -137,14 +137,18 @@ class RunConfig(Settings):
 
     @property
     def hash(self) -> str:
-        """Of everything that can change the result: all but names, places and the engine's kind."""
-        relevant = self.model_dump(mode="json", exclude={"output": True, "name": True})
+        """Of everything that can change the result: all but names, places and the engine's kind.
+
+        What has its default value is left out, so that a setting added later does not make another
+        run of an old one.
+        """
+        relevant = self.model_dump(
+            mode="json", exclude={"output", "name", "engine"}, exclude_defaults=True
+        )
+        relevant["method"]["name"] = self.method.name
+        relevant["partition"] = {**relevant.get("partition", {}), "name": self.partition.name}
         relevant["engine"] = {"threads": self.engine.threads}
-        if not self.audit.canaries:  # nothing is inserted: the run is the one without this part
-            relevant.pop("audit")
-        if self.training.dp_sgd is None:
-            relevant["training"].pop("dp_sgd")
-        relevant["data"].pop("root")
+        relevant["data"].pop("root", None)
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
 
 
