@@ -74,6 +74,7 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
                 metric=f"share of the others' {name} that follows from the coalition's sums",
                 shares=[one.share for one in found],
                 noisy=_is_noisy(truth, f"Representation.{name}")
+                or _is_noisy(truth, "Parts.parts")
                 or (name == "jacobian" and settings.jacobian_noise > 0),
                 details={
                     **_amplification(found),

@@ -253,3 +253,11 @@ def test_discrete_noise_costs_what_the_library_says_of_its_zcdp(rho: float, coun
     accountant.compose(dp_accounting.ZCDpEvent(rho), count)
     step = Step(1 / math.sqrt(2 * rho), count, discrete=True)
     assert tightest((step,), 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+
+
+def test_sampled_steps_are_accounted_without_a_word_on_the_terminal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The library warns of fractional orders that do not converge, at every call."""
+    assert tightest((Step(4.0, 30, 0.5),), 1e-5) > 0
+    assert not caplog.records

@@ -27,8 +27,10 @@ def snippets(language: str) -> list[tuple[str, str]]:
 
 
 def settled(config: RunConfig) -> Policy:
-    """What a run with six clients on Cora would settle before its first round."""
-    info = PublicInfo(2708, 1433, 7, 6, config.seed, torch.device("cpu"))
+    """What a run with six clients on Cora would settle before its first round; with a client per
+    node, one on six nodes."""
+    num_nodes = 6 if config.partition.name == "one_node" else 2708
+    info = PublicInfo(num_nodes, 1433, 7, 6, config.seed, torch.device("cpu"))
     planned = get_method(config.method.name).planned(config.method, config.training, info)
     return make_policy(config.privacy, planned, num_clients=6)
 
