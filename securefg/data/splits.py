@@ -73,9 +73,7 @@ def draw_shares(
     return Split(*(mask(torch.from_numpy(np.concatenate(part)), len(labels)) for part in parts))
 
 
-def draw_folds(
-    labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator
-) -> Split:
+def draw_folds(labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator) -> Split:
     """Every class dealt over the folds in turn; of what does not test, every tenth validates."""
     order = stream.permutation(len(labels))
     order = order[np.argsort(labels.numpy()[order], kind="stable")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +113,25 @@ def test_findings_print_as_json(plain: RunFolder) -> None:
     code, output = invoked(str(plain.path), "--only", "similar_links", "--json")
     assert code == 0
     assert json.loads(output)[0]["attack"] == "similar_links"
+
+
+def refused(*arguments: str) -> str:
+    """What the command line says, in a line or two, before it ends with 2."""
+    done = subprocess.run(
+        [sys.executable, "-m", "securefg", "audit", *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert 1 <= len(done.stderr.splitlines()) <= 2
+    return done.stderr
+
+
+def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path) -> None:
+    assert "not a run folder" in refused(str(tmp_path))
+    assert "unknown attack 'telepathy'; allowed: " in refused(
+        str(plain.path), "--only", "telepathy"
+    )
+    assert "no adversary 'martian'" in refused(str(plain.path), "--adversary", "martian")
+    older = copied(plain, tmp_path)
+    path = older / "config.yaml"
+    path.write_text(path.read_text().replace("format: 2", "format: 1"))
+    assert "a run of format 1; wanted 2" in refused(str(older))
