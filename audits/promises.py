@@ -41,6 +41,13 @@ def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
     return [_of(truth, result, each) for result in results]
 
 
+class _RepeatableNoise(SeededNoise):
+    """Noise of the audit's own clients, who have nothing to protect: drawn for all at once, as real
+    noise is, and the same in every audit of this seed."""
+
+    protects = True
+
+
 def _games(truth: Truth, trials: int, seed: int) -> list[MechanismResult]:
     """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
     stands for, with noise of the same size from a seed of the audit's own."""
@@ -49,7 +56,7 @@ def _games(truth: Truth, trials: int, seed: int) -> list[MechanismResult]:
     privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})
     meant = prepare(truth.config.model_copy(update={"privacy": privacy}))
     planned = meant.method.planned(meant.config.method, meant.config.training, meant.public)
-    noise = SeededNoise(derive_seed(seed, "mechanism games"))
+    noise = _RepeatableNoise(derive_seed(seed, "mechanism games"))
     return audit_releases(
         meant.policy, planned, lambda policy: open_channel(policy, noise), trials, seed
     )
