@@ -78,7 +78,8 @@ def test_test_nodes_can_come_from_anywhere() -> None:
     assert not torch.equal(drawn.features, draw_subcora(citations(), SMALL, 0).features)
 
 
-def test_conditions_that_no_draw_meets_are_refused() -> None:
+def test_conditions_that_no_draw_meets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("securefg.data.subcora.MAX_TRIES", 50)
     strict = SMALL.model_copy(update={"class_spread": 0.0, "least_train": 16, "most_train": 16})
     with pytest.raises(ConfigError, match="had a component of 16 to 16 nodes"):
         draw_subcora(citations(40), strict.model_copy(update={"drawn_nodes": 20}), 0)
