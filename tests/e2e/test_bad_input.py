@@ -53,7 +53,7 @@ def answer(
         ("privacy.mechanism=local_gaussian", "wants one of noise_multiplier and target_epsilon"),
         ("privacy.fields={Update.foo: {mechanism: plain}}", "Update.foo: no such private field"),
         ("data={name: corra}", "unknown dataset 'corra'; allowed: cora, citeseer"),
-        ("method={name: fedgll}", "unknown method 'fedgll'; allowed: alone, fedgl, fedmlp, gfl_appnp"),
+        ("method={name: fedgll}", "unknown method 'fedgll'; allowed: alone, fedgl, fedmlp"),
         ("device=gpu", "device: wanted auto, cpu, cuda or cuda:N, found 'gpu'"),
         ("training", "wanted KEY.KEY=VALUE"),
     ],
