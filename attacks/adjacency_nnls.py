@@ -20,7 +20,8 @@ from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
 
 JITTER = 1e-4
-ROUNDS = 40
+EQUATIONS = 64
+"""Per row: a round gives one fewer than there are classes. More cost time and add little."""
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -40,7 +41,8 @@ def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
     shape, models = shape_of(view), client_models(view, client)
     predictions = client_field(view, client, "predictions")
     hidden = client_field(view, client, "embeddings")
-    rounds = sorted(models.keys() & predictions.keys() & hidden.keys())[:ROUNDS]
+    enough = -(-EQUATIONS // (view.public.num_classes - 1))
+    rounds = sorted(models.keys() & predictions.keys() & hidden.keys())[:enough]
     if not rounds:
         raise CannotAttack(f"no round in which client {client}'s model and rows are both readable")
     nodes = predictions[rounds[0]].abs().sum(1).nonzero().flatten()

@@ -182,8 +182,11 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
         found.append("no epsilon is promised" if point.epsilon is None else "epsilon is too large")
     if limits.leak_gain is not None:
         for leak in point.leaks:
-            if leak.gain is None:
-                found.append(f"{leak.attack} could not be measured")
+            if leak.gain is None and leak.verdict != Verdict.NOT_DETECTED:
+                known = leak.verdict == Verdict.INCONCLUSIVE
+                found.append(f"{leak.attack} {'could not be measured' if known else 'leaks'}")
+            elif leak.gain is None:
+                continue
             elif leak.gain.value > limits.leak_gain:
                 found.append(f"{leak.attack} gains {leak.gain.value:+.3f}")
     return found

@@ -71,8 +71,9 @@ def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, object], word
 
 def point(name: str, accuracy: float, epsilon: float | None, gain: float | None) -> CurvePoint:
     found = None if gain is None else Interval(value=gain, low=gain, high=gain)
+    verdict = "LEAK" if gain else "INCONCLUSIVE"
     leak = Leak(
-        attack="a", adversary="server", metric="", unit="", verdict="LEAK", because="", gain=found
+        attack="a", adversary="server", metric="", unit="", verdict=verdict, because="", gain=found
     )
     level = Interval(value=accuracy, low=accuracy, high=accuracy)
     return CurvePoint(
@@ -98,6 +99,17 @@ def test_what_could_not_be_measured_does_not_meet_a_limit() -> None:
     assert objections(point("blind", 0.9, 1, None), Limits(leak_gain=0.05)) == [
         "a could not be measured"
     ]
+
+
+@pytest.mark.parametrize(("verdict", "count"), [("NOT_DETECTED", 0), ("LEAK", 1)])
+def test_a_check_without_a_gain_counts_by_its_verdict(verdict: str, count: int) -> None:
+    blind = point("algebra", 0.9, 1, None)
+    judged = blind.model_copy(
+        update={
+            "leaks": tuple(leak.model_copy(update={"verdict": verdict}) for leak in blind.leaks)
+        }
+    )
+    assert len(objections(judged, Limits(leak_gain=0.05))) == count
 
 
 def test_the_interval_is_students() -> None:
