@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.fedgl_uploads import SENT, client_field, client_models, shape_of
+from attacks.non_negative import non_negative
 from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
 
@@ -27,7 +27,7 @@ EQUATIONS = 64
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     nodes, design, wanted = equations(view, targets.client or 0)
     design = design + JITTER * design.std() * rng.standard_normal(design.shape)
-    rows = np.stack([nnls(design, right, maxiter=10 * len(nodes))[0] for right in wanted])
+    rows = np.stack([non_negative(design, right) for right in wanted])
     strength = rows + rows.T
     place = np.full(view.public.num_nodes, -1)
     place[nodes] = np.arange(len(nodes))

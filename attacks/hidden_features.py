@@ -8,10 +8,10 @@ rounds add measurements until the non-negative sparse row is determined. Derived
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.fedgl_uploads import client_field, client_models, shape_of
+from attacks.non_negative import non_negative
 
 ROUNDS = 20
 
@@ -29,7 +29,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     for i, row in enumerate(rows):
         seen = row > 1e-6
         if seen.any():
-            found[i] = nnls(design[seen], row[seen], maxiter=20 * design.shape[1])[0]
+            found[i] = non_negative(design[seen], row[seen])
     return found
 
 
