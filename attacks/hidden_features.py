@@ -14,6 +14,7 @@ from attacks.fedgl_uploads import client_field, client_models, shape_of
 from attacks.non_negative import non_negative
 
 ROUNDS = 20
+PATIENCE = 60
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -29,7 +30,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     for i, row in enumerate(rows):
         seen = row > 1e-6
         if seen.any():
-            found[i] = non_negative(design[seen], row[seen])
+            found[i] = non_negative(design[seen], row[seen], PATIENCE)
     return found
 
 
