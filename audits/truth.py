@@ -103,4 +103,13 @@ class Truth:
 
 
 def _sizes_alone(public: PublicInfo) -> PublicInfo:
-    return replace(public, edge_index=None, known_labels=None)
+    """Named one by one, so that what a server is entitled to next stays with the server."""
+    return PublicInfo(
+        num_nodes=public.num_nodes,
+        num_features=public.num_features,
+        num_classes=public.num_classes,
+        num_clients=public.num_clients,
+        seed=public.seed,
+        device=public.device,
+        num_public=public.num_public,
+    )

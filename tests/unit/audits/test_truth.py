@@ -1,0 +1,40 @@
+"""What an attack is handed: the server's knowledge goes to the server alone."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from audits.truth import Truth
+from securefg import runner
+from securefg.config import parse_config
+from securefg.transcript import Adversary
+from tests import small
+
+ENTITLED = ("edge_index", "trainers")
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    """GFL-APPNP's server knows the graph and who has labels."""
+    tree = small.tree(Path(tmp_path_factory.mktemp("truth")), "gfl_appnp")
+    tree["partition"] = {"name": "one_node"}
+    tree["training"] = {"rounds": 1, "patience": None}
+    return Truth.of(runner.start(parse_config(tree)).folder)
+
+
+def test_the_server_sees_what_its_method_entitles_it_to(truth: Truth) -> None:
+    public = truth.view(Adversary.parse("server")).public
+    assert all(getattr(public, name) is not None for name in ENTITLED)
+
+
+@pytest.mark.parametrize("name", ["client:0", "client:0,1", "wire", "outsider"])
+def test_all_others_see_sizes_alone(truth: Truth, name: str) -> None:
+    public = truth.view(Adversary.parse(name)).public
+    assert public.num_nodes == truth.experiment.public.num_nodes
+    for field in fields(public):
+        if field.name.startswith("num_") or field.name in ("seed", "device"):
+            continue
+        assert getattr(public, field.name) is None, field.name
