@@ -86,7 +86,7 @@ class Claim(Settings):
 class Exchange(Settings):
     """foreign.yaml."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     name: str
     clients: int = Field(ge=1)
     upload: Upload

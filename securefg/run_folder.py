@@ -29,7 +29,7 @@ from securefg.errors import ConfigError, RunFolderError
 from securefg.files import write_atomically
 from securefg.versions import versions
 
-FORMAT = 2
+FORMAT = 3
 """Of everything in the folder; raised whenever an older reader would misread it."""
 
 

@@ -8,8 +8,9 @@ encoded message. A broadcast is stored once with all its receivers. Where a tran
 headers of all messages stay and bodies go; a reader sees which. A file torn by a crash loads up to
 the tear, with a warning.
 
-Records are chained: every header carries `chain` = SHA-256(the chain before | header | body), so a
-record that was changed, left out or put in shows; the run's summary keeps the last link.
+Records are chained: every header ends in `chain` = SHA-256(the chain before | the header without
+`chain` | body), so a record that was changed, left out or put in shows; the run's summary keeps the
+last link.
 """
 
 from __future__ import annotations
@@ -94,15 +95,13 @@ class TranscriptWriter:
         return self._chain
 
     def append(self, record: Record) -> None:
-        body = record.body
-        self._chain = _link(self._chain, record)
-        header = asdict(replace(record, chain=self._chain, body=b""))
-        del header["body"]
-        head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
-        checksum = zlib.crc32(body, zlib.crc32(head))
-        self._file.write(_PREFIX.pack(MAGIC, len(head), len(body), checksum))
+        said = _said(record)
+        self._chain = _link(self._chain, said, record.body)
+        head = _json(said | {"chain": self._chain})
+        checksum = zlib.crc32(record.body, zlib.crc32(head))
+        self._file.write(_PREFIX.pack(MAGIC, len(head), len(record.body), checksum))
         self._file.write(head)
-        self._file.write(body)
+        self._file.write(record.body)
 
     def flush(self) -> None:
         self._file.flush()
@@ -131,12 +130,21 @@ def read_transcript(folder: Path) -> Iterator[Record]:
             yield record
 
 
-def _link(before: str, record: Record) -> str:
-    header = asdict(replace(record, chain="", body=b""))
-    head = json.dumps(header, separators=(",", ":"), sort_keys=True, default=str)
+def _said(record: Record) -> dict[str, Any]:
+    """What the chain covers of a header: all but the link itself."""
+    header = asdict(replace(record, body=b""))
+    del header["body"], header["chain"]
+    return header
+
+
+def _json(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+
+
+def _link(before: str, said: dict[str, Any], body: bytes) -> str:
     digest = hashlib.sha256(before.encode())
-    digest.update(head.encode())
-    digest.update(record.body)
+    digest.update(_json(said))
+    digest.update(body)
     return digest.hexdigest()
 
 
@@ -155,7 +163,7 @@ def broken_link(folder: Path, last: str | None = None) -> str | None:
     with warnings.catch_warnings(record=True) as torn:
         warnings.simplefilter("always")
         for record in read_transcript(folder):
-            if record.chain != _link(link, record):
+            if record.chain != _link(link, _said(record), record.body):
                 return f"message {record.seq} is not the one that was recorded"
             link = record.chain
     if torn:

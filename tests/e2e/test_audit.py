@@ -133,5 +133,5 @@ def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path
     assert "no adversary 'martian'" in refused(str(plain.path), "--adversary", "martian")
     older = copied(plain, tmp_path)
     path = older / "config.yaml"
-    path.write_text(path.read_text().replace("format: 2", "format: 1"))
-    assert "a run of format 1; wanted 2" in refused(str(older))
+    path.write_text(path.read_text().replace("format: 3", "format: 2"))
+    assert "a run of format 2; wanted 3" in refused(str(older))
