@@ -365,7 +365,7 @@ def percent(tree: dict[str, Any]) -> None:
 
 
 def later_format(tree: dict[str, Any]) -> None:
-    tree["format"] = 2
+    tree["format"] = 3
 
 
 BAD = [
@@ -378,7 +378,7 @@ BAD = [
     (no_such_kind, "kinds found: fedavg.Update"),
     (nothing_sent, "needs `sent`"),
     (percent, "claim.delta: Input should be less than 1, found 5"),
-    (later_format, "format: Input should be 1, found 2"),
+    (later_format, "format: Input should be 2, found 3"),
 ]
 
 
