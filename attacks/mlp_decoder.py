@@ -10,22 +10,18 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.neural_network import MLPRegressor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.ridge_decoder import FEWEST, ROUNDS
-from attacks.uploaded_rows import METHODS, uploaded_rows
+from attacks.base import Array, Attack, Targets, View
+from attacks.uploaded_rows import METHODS, decoder_pairs
 
+ROUNDS = 5
 COMPONENTS = 16
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None or len(targets.known_ids) < FEWEST:
-        raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
-    rows = uploaded_rows(view, targets.client, ROUNDS)
-    known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
-    mean, spread = known.mean(0), known.std(0) + 1e-12
+    pairs = decoder_pairs(view, targets, ROUNDS)
     # Few known nodes cannot teach a thousand outputs: the network learns the directions in which
     # known features differ most, and every guess starts from their mean.
-    directions = PCA(min(COMPONENTS, len(known) // 4), random_state=0).fit(targets.known)
+    directions = PCA(min(COMPONENTS, len(pairs.known) // 4), random_state=0).fit(pairs.features)
     decoder = MLPRegressor(
         hidden_layer_sizes=(32,),
         alpha=1.0,
@@ -33,8 +29,8 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         max_iter=200,
         random_state=int(rng.integers(2**31)),
     )
-    decoder.fit((known - mean) / spread, directions.transform(targets.known))
-    guessed = decoder.predict((wanted - mean) / spread).reshape(len(wanted), -1)
+    decoder.fit(pairs.known, directions.transform(pairs.features))
+    guessed = decoder.predict(pairs.wanted).reshape(len(pairs.wanted), -1)
     found: Array = directions.inverse_transform(guessed)
     return found
 
@@ -50,5 +46,5 @@ ATTACK = Attack(
     floor=0.01,
     expected="as the linear decoder or a little above where hidden layers are uploaded",
     run=run,
-    rounds=5,
+    rounds=ROUNDS,
 )

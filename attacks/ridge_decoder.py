@@ -10,22 +10,17 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import RidgeCV
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.uploaded_rows import METHODS, uploaded_rows
+from attacks.base import Array, Attack, Targets, View
+from attacks.uploaded_rows import METHODS, decoder_pairs
 
 ROUNDS = 5
-FEWEST = 10
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None or len(targets.known_ids) < FEWEST:
-        raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
-    rows = uploaded_rows(view, targets.client, ROUNDS)
-    known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
-    mean, spread = known.mean(0), known.std(0) + 1e-12
+    pairs = decoder_pairs(view, targets, ROUNDS)
     decoder = RidgeCV(alphas=(0.1, 1.0, 10.0, 100.0, 1000.0))
-    decoder.fit((known - mean) / spread, targets.known)
-    found: Array = decoder.predict((wanted - mean) / spread)
+    decoder.fit(pairs.known, pairs.features)
+    found: Array = decoder.predict(pairs.wanted)
     return found
 
 
@@ -40,5 +35,5 @@ ATTACK = Attack(
     floor=0.01,
     expected="a gain of 0.02 to 0.1 in AUC over word frequency at 16 dimensions",
     run=run,
-    rounds=5,
+    rounds=ROUNDS,
 )

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Message, View
+from attacks.base import Array, CannotAttack, Message, Targets, View
+
+FEWEST = 10
+"""Known nodes from which a decoder can learn anything."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,25 @@ def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
     if client is None:
         raise CannotAttack("no client was named whose rows are attacked")
     return _of_client(_found(view, MANY_NODES[view.method]), client, rounds)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Uploads and features of known nodes, to learn from, and the uploads to decode."""
+
+    known: Array
+    features: NDArray[np.float32]
+    wanted: Array
+
+
+def decoder_pairs(view: View, targets: Targets, rounds: int) -> Pairs:
+    """Uploads standardised by the known nodes."""
+    if targets.known is None or len(targets.known_ids) < FEWEST:
+        raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
+    rows = uploaded_rows(view, targets.client, rounds)
+    known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
+    mean, spread = known.mean(0), known.std(0) + 1e-12
+    return Pairs((known - mean) / spread, targets.known, (wanted - mean) / spread)
 
 
 def _found(view: View, fields: tuple[tuple[str, str], ...]) -> list[Message]:
