@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,7 @@ class Player:
     def __init__(self, truth: Audited, control: Audited | None, seed: int) -> None:
         self._truth, self._control, self._seed = truth, control, seed
         self._views: dict[tuple[bool, str], View] = {}
+        self._making = Lock()
 
     def play(self, task: Task) -> tuple[Finding, dict[str, NDArray[Any]]]:
         """The finding, and the raw scores per target."""
@@ -242,9 +244,10 @@ class Player:
 
     def _view(self, truth: Audited, adversary: str) -> View:
         key = (truth is self._truth, adversary)
-        if key not in self._views:
-            self._views[key] = truth.view(Adversary.parse(adversary))
-        return self._views[key]
+        with self._making:
+            if key not in self._views:
+                self._views[key] = truth.view(Adversary.parse(adversary))
+            return self._views[key]
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
