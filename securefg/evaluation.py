@@ -8,7 +8,8 @@ stopping; no epsilon covers that, and the report says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +36,8 @@ class LocalScore:
 
     train_count  by how much the training loss counts in the pool: 0 where the client trains nothing
     extra        a method's own scores, by name
-    rows         what the experiment compares between clients (a method's `compare`)
+    rows         what the experiment compares between clients (a method's `compare`); client data,
+                 so no deployed site tells it
     """
 
     client: int
@@ -52,6 +54,10 @@ class LocalScore:
     @property
     def test_accuracy(self) -> float | None:
         return self.test_correct / self.test_count if self.test_count else None
+
+    def told(self) -> dict[str, Any]:
+        """What a deployed site may say of it."""
+        return asdict(replace(self, rows=None))
 
 
 class Evaluator(ABC):

@@ -14,7 +14,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +239,7 @@ class SiteRun:
     def _scores(self, chosen: dict[str, Endpoint], framed: bytes) -> tuple[Content, bytes]:
         told = self._policy.scores
         results = [
-            {"scores": [asdict(score) for score in endpoint.measure(framed)] if told else []}
+            {"scores": [score.told() for score in endpoint.measure(framed)] if told else []}
             for endpoint in chosen.values()
         ]
         return {"results": results, "lengths": [0] * len(results)}, b""

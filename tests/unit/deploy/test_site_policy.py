@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from securefg import runner
 from securefg.codec import Clients
 from securefg.deploy.site_ledger import SiteBooks
 from securefg.deploy.site_policy import MonthlyBudget, SitePolicy, load_policy
@@ -90,6 +91,18 @@ def test_scores_stay_at_a_site_that_does_not_tell_them(tmp_path: Path) -> None:
     world.policy("site-1", "scores: false")
     local = world.run(world.job(has_truth=False)).summary()["local_test_accuracy"]
     assert sorted(local["by_client"]) == ["1", "2"]
+
+
+def test_a_site_that_tells_scores_keeps_the_rows_behind_them(tmp_path: Path) -> None:
+    """PPFL-GNN's alignment compares clients' embeddings: in one process the experiment may, but no
+    site sends its rows un-noised and un-booked to a server."""
+    settings = ("partition={name: public_private}", "training.rounds=2", "data.split.kind=folds")
+    chosen = config(tmp_path, *settings, method="ppfl_deepwalk")
+    here = runner.start(chosen).folder
+    assert "alignment_p1" in here.metrics()[-1]["extra"]
+    folder = World(tmp_path, chosen).run()
+    assert folder.summary()["local_test_accuracy"]["by_client"]
+    assert "alignment_p1" not in folder.metrics()[-1]["extra"]
 
 
 def test_where_no_site_tells_scores_the_last_model_is_kept(tmp_path: Path) -> None:
