@@ -180,6 +180,10 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
     found = list(point.violations)
     if limits.epsilon is not None and (point.epsilon is None or point.epsilon > limits.epsilon):
         found.append("no epsilon is promised" if point.epsilon is None else "epsilon is too large")
+    if limits.accuracy is not None:
+        reached = point.accuracy.value if point.accuracy else 0.0
+        if reached < limits.accuracy:
+            found.append(f"accuracy is {reached:.3f}")
     if limits.leak_gain is not None:
         for leak in point.leaks:
             if leak.gain is None and leak.verdict != Verdict.NOT_DETECTED:

@@ -55,6 +55,8 @@ def limit_words(limits: Limits) -> str:
         said.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}")
     if limits.leak_gain is not None:
         said.append(f"no attack that gains more than {limits.leak_gain:g} over its prior")
+    if limits.accuracy is not None:
+        said.append(f"an accuracy of at least {percent(limits.accuracy)}")
     if not said:
         return "No limits were set, so the most accurate setting is named."
     return f"Limits: {' and '.join(said)}. What could not be measured does not meet them."
@@ -67,7 +69,7 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
     if point is None:
         head, words = "No setting meets the limits", _readable(choice.words, data)
         return Card(series.name, about, "unmet", head, words, _extremes(data, series))
-    free = data.limits.epsilon is None and data.limits.leak_gain is None
+    free = not data.limits.any
     hollow = _is_hollow(series, point)
     return Card(
         series.name,

@@ -90,9 +90,19 @@ def test_the_most_accurate_point_within_the_limits_is_chosen() -> None:
     ]
     assert choose("s", points, Limits(epsilon=8, leak_gain=0.05)).point == "right"
     assert choose("s", points, Limits()).point == "open"
+    assert choose("s", points, Limits(epsilon=8, accuracy=0.7)).point == "right"
     nobody = choose("s", points, Limits(epsilon=0.1))
     assert nobody.point is None
     assert "no setting meets the limits" in nobody.words
+
+
+def test_a_model_that_is_not_worth_having_is_not_chosen() -> None:
+    points = [point("open", 0.9, None, 0.5), point("noisy", 0.2, 8, 0.0)]
+    limits = Limits(epsilon=8, leak_gain=0.05)
+    assert choose("s", points, limits).point == "noisy"
+    nobody = choose("s", points, limits.model_copy(update={"accuracy": 0.5}))
+    assert nobody.point is None
+    assert nobody.words.endswith("noisy at epsilon 8 comes nearest: accuracy is 0.200")
 
 
 def test_what_could_not_be_measured_does_not_meet_a_limit() -> None:

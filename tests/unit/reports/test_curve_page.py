@@ -98,6 +98,11 @@ def test_the_verdict_comes_first_with_the_limits() -> None:
     assert "DP-SGD at epsilon 8 comes nearest: membership loss could not be measured" in words
 
 
+def test_a_limit_on_accuracy_is_told() -> None:
+    words = words_of(page_of(made_curve(Limits(epsilon=8, accuracy=0.5))))
+    assert "a promised epsilon of at most 8 and an accuracy of at least 50.0%" in words
+
+
 def test_without_limits_the_page_says_so() -> None:
     assert "No limits were set" in words_of(page_of(made_curve(Limits())))
 
