@@ -89,7 +89,9 @@ class Limits(Settings):
 
     epsilon: float | None = Field(None, gt=0)
     leak_gain: float | None = Field(None, ge=0)
-    accuracy: float | None = Field(None, ge=0, le=1, description="what a model is worth having from")
+    accuracy: float | None = Field(
+        None, ge=0, le=1, description="what a model is worth having from"
+    )
 
     @property
     def any(self) -> bool:
