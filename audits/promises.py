@@ -13,7 +13,8 @@ import time
 from audits.canary_audit import canaries
 from audits.exposure import exposures
 from audits.findings import Finding, Verdict
-from audits.mechanisms import MechanismResult, audit_experiment, audit_releases
+from audits.mechanisms.audit import audit_experiment, audit_releases
+from audits.mechanisms.results import MechanismResult
 from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.assembly import prepare
@@ -63,8 +64,6 @@ def _games(truth: Truth, trials: int, seed: int) -> list[MechanismResult]:
 
 
 def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:
-    bounds = [b for b in (result.gdp, result.cp) if b is not None]
-    best = max(bounds, key=lambda bound: bound.epsilon)
     return Finding(
         adversary="server",
         attack=f"mechanism_{result.check}",
@@ -76,9 +75,9 @@ def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:
         epsilon_claimed=finite(result.claimed),
         epsilon_lower=finite(result.lower),
         epsilon_ceiling=finite(result.ceiling),
-        confidence=best.confidence,
-        estimator=best.estimator,
-        targets=best.trials,
+        confidence=result.best.confidence,
+        estimator=result.best.estimator,
+        targets=result.best.trials,
         assumptions=(result.rule,),
         seconds=seconds,
     )

@@ -20,7 +20,8 @@ from scipy.stats import binom
 from torch import Tensor
 
 from audits.guesses import Claiming
-from audits.mechanisms import audit_experiment, audit_releases, violations
+from audits.mechanisms.audit import audit_experiment, audit_releases
+from audits.mechanisms.results import violations
 from audits.uploads import open_channel
 from securefg.assembly import prepare
 from securefg.channel import Channel

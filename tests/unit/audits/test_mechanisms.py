@@ -14,10 +14,12 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from audits import mechanisms
+from audits.empirical_epsilon import epsilon_of_mu
 from audits.guesses import Claiming, NumpyNoise, TorchNoise, likely_seeds
 from audits.mask_reuse import COINS, audit_masks, coins_bound
-from audits.mechanisms import MechanismResult, audit_experiment, audit_releases, violations
+from audits.mechanisms import effort
+from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
+from audits.mechanisms.results import MechanismResult, violations
 from audits.uploads import Host, claimed_fields, open_channel
 from securefg.assembly import Experiment, prepare
 from securefg.channel import Channel
@@ -136,10 +138,10 @@ def test_rounds_that_are_not_played_count_as_those_that_are(
     monkeypatch: pytest.MonkeyPatch, local: Experiment
 ) -> None:
     """One round of four is played: the claim is the run's, and halved noise still shows."""
-    monkeypatch.setattr(mechanisms, "NUMBERS", 1)
+    monkeypatch.setattr(effort, "NUMBERS", 1)
     whole = of(audited(local, quiet_channel(4)), "canary")
     assert [(r.rounds, r.planned, r.verdict) for r in whole] == [(1, 4, "NOT_DETECTED")] * 3
-    alone = mechanisms.epsilon_of_mu(2 / _multiplier(local), local.policy.delta)
+    alone = epsilon_of_mu(2 / _multiplier(local), local.policy.delta)
     assert whole[0].claimed == pytest.approx(alone)
     monkeypatch.setattr(rules_module, "sensitivity_l2", lambda c, adjacency: c)
     assert "canary" in caught(audited(local, quiet_channel(4)))
@@ -377,7 +379,7 @@ def test_a_mask_key_used_twice_is_caught(
     found = experiment(DISCRETE)
     monkeypatch.setattr(secagg_client, "apply_row_masks", mutant)
     # Such masks do not cancel, so the session's own end is not asked for.
-    results = mechanisms.audit_masking(found, 0)
+    results = audit_masking(found, 0)
     assert [r.verdict for r in results] == ["VIOLATION"]
     assert results[0].lower == results[0].ceiling
 
@@ -437,5 +439,5 @@ def test_a_config_is_enough(tmp_path: Path) -> None:
     config = config.model_copy(
         update={"privacy": PrivacySettings(mechanism="local_gaussian", noise_multiplier=2.0)}
     )
-    results = mechanisms.audit_mechanisms(config, 1000, 0)
+    results = audit_experiment(prepare(config), 1000, 0)
     assert {r.field for r in results} == {"Latents.latent", "Latents (latent)"}

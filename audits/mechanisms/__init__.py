@@ -1,0 +1,14 @@
+"""Audits of the mechanisms themselves, without any training: canaries through the run's own rules.
+
+For every private field that promises noise, and for whole messages, games are played against what
+a real channel emits under the run's own policy (`uploads.py`), and the privacy loss they show is
+compared with what the accountant claims for the same releases. `audit.py` plays them all:
+
+    canary   the textbook game: u = +-C e (or 0 and C e), scores summed over the rounds
+    loud     the canary far above the clip, which clipping before the noise must make harmless
+    linked   whole messages over several rounds, with the uploads of two clients that the adversary
+             knows; a pilot finds how noises hang together, and the canary that exploits it
+    seed     the noise drawn again from seeds that an adversary would try
+    shape    the size of the noise at the planned shape of the array
+    mask     coins under the masks of real sessions (`mask_reuse.py`)
+"""

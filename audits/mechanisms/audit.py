@@ -1,0 +1,101 @@
+"""The audit of a run's mechanisms: all games against all messages, and against its masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from audits.guesses import likely_seeds
+from audits.mask_reuse import audit_masks
+from audits.mechanisms.canary import play_canary, play_loud
+from audits.mechanisms.linked import ROWS, play_linked
+from audits.mechanisms.message import AuditedMessage
+from audits.mechanisms.results import MechanismResult
+from audits.mechanisms.seed import guess_seeds
+from audits.mechanisms.shape import measure_shape
+from audits.uploads import MakeChannel, claimed_fields, open_channel
+from securefg.assembly import Experiment
+from securefg.channel import Channel
+from securefg.engines.hosting import noise_source
+from securefg.privacy.policy import PlannedRelease, Policy
+
+
+def audit_experiment(
+    experiment: Experiment, trials: int, seed: int, make_channel: MakeChannel | None = None
+) -> list[MechanismResult]:
+    """Play all games against the mechanisms that this run would use."""
+    config = experiment.config
+    planned = experiment.method.planned(config.method, config.training, experiment.public)
+
+    def own_channel(policy: Policy) -> Channel:
+        return open_channel(policy, noise_source(config))
+
+    results = audit_releases(
+        experiment.policy,
+        planned,
+        make_channel or own_channel,
+        trials,
+        seed,
+        likely_seeds(config.seed),
+    )
+    return results + audit_masking(experiment, seed)
+
+
+def audit_releases(
+    policy: Policy,
+    planned: Sequence[PlannedRelease],
+    make_channel: MakeChannel,
+    trials: int,
+    seed: int,
+    seeds: Sequence[int] = (),
+) -> list[MechanismResult]:
+    """Every message with a field that promises noise, through channels of `make_channel`.
+
+    seeds  from which the noise is drawn again; without any that game is not played
+    """
+    unlimited = replace(policy, budget=None)
+    results = []
+    for number, releases in enumerate(_by_message(planned)):
+        if claimed_fields(policy, releases):
+            rng = np.random.default_rng([seed, number])
+            message = AuditedMessage(unlimited, releases, make_channel, trials, rng)
+            results += _all_games(message, seeds)
+    return results
+
+
+def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[MechanismResult]:
+    slots = message.slots(ROWS)  # drawn first: the figures of a seed hang on the order of draws
+    return [
+        *play_canary(message),
+        *play_loud(message),
+        play_linked(message, slots),
+        *measure_shape(message),
+        *guess_seeds(message, seeds),
+    ]
+
+
+def audit_masking(experiment: Experiment, seed: int) -> list[MechanismResult]:
+    """Whether single masked uploads show nothing, where the run masks any."""
+    settings, masked = experiment.config.privacy.secure_aggregation, experiment.policy.masked
+    if settings is None or not masked:
+        return []
+    return [
+        MechanismResult(
+            field=", ".join(masked),
+            check="mask",
+            unit="client",
+            rule="masked",
+            rounds=2,
+            planned=2,
+            claimed=0.0,
+            cp=audit_masks(settings, experiment.policy.delta, seed),
+        )
+    ]
+
+
+def _by_message(planned: Sequence[PlannedRelease]) -> Iterator[list[PlannedRelease]]:
+    sent = [release for release in planned if release.count > 0]
+    for message in dict.fromkeys(release.message for release in sent):
+        yield [release for release in sent if release.message is message]

@@ -1,0 +1,31 @@
+"""How much a game plays: as many rounds and trials as keep an audit to seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audits.uploads import Host
+
+NUMBERS = 2 * 10**7
+"""A game draws about so many noises at most; where all rounds would take more, some are played."""
+
+
+def rounds_for(host: Host, last: int, trials: int) -> list[int]:
+    """Of the rounds 1 … last, as many as so many trials leave room for."""
+    return spread(last, max(1, NUMBERS // (trials * host.numbers_per_trial)))
+
+
+def trials_for(host: Host, wanted: int, rounds: int = 1) -> int:
+    """An even number, so that both coins fall equally often; never so few that nothing shows."""
+    most = NUMBERS // (4 * rounds * host.numbers_per_trial)
+    return max(400, min(wanted, most)) // 2 * 2
+
+
+def trials_in_full_shape(host: Host) -> int:
+    """Every number of an array counts there, so few arrays will do."""
+    return min(1000, max(1, NUMBERS // (10 * host.numbers_per_trial)))
+
+
+def spread(last: int, room: int) -> list[int]:
+    """At most `room` rounds of 1 … last, the first and the last among them."""
+    return [int(n) for n in np.unique(np.linspace(1, last, min(last, room)).round())]

@@ -1,0 +1,115 @@
+"""The linked game: noise must be independent over rounds, rows, fields, clients and hosts.
+
+A pilot without canaries shows how all that the adversary sees hangs together, its own uploads too;
+from it come the canary s and the weights w that read it. The game is then played on fresh clients
+with s and w fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audits.mechanisms.effort import spread, trials_for
+from audits.mechanisms.message import AuditedMessage, Floats, Slot
+from audits.mechanisms.results import MechanismResult
+from audits.uploads import Host
+
+ROWS = 2
+"""So many rows of every field carry a canary: noise that rows share shows in two."""
+
+PILOT, TRIALS, ROUNDS, MESSAGES = 4000, 20_000, 3, 8
+
+
+def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
+    """The canary lies in all slots of all rounds, whole messages of it against the claim for all
+    fields together."""
+    rounds = spread(message.shared_rounds, ROUNDS)
+    host, other = (message.host(companion=True, rows=ROWS) for _ in range(2))
+    trials = trials_for(host, min(TRIALS, message.trials), len(rounds))
+    watch, places = _Watch(host, other, slots, rounds), len(slots) * len(rounds)
+    pilot = watch.observe(np.zeros(places), np.zeros(min(PILOT, trials)))
+    signs, weights = _best_canary(pilot, places)
+    coins = message.coins(trials)
+    seen = watch.observe(signs, coins)
+    found = message.bound(seen @ weights, coins, float(weights[:places] @ signs))
+    fields = ", ".join(release.field for release in message.claimed)
+    return MechanismResult(
+        field=f"{message.claimed[0].message.__name__} ({fields})",
+        check="linked",
+        unit="client",
+        rule=", ".join(sorted({message.rule(release).name for release in message.claimed})),
+        rounds=len(rounds),
+        planned=max(release.count for release in message.claimed),
+        claimed=message.epsilon(message.claimed, len(rounds), "client", host),
+        gdp=found.gdp,
+        cp=found.cp,
+    )
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """What an adversary sees that has a client on the victim's host, and one on another."""
+
+    host: Host
+    other: Host
+    slots: list[Slot]
+    rounds: list[int]
+
+    def observe(self, signs: Floats, coins: Floats) -> Floats:
+        """[trials, columns]: the victim's slots round by round, then those of its companion on the
+        same host, then those of a client of another host; the adversary knows that both sent 0."""
+        here = self.host.enrol(len(coins), MESSAGES)
+        self.other.next_client = self.host.next_client
+        there = self.other.enrol(len(coins), MESSAGES)
+        columns: list[list[Floats]] = [[], [], []]
+        for round, own_signs in zip(self.rounds, np.split(signs, len(self.rounds)), strict=True):
+            seen, own = self.host.emit(self._canaries(own_signs, coins), here, round)
+            beyond, _ = self.other.emit({}, there, round)
+            for column, found in zip(columns, (seen, own, beyond), strict=True):
+                column += [slot.score(found[slot.release.field]) for slot in self.slots]
+        return np.stack([values for column in columns for values in column], axis=1)
+
+    def _canaries(self, signs: Floats, coins: Floats) -> dict[str, Floats]:
+        units: dict[str, Floats] = {}
+        for slot, sign in zip(self.slots, signs, strict=True):
+            name = slot.release.field
+            units[name] = units.get(name, 0.0) + slot.canary(coins * sign)
+        return units
+
+
+def _best_canary(pilot: Floats, slots: int) -> tuple[Floats, Floats]:
+    """Signs s for the canary in the victim's slots, and weights w that read it out of all columns.
+
+    One half of the pilot proposes pairs (s, w); the other half chooses, by w's / rms(w'X).
+    """
+    first, second = pilot[: len(pilot) // 2], pilot[len(pilot) // 2 :]
+
+    def loudness(candidate: tuple[Floats, Floats]) -> float:
+        signs, weights = candidate
+        noise = math.sqrt(float(np.square(second @ weights).mean()))
+        return float(weights[:slots] @ signs) / max(noise, 1e-12 * float(np.abs(weights).max()))
+
+    return max(_differences(slots) + _optima(first, slots), key=loudness)
+
+
+def _differences(slots: int) -> list[tuple[Floats, Floats]]:
+    """The plain sum, and the differences from either known upload."""
+    ones, none = np.ones(slots), np.zeros(slots)
+    columns = ((ones, none, none), (ones, -ones, none), (ones, none, -ones))
+    return [(ones, np.concatenate(parts)) for parts in columns]
+
+
+def _optima(pilot: Floats, slots: int) -> list[tuple[Floats, Floats]]:
+    """The pilot gives the second moments M; P, the block of M^-1 for the victim, says for which s
+    the optimum s' P s is large, and w = M^-1 s attains it."""
+    moments = pilot.T @ pilot / len(pilot)
+    scale = max(float(np.trace(moments)) / len(moments), 1e-12)
+    inverse = np.linalg.inv(moments + 1e-10 * scale * np.eye(len(moments)))
+    _, directions = np.linalg.eigh(inverse[:slots, :slots])
+    loudest = np.where(directions[:, -3:].T >= 0, 1.0, -1.0)
+    alternating = 1.0 - 2.0 * (np.arange(slots) % 2)
+    tried = (np.ones(slots), alternating, *loudest)
+    return [(signs, inverse[:, :slots] @ signs) for signs in tried]

@@ -1,0 +1,81 @@
+"""Results of the games against mechanisms: what was shown, beside what is claimed.
+
+VIOLATION: the measured lower bound is above the claim. INCONCLUSIVE: no outcome could have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from audits.empirical_epsilon import EpsilonBound
+from securefg.privacy.ledger import Unit
+
+Check = Literal["canary", "loud", "linked", "seed", "shape", "mask"]
+Verdict = Literal["VIOLATION", "NOT_DETECTED", "INCONCLUSIVE"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismResult:
+    """One game against one field (or a whole message) and what it says of the claim.
+
+    rounds     how many rounds were played, of `planned`
+    claimed    the accountant's epsilon: for all planned rounds in the game `canary`, whose gdp
+               takes the others for like those played, mu_T = mu sqrt(T / t); else for those played
+    gdp, cp    lower bounds, one of them at least: for a Gaussian trade-off, and without any
+               assumption
+    """
+
+    field: str
+    check: Check
+    unit: Unit
+    rule: str
+    rounds: int
+    planned: int
+    claimed: float
+    gdp: EpsilonBound | None = None
+    cp: EpsilonBound | None = None
+
+    @property
+    def _bounds(self) -> list[EpsilonBound]:
+        return [bound for bound in (self.gdp, self.cp) if bound is not None]
+
+    @property
+    def best(self) -> EpsilonBound:
+        """The bound that shows more."""
+        return max(self._bounds, key=lambda bound: bound.epsilon)
+
+    @property
+    def lower(self) -> float:
+        return self.best.epsilon
+
+    @property
+    def ceiling(self) -> float:
+        return max(bound.ceiling for bound in self._bounds)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.lower > self.claimed:
+            return "VIOLATION"
+        return "INCONCLUSIVE" if self.ceiling <= self.claimed else "NOT_DETECTED"
+
+    @property
+    def because(self) -> str:
+        best, claimed = self.best, f"{self.claimed:.4g}"
+        shown = f"epsilon {best.epsilon:.4g} was shown at {best.confidence:.1%} over {best.trials}"
+        match self.verdict:
+            case "VIOLATION":
+                return f"{shown}, above the claimed {claimed}"
+            case "INCONCLUSIVE":
+                return f"at most {self.ceiling:.4g} could be shown, claimed are {claimed}"
+        return f"{shown}; claimed are {claimed}"
+
+
+def violations(results: Sequence[MechanismResult]) -> Mapping[str, list[Check]]:
+    """The checks that failed, by field."""
+    found: dict[str, list[Check]] = {}
+    for result in results:
+        if result.verdict == "VIOLATION":
+            found.setdefault(result.field, []).append(result.check)
+    return found
