@@ -32,13 +32,15 @@ from securefg.reports.figures.scales import Scale, ticks
 from securefg.reports.figures.svg import coordinate, element
 from securefg.secagg import boxes
 from securefg.secagg.arrays import from_bytes
-from securefg.secagg.client import SHARE_BYTES, SecureClients, Session
+from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.graph_parameters import COMPLETE_UP_TO, choose
 from securefg.secagg.keys import Identity, KeyPair
 from securefg.secagg.messages import Advertise, Deliver, Roster, Unmask
 from securefg.secagg.ring import RingArray
+from securefg.secagg.session import Session
 from securefg.secagg.settings import SecureAggregationSettings
+from securefg.secagg.shamir import SHARE_BYTES
 from securefg.secagg.statements import advertised
 
 SIZES = (10, 32, 100, 316, 1000, 3162, 10_000)
@@ -149,7 +151,6 @@ class LoneClient:
 
     def _delivery(self, own_key: bytes, own_boxes: torch.Tensor) -> Deliver:
         session = self.session
-        assert session.graph is not None
         senders = session.graph.holders(self.number)
         made = [
             own_boxes[row].numpy().tobytes()

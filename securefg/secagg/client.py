@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from securefg.channel import Turn
 from securefg.messages import Message
-from securefg.secagg import boxes, derive, shamir
+from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
-from securefg.secagg.derive import FreshContexts, MaskContext
+from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.graph_parameters import choose, fewest
-from securefg.secagg.keys import Identity, KeyPair, verify
-from securefg.secagg.masks import RowMask, apply_row_masks
+from securefg.secagg.keys import Identity, verify
+from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.messages import (
     Advertise,
     Agreed,
@@ -38,9 +36,9 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
-from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.ring import RingArray
-from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
+from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
+from securefg.secagg.session import Party, Session
 from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import (
     advertised,
@@ -48,44 +46,6 @@ from securefg.secagg.statements import (
     roster_items,
     survivors_statement,
 )
-
-SHARE_BYTES = 33
-
-
-@dataclass
-class Party:
-    """One client's secrets in one session."""
-
-    number: int
-    mask_pair: KeyPair
-    box_pair: KeyPair
-    seed: Secret
-    held_seed: dict[int, shamir.Share] = field(default_factory=dict, repr=False)
-    held_key: dict[int, shamir.Share] = field(default_factory=dict, repr=False)
-    box_roots: dict[int, Secret] = field(default_factory=dict, repr=False)
-
-
-@dataclass
-class Session:
-    """What the clients of a host know of the session they are in; replaced by the next one."""
-
-    round: int
-    purpose: str
-    parties: dict[int, Party]
-    id: bytes = b""
-    model_hash: bytes = b""
-    clients: tuple[int, ...] = ()
-    places: dict[int, int] = field(default_factory=dict)
-    mask_keys: dict[int, bytes] = field(default_factory=dict)
-    pads: Pads | None = None
-    graph: MaskGraph | None = None
-    sharers: tuple[int, ...] = ()
-    contexts: FreshContexts = field(default_factory=FreshContexts)
-    agreed: tuple[int, ...] | None = None
-    answered: bool = False
-    unmasked: bool = False
-    survivors: tuple[int, ...] = ()
-    openers: tuple[int, ...] = ()
 
 
 class SecureClients:
@@ -138,7 +98,7 @@ class SecureClients:
     # -------------------------------------------------------------------------- advertise keys
 
     def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
-        parties = {number: self._fresh_party(number) for number in numbers}
+        parties = {number: Party.fresh(number, self._random) for number in numbers}
         self._session = session = Session(turn.round, request.purpose, parties)
         signatures = [
             self._identities[n].sign(
@@ -152,10 +112,6 @@ class SecureClients:
             signature=from_bytes(signatures),
         )
 
-    def _fresh_party(self, number: int) -> Party:
-        masks, boxes_, seed = (Secret.fresh(self._random) for _ in range(3))
-        return Party(number, KeyPair(masks), KeyPair(boxes_), seed)
-
     def _said(
         self, session: Session, client: int, mask_key: bytes, box_key: bytes
     ) -> tuple[Item, ...]:
@@ -166,17 +122,29 @@ class SecureClients:
     def _share(self, request: Roster, numbers: list[int]) -> Shares:
         session = self._current()
         self._accept_roster(session, request, numbers)
-        assert session.graph is not None
-        box_keys = dict(zip(session.clients, to_bytes(request.box_keys), strict=True))
         rows, commitments = [], []
         for number in numbers:
-            party = session.parties[number]
-            rows.append(from_bytes(self._sealed_shares(session, party, box_keys)))
-            commitments.append(shamir.commitment(party.seed, session.id, session.places[number]))
+            rows.append(from_bytes(session.seal_shares(number, self._random)))
+            seed, place = session.parties[number].seed, session.places[number]
+            commitments.append(shamir.commitment(seed, session.id, place))
         return Shares(boxes=torch.stack(rows), commitment=from_bytes(commitments))
 
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
         clients = tuple(request.clients.tolist())
+        self._check_roster(session, clients, numbers)
+        self._check_keys(session, clients, request)
+        session.model_hash = to_bytes(request.model_hash[None])[0]
+        items = roster_items([self._roster[c] for c in clients], request)
+        id = derive.session_id(items, self._config, session.model_hash)
+        parameters = choose(len(clients), self._settings.threat)
+        session.seat(
+            id,
+            MaskGraph.drawn(parameters, graph_seed(id, request)),
+            dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
+            dict(zip(clients, to_bytes(request.box_keys), strict=True)),
+        )
+
+    def _check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
         if session.id:
             raise Refused("a second roster in one session")
         if len(set(clients)) != len(clients) or list(clients) != sorted(clients):
@@ -187,6 +155,9 @@ class SecureClients:
             raise Refused("the roster names a client that nobody knows")
         if len(clients) < self._settings.min_clients:
             raise Refused(f"a cohort of {len(clients)}, under {self._settings.min_clients}")
+
+    def _check_keys(self, session: Session, clients: tuple[int, ...], request: Roster) -> None:
+        """Everybody signed its keys, and this host's clients find their own."""
         columns = (request.mask_keys, request.box_keys, request.signatures)
         rows = zip(clients, *(to_bytes(column) for column in columns), strict=True)
         for client, mask_key, box_key, signature in rows:
@@ -195,37 +166,6 @@ class SecureClients:
             own = session.parties.get(client)
             if own is not None and own.mask_pair.public != mask_key:
                 raise Refused(f"the roster has another key for client {client} than its own")
-        session.clients = clients
-        session.places = {client: place for place, client in enumerate(clients)}
-        session.mask_keys = dict(zip(clients, to_bytes(request.mask_keys), strict=True))
-        box_keys = dict(zip(clients, to_bytes(request.box_keys), strict=True))
-        session.model_hash = to_bytes(request.model_hash[None])[0]
-        items = roster_items([self._roster[c] for c in clients], request)
-        session.id = derive.session_id(items, self._config, session.model_hash)
-        parameters = choose(len(clients), self._settings.threat)
-        session.graph = MaskGraph.drawn(parameters, graph_seed(session.id, request))
-        own_pairs = {number: party.box_pair for number, party in session.parties.items()}
-        session.pads = Pads(session.id, own_pairs, box_keys)
-
-    def _sealed_shares(
-        self, session: Session, party: Party, box_keys: dict[int, bytes]
-    ) -> list[bytes]:
-        """Shares of the mask key and of the seed, in one box for each holder."""
-        graph, place = session.graph, session.places[party.number]
-        assert graph is not None
-        holders = graph.holders(place)
-        points = [holder + 1 for holder in holders]
-        threshold = graph.parameters.threshold
-        of_key = shamir.split(party.mask_pair.secret, points, threshold, self._random)
-        of_seed = shamir.split(party.seed, points, threshold, self._random)
-        sealed = []
-        for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
-            other = session.clients[holder]
-            root = party.box_pair.agree(box_keys[other], session.id)
-            party.box_roots[holder] = root
-            both = key_share.encode() + seed_share.encode()
-            sealed.append(boxes.seal(root, session.id, place, holder, both, self._random))
-        return sealed
 
     # ------------------------------------------------------------------------- deliver shares
 
@@ -236,34 +176,14 @@ class SecureClients:
             raise Refused("shares were delivered twice, or before the roster")
         if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
             raise Refused("the sharers are not of this session, or leave out the receiver")
-        assert session.graph is not None
         if len(set(sharers)) != len(sharers):
             raise Refused("a sharer is named twice")
-        near = self._fewest_around(session, sharers, numbers)
+        near = session.fewest_around(sharers, numbers)
         if len(sharers) < self._settings.min_clients or near < session.graph.parameters.threshold:
             raise Refused(f"only {near} clients shared their keys")
         session.sharers = sharers
-        opened = [self._open_boxes(session, n, request.boxes[i]) for i, n in enumerate(numbers)]
+        opened = [session.open_boxes(n, request.boxes[i]) for i, n in enumerate(numbers)]
         return Ready(opened=torch.tensor(opened))
-
-    def _fewest_around(self, session: Session, clients: Sequence[int], numbers: list[int]) -> int:
-        """How many of these are among a client's holders, at the client that has the fewest."""
-        assert session.graph is not None
-        places = {session.places[n] for n in clients}
-        return min(len(places & set(session.graph.holders(session.places[n]))) for n in numbers)
-
-    def _open_boxes(self, session: Session, number: int, rows: Tensor) -> int:
-        party, place = session.parties[number], session.places[number]
-        assert session.graph is not None
-        sharers, opened = set(session.sharers), 0
-        for sender, box in zip(session.graph.holders(place), to_bytes(rows), strict=True):
-            if session.clients[sender] not in sharers:
-                continue
-            both = boxes.open_box(party.box_roots[sender], session.id, sender, place, box)
-            party.held_key[sender] = shamir.Share.decode(place + 1, both[:SHARE_BYTES])
-            party.held_seed[sender] = shamir.Share.decode(place + 1, both[SHARE_BYTES:])
-            opened += 1
-        return opened
 
     # -------------------------------------------------------------------------- masked input
 
@@ -281,10 +201,8 @@ class SecureClients:
         with self._over_when_refused():
             self._check_rows(session, numbers, context)
         if context.recipients:
-            assert session.pads is not None
             session.pads.put(rows, numbers, context)
-        row_of = {session.places[n]: row for row, n in enumerate(numbers)}
-        apply_row_masks(rows, self._row_masks(session, row_of, context))
+        apply_row_masks(rows, session.row_masks(numbers, context))
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
         """A row of a client outside the session, or named twice, would leave without a mask."""
@@ -298,26 +216,6 @@ class SecureClients:
             raise Refused(f"{context.recipients} recipients, wanted all {len(self._roster)}")
         session.contexts.claim(context)
 
-    def _row_masks(
-        self, session: Session, row_of: dict[int, int], context: MaskContext
-    ) -> list[RowMask]:
-        assert session.graph is not None
-        sharers = set(session.sharers)
-        masks = []
-        for place, row in row_of.items():
-            party = session.parties[session.clients[place]]
-            own = derive.self_mask_key(party.seed, session.id, place, context)
-            masks.append(RowMask(own, row, None))
-            for peer in session.graph.neighbours(place):
-                client = session.clients[peer]
-                if client not in sharers or (peer in row_of and peer < place):
-                    continue  # a pair within this host is made once, by its lower end
-                root = party.mask_pair.agree(session.mask_keys[client], session.id)
-                key = derive.pair_mask_key(root, place, peer, context)
-                rows = (row, row_of.get(peer))
-                masks.append(RowMask(key, *(rows if place < peer else rows[::-1])))
-        return masks
-
     def open(self, totals: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Take the survivors' pads off what the server passed on to these clients, in place.
 
@@ -329,7 +227,6 @@ class SecureClients:
             raise AwayAtUnmasking("the session's survivors were not named to this client")
         if context.message != session.purpose or context.round != session.round:
             raise Refused(f"this session masks {session.purpose}, not {context.message}")
-        assert session.pads is not None
         session.pads.take(totals, numbers, session.survivors, context)
 
     # ------------------------------------------------------------------- consistency, unmask
@@ -349,14 +246,13 @@ class SecureClients:
     def _check_survivors(
         self, session: Session, survivors: tuple[int, ...], numbers: list[int]
     ) -> None:
-        if session.graph is None or not session.answered:
+        if not session.answered:
             raise Refused("asked about survivors before the masked reply")
         if len(set(survivors)) != len(survivors) or not set(survivors) <= set(session.sharers):
             raise Refused("the survivors name a client twice, or one that shared no keys")
         if not set(numbers) <= set(survivors):
             raise Refused("a client that replied is not among the survivors")
-        parameters = session.graph.parameters
-        least = max(fewest(parameters, self._settings.threat), self._least)
+        least = max(fewest(session.graph.parameters, self._settings.threat), self._least)
         if len(survivors) < least:
             raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")
 
@@ -375,7 +271,7 @@ class SecureClients:
         session.unmasked = True
         session.survivors, session.openers = tuple(survivors), tuple(numbers)
         alive = {session.places[n] for n in survivors}
-        rows = [self._shares_to_reveal(session, n, alive) for n in numbers]
+        rows = [session.shares_to_reveal(n, alive) for n in numbers]
         return Revealed(
             shares=torch.stack([shares for shares, _ in rows]),
             which=torch.stack([which for _, which in rows]),
@@ -393,24 +289,10 @@ class SecureClients:
         said = survivors_statement(session.id, session.sharers, survivors)
         for signer, signature in zip(signers, to_bytes(request.signatures), strict=True):
             verify(self._roster[signer], signature, "survivors", *said)
-        assert session.graph is not None
         needed = session.graph.parameters.threshold
-        near = self._fewest_around(session, signers, numbers)
+        near = session.fewest_around(signers, numbers)
         if near < needed:
             raise Refused(f"{near} signatures on the survivors, under {needed}")
-
-    def _shares_to_reveal(
-        self, session: Session, number: int, alive: set[int]
-    ) -> tuple[Tensor, Tensor]:
-        party, place = session.parties[number], session.places[number]
-        assert session.graph is not None
-        shares, which = [], []
-        for other in session.graph.holders(place):
-            held = party.held_seed if other in alive else party.held_key
-            share = held.get(other)
-            shares.append(share.encode() if share else bytes(SHARE_BYTES))
-            which.append(0 if share is None else 1 if other in alive else 2)
-        return from_bytes(shares), torch.tensor(which, dtype=torch.uint8)
 
     def _current(self) -> Session:
         if self._session is None:

@@ -14,7 +14,6 @@ from securefg.errors import RoundAborted
 from securefg.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
-from securefg.secagg.client import SHARE_BYTES
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.graph import MaskGraph
@@ -200,7 +199,7 @@ class _Secrets:
     def _sorted_out(self, revealed: Any) -> dict[int, list[shamir.Share]]:
         """Every owner's shares, as they came from the holders."""
         found: dict[int, list[shamir.Share]] = {}
-        rows = revealed.message.shares.reshape(revealed.count, -1, SHARE_BYTES)
+        rows = revealed.message.shares.reshape(revealed.count, -1, shamir.SHARE_BYTES)
         for number, row, which in zip(
             revealed.clients.numbers(), rows, revealed.message.which.tolist(), strict=True
         ):

@@ -131,20 +131,8 @@ def test_parts_for_oneself_or_for_clients_outside_the_session_are_nothing_but_ze
 
 def test_the_mask_key_that_the_server_rebuilds_of_a_dropped_client_opens_nothing() -> None:
     bed = world(6, width=2000, drops={Delivery: {2}}, zero=True)
-    parties = {}
-
-    def spy(host: int) -> None:
-        made = bed.hosts[host]._fresh_party
-
-        def kept(number: int) -> Any:
-            parties[number] = made(number)
-            return parties[number]
-
-        bed.hosts[host]._fresh_party = kept  # type: ignore[method-assign]
-
-    for host in range(6):
-        spy(host)
     totals = passed_on(bed)
+    parties = {n: bed.hosts[n]._current().parties[n] for n in range(6)}
     session = bed.hosts[0]._current().id
     which = bed.context(Delivery, "parts")
     survivors = [0, 1, 3, 4, 5]
