@@ -146,7 +146,10 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
     shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
     if training.dp_sgd is not None:
         _refuse_private_training(settings, info, shape)
-    update = PlannedRelease(Update, "weights", training.rounds, shape.num_parameters)
+    trainers = None if info.trainers is None else len(info.trainers)
+    update = PlannedRelease(
+        Update, "weights", training.rounds, shape.num_parameters, senders=trainers
+    )
     if settings.sums == "recipients":
         _refuse_open_sums(settings, info, shape)
         numbers = info.num_clients * info.num_classes

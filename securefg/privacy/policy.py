@@ -32,6 +32,7 @@ class PlannedRelease:
     num_rows  in how many rows, where the field has rows
     bound     what no number passes by its nature (a count, a probability), where there is such
     trained   the DP-SGD that makes the value, where the noise is in the training
+    senders   how many clients send it, where those are not all
     """
 
     message: type[Message]
@@ -41,6 +42,7 @@ class PlannedRelease:
     num_rows: int = 1
     bound: float | None = None
     trained: TrainedWithNoise | None = None
+    senders: int | None = None
 
     @property
     def name(self) -> str:
@@ -131,7 +133,6 @@ def make_policy(
     largest = max(num_clients, at_most or 0)
     masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
     rules |= {name: found.rule for name, found in masked.items()}
-    distributed = any(isinstance(rule, DistributedDiscrete) for rule in rules.values())
     return Policy(
         rules=rules,
         delta=settings.delta,
@@ -139,7 +140,7 @@ def make_policy(
         budget=settings.budget,
         protects=settings.noise_rng == "system",
         masked=masked,
-        least_survivors=_survivors(settings, num_clients) if distributed else 0,
+        least_survivors=_least_survivors(settings, planned, rules, num_clients),
     )
 
 
@@ -183,16 +184,37 @@ def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) 
         return LocalGaussian(clip, multiplier, per, settings.adjacency)
     if settings.secure_aggregation is None:
         raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
-    noises = _survivors(settings, num_clients) - math.floor(
-        settings.secure_aggregation.corrupt * num_clients
-    )
+    senders = _senders(release, num_clients)
+    corrupt = math.floor(settings.secure_aggregation.corrupt * senders)
+    noises = _survivors(settings, senders) - corrupt
     return DistributedDiscrete(clip, multiplier, per, 1.0, max(1, noises), settings.adjacency)
 
 
-def _survivors(settings: PrivacySettings, num_clients: int) -> int:
+def _senders(release: PlannedRelease, num_clients: int) -> int:
+    return num_clients if release.senders is None else min(release.senders, num_clients)
+
+
+def _survivors(settings: PrivacySettings, senders: int) -> int:
     """The least number of clients whose masked reply must arrive."""
     assert settings.secure_aggregation is not None
-    return num_clients - math.floor(settings.secure_aggregation.dropout * num_clients)
+    return senders - math.floor(settings.secure_aggregation.dropout * senders)
+
+
+def _least_survivors(
+    settings: PrivacySettings,
+    planned: Sequence[PlannedRelease],
+    rules: Mapping[str, Rule],
+    num_clients: int,
+) -> int:
+    """A session does not know whose noise it carries, so all of them must want the same."""
+    noisy = [r for r in planned if isinstance(rules[r.name], DistributedDiscrete)]
+    wanted = {_survivors(settings, _senders(release, num_clients)) for release in noisy}
+    if len(wanted) > 1:
+        raise ConfigError(
+            f"privacy: distributed noise on {', '.join(r.name for r in noisy)}, which different "
+            "numbers of clients send; allowed: on those that the same clients send"
+        )
+    return max(wanted, default=0)
 
 
 def _calibrated(

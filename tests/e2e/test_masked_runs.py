@@ -298,3 +298,21 @@ def test_holders_are_counted_once_and_absent_clients_raise_the_bar(tmp_path: Pat
         assert kinds.count("fedgl.Holdings.sum") == 1
         released.append(run.summary["method_facts"]["share_of_nodes_released"])
     assert 0 < released[1] < released[0] <= 1
+
+
+def test_distributed_noise_is_shared_by_those_who_train(tmp_path: Path) -> None:
+    """GFL-APPNP: all clients take part in a round, the labelled ones alone send a model."""
+    run = runner.start(
+        config(
+            tmp_path,
+            "partition={name: one_node}",
+            "training.rounds=2",
+            "method={name: gfl_appnp, jacobian: none, upload: update, hidden: 8}",
+            "privacy={mechanism: local_gaussian, target_epsilon: 8, unit: client, "
+            "secure_aggregation: {}, fields: {Update.weights: {mechanism: distributed_discrete}}}",
+            method="gfl_appnp",
+        )
+    ).folder
+    sums = [record for record in records(run) if record.kind == "gfl_appnp.Update.sum"]
+    assert len(sums) == 2
+    assert epsilons(run) == [pytest.approx(8, abs=1e-3)]

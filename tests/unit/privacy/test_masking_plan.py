@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ from securefg.privacy.settings import PrivacySettings
 from securefg.secagg.quantise import Grid
 
 
+class Other(Message):
+    counts: Tensor = private("sum", "what all clients send")
+
+
 class Sent(Message):
     weights: Tensor = private("sum", "model", weight="size")
     size: Tensor | None = private("sum", "number of nodes")
@@ -28,6 +33,7 @@ class Sent(Message):
 WEIGHTS = PlannedRelease(Sent, "weights", count=5, dim=100)
 SIZE = PlannedRelease(Sent, "size", count=5, bound=200)
 SINGLE = PlannedRelease(Sent, "single", count=5)
+OTHER = PlannedRelease(Other, "counts", count=5, dim=100)
 NOISE: dict[str, Any] = {"mechanism": "distributed_discrete", "noise_multiplier": 1.0}
 
 
@@ -150,6 +156,21 @@ def test_noise_is_sized_for_the_least_number_of_honest_survivors() -> None:
     assert isinstance(rule, DistributedDiscrete)
     assert policy.least_survivors == 80
     assert rule.least_noises == 70
+
+
+def test_noise_is_sized_for_those_who_send() -> None:
+    some = replace(WEIGHTS, senders=20)
+    policy = plan(some, num_clients=100, masking={"corrupt": 0.1, "dropout": 0.2}, **NOISE)
+    rule = policy.masked["Sent.weights"].rule
+    assert isinstance(rule, DistributedDiscrete)
+    assert policy.least_survivors == 16
+    assert rule.least_noises == 14
+
+
+def test_distributed_noise_of_different_cohorts_is_refused() -> None:
+    """One number of survivors holds for all sessions: the smaller one would unmask too little."""
+    with pytest.raises(ConfigError, match="different numbers of clients send"):
+        plan(replace(WEIGHTS, senders=20), OTHER, num_clients=100, **NOISE)
 
 
 def test_the_noise_of_the_least_survivors_reaches_what_is_booked() -> None:
