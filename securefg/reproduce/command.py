@@ -74,7 +74,7 @@ def _write(plan: Plan, asked: Asked, failed: Sequence[Failure]) -> tuple[Reprodu
     folder = asked.out / (f"{plan.entry.name}-quick" if plan.options.quick else plan.entry.name)
     path = write_outputs(result, figures, folder)
     if asked.docs:
-        write_section(asked.docs, result)
+        write_section(asked.docs, result, figures)
     return result, path
 
 

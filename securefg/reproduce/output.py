@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from securefg.errors import InputError
 from securefg.files import write_atomically
 from securefg.reports.figures import Figure
+from securefg.reports.figures.standalone import standalone
+from securefg.reports.templating import page_environment
 from securefg.reproduce.table import Reproduction, as_csv, as_markdown
 from securefg.versions import versions
 
@@ -30,27 +30,34 @@ def write_outputs(result: Reproduction, figures: Sequence[Figure], folder: Path)
 
 def page(result: Reproduction, figures: Sequence[Figure]) -> str:
     """One file that opens from disk and asks the network for nothing."""
-    environment = Environment(
-        loader=PackageLoader("securefg.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template("reproduction.html")
+    template = page_environment().get_template("reproduction.html")
     return template.render(result=result, figures=figures, version=versions()["securefg"])
 
 
-def write_section(path: Path, result: Reproduction) -> None:
-    """Replace the entry's section between its markers, or add it at the end."""
+def write_section(path: Path, result: Reproduction, figures: Sequence[Figure] = ()) -> None:
+    """Replace the entry's section between its markers, or add it at the end; figures go to
+    `images/reproduction` beside it."""
     text = path.read_text() if path.exists() else DOCS_OPENING
     begin, end = (f"<!-- {word} {result.entry.name} -->" for word in ("begin", "end"))
-    section = f"{begin}\n{as_markdown(result, level=2)}{end}"
     if text.count(begin) != text.count(end) or text.count(begin) > 1:
         raise InputError(f"{path}: the markers of {result.entry.name} are not one pair")
+    shown = _write_figures(path.parent, result.entry.name, figures)
+    section = f"{begin}\n{as_markdown(result, level=2)}{shown}{end}"
     if begin in text:
         before, _, rest = text.partition(begin)
         text = f"{before}{section}{rest.partition(end)[2]}"
     else:
         text = f"{text.rstrip()}\n\n{section}\n"
     write_atomically(path, text)
+
+
+def _write_figures(docs: Path, name: str, figures: Sequence[Figure]) -> str:
+    folder = docs / "images" / "reproduction"
+    for old in folder.glob(f"{name}-[0-9]*.svg"):
+        old.unlink()
+    links = []
+    for number, figure in enumerate(figures, 1):
+        path = folder / f"{name}-{number}.svg"
+        write_atomically(path, standalone(figure))
+        links.append(f"![{figure.title}: {figure.caption}]({path.relative_to(docs)})")
+    return "\n" + "\n".join(links) + "\n" if links else ""

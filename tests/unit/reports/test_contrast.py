@@ -26,7 +26,7 @@ DRAWN = [(f"s{number}", "surface") for number in range(1, 8)]
 
 def colours(scheme: str) -> dict[str, str]:
     """Custom properties of the light scheme, overridden by the dark one where that is asked for."""
-    light = (TEMPLATES / "style.css").read_text().split("@media")[0]
+    light = (TEMPLATES / "colours.css").read_text()
     dark = (TEMPLATES / "dark.css").read_text() if scheme == "dark" else ""
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", light + dark))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from securefg.errors import InputError
+from securefg.reports.figures import Figure
+from securefg.reports.figures.svg import canvas
 from securefg.reproduce.entry import Cell, Entry, Source
 from securefg.reproduce.output import page, write_section
 from securefg.reproduce.readers import global_accuracy
@@ -101,3 +103,12 @@ def test_markers_that_do_not_pair_are_refused(tmp_path: Path) -> None:
     docs.write_text("<!-- begin tiny -->\n")
     with pytest.raises(InputError, match="not one pair"):
         write_section(docs, FULL)
+
+
+def test_figures_stand_beside_the_section_and_old_ones_go(tmp_path: Path) -> None:
+    docs = tmp_path / "reproduction.md"
+    drawn = Figure("Up", "By place.", canvas(40, "Up", ()))
+    write_section(docs, FULL, [drawn, drawn])
+    write_section(docs, FULL, [drawn])
+    assert docs.read_text().count("![Up: By place.](images/reproduction/tiny-1.svg)") == 1
+    assert [path.name for path in tmp_path.rglob("*.svg")] == ["tiny-1.svg"]
