@@ -31,7 +31,7 @@ from securefg.messages import Message
 from securefg.reports.figures.scales import Scale, ticks
 from securefg.reports.figures.svg import coordinate, element
 from securefg.secagg import boxes
-from securefg.secagg.arrays import from_bytes
+from securefg.secagg.arrays import from_bytes, from_ring
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.graph_parameters import COMPLETE_UP_TO, choose
@@ -189,11 +189,13 @@ def session_cost(others: Others, settings: SecureAggregationSettings) -> Cost:
     rows = np.zeros((1, NUM_VALUES), "<u4")
     with client.cost.timed("mask"):
         client.mask(rows)
-    client.cost.bytes_up += len(
-        codec.encode_fields({"numbers": torch.from_numpy(rows.view("<i4"))})
-    )
+    client.cost.bytes_up += encoded_bytes(rows)
     client.reveal()
     return client.cost
+
+
+def encoded_bytes(rows: RingArray) -> int:
+    return len(codec.encode_fields({"numbers": from_ring(rows)}))
 
 
 # ------------------------------------------------------------------------------------ what came out
