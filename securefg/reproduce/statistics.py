@@ -30,14 +30,20 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(count), count)
 
 
-def verdict(ours: float, paper: float, interval: float | None, tolerance: float, close: str) -> str:
-    """Ours against the paper's: inside its interval, else close by, else above or below it.
+def verdict(
+    ours: Estimate, paper: float, interval: float | None, tolerance: float, close: str
+) -> str:
+    """Ours against the paper's: inside its interval, else close by, else above or below it, with a
+    word where the intervals meet all the same.
 
     Rounding errors of a difference of exactly the tolerance do not count.
     """
-    difference = round(ours - paper, 9)
+    difference = round(ours.mean - paper, 9)
     if interval is not None and abs(difference) <= interval:
         return "within the paper's interval"
     if abs(difference) <= tolerance:
         return close
-    return "above" if difference > 0 else "below"
+    side = "above" if difference > 0 else "below"
+    if ours.half_width is None or abs(difference) > ours.half_width + (interval or 0.0):
+        return side
+    return f"{side}, within our interval" if interval is None else f"{side}, intervals meet"

@@ -145,7 +145,7 @@ def _line(ours: Ours, cell: Cell) -> Line:
 def judge(cell: Cell, ours: Estimate) -> str:
     if cell.paper is None:
         return ""
-    return verdict(ours.mean, cell.paper, cell.interval, cell.unit.tolerance, cell.unit.close)
+    return verdict(ours, cell.paper, cell.interval, cell.unit.tolerance, cell.unit.close)
 
 
 def as_markdown(result: Reproduction, level: int = 1) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from securefg.reproduce.statistics import estimate, verdict
+from securefg.reproduce.statistics import Estimate, estimate, verdict
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 20])
@@ -43,4 +43,19 @@ def test_one_seed_has_no_interval() -> None:
     ],
 )
 def test_verdicts(ours: float, paper: float, interval: float | None, said: str) -> None:
-    assert verdict(ours, paper, interval, 1.5, "within 1.5 points") == said
+    assert verdict(Estimate(ours, None, 1), paper, interval, 1.5, "within 1.5 points") == said
+
+
+@pytest.mark.parametrize(
+    ("half", "interval", "said"),
+    [
+        (4.1, None, "below, within our interval"),
+        (3.9, None, "below"),
+        (3.1, 1.0, "below, intervals meet"),
+        (2.9, 1.0, "below"),
+    ],
+)
+def test_a_verdict_says_where_intervals_meet(
+    half: float, interval: float | None, said: str
+) -> None:
+    assert verdict(Estimate(79.0, half, 5), 83.0, interval, 1.5, "within 1.5 points") == said
