@@ -20,7 +20,7 @@ from audits.mask_reuse import COINS, audit_masks, coins_bound
 from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
 from audits.mechanisms.results import MechanismResult, violations
-from audits.uploads import Host, claimed_fields, open_channel
+from audits.uploads import WIDTH, Host, claimed_fields, open_channel
 from securefg.assembly import Experiment, prepare
 from securefg.channel import Channel
 from securefg.config import RunConfig, parse_config
@@ -222,10 +222,19 @@ def _planned(found: Experiment) -> list[PlannedRelease]:
     ]
 
 
-class Repeating(SystemNoise):
+class Drawn(Claiming):
+    """Sound noise for mutants to spoil, the same on every run of the tests: what a mutant leaves
+    sound would else be flagged now and then, at 95 %."""
+
+    def __init__(self) -> None:
+        super().__init__(derive_seed(0, "noise of mutants"))
+
+
+class Repeating(Drawn):
     """The same normals for the same host in every round."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._kept: dict[Any, Tensor] = {}
 
     def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
@@ -235,15 +244,14 @@ class Repeating(SystemNoise):
         return self._kept[key].clone()
 
 
-class Shared(SystemNoise):
+class Shared(Drawn):
     """One client's normals for all clients of the host."""
 
     def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
-        one = super().normal(torch.Size([1, *shape[1:]]), clients, name)
-        return one.expand(shape).clone()
+        return super().normal(shape, clients, name)[:1].expand(shape).clone()
 
 
-class InPairs(SystemNoise):
+class InPairs(Drawn):
     """Neighbours on a host get the same normals."""
 
     def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
@@ -252,7 +260,7 @@ class InPairs(SystemNoise):
         return drawn
 
 
-class FirstRoundOnly(SystemNoise):
+class FirstRoundOnly(Drawn):
     def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
         drawn = super().normal(shape, clients, name)
         return drawn if name[2] == 1 else torch.zeros_like(drawn)
@@ -265,6 +273,23 @@ class OneForAllFields(Repeating):
         return super().normal(shape, clients, (name[0], name[2], *name[2:]))
 
 
+class OneForAllRows(Drawn):
+    """The rows of an array get the same normals."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return drawn[:, :1].expand(shape).clone() if len(shape) == 3 else drawn
+
+
+class BareBeyondTheFirst(Drawn):
+    """Noise on as many numbers of a row as the games with canaries look at."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: tuple[str | int, ...]) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        drawn[..., WIDTH:] = 0
+        return drawn
+
+
 class ByPosition(SystemNoise):
     """Every host draws the same: the first client of each has the same noise."""
 
@@ -274,8 +299,12 @@ class ByPosition(SystemNoise):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("mutant", [Repeating, Shared, InPairs, OneForAllFields, ByPosition])
-def test_the_same_noise_twice_is_caught(mutant: type[SystemNoise], local: Experiment) -> None:
+@pytest.mark.parametrize(
+    "mutant", [Repeating, Shared, InPairs, OneForAllFields, OneForAllRows, ByPosition]
+)
+def test_the_same_noise_twice_is_caught(
+    mutant: Callable[[], NoiseSource], local: Experiment
+) -> None:
     results = audited(local, with_noise(mutant))
     assert "linked" in caught(results)
     # Single rounds look sound: no other game sees it.
@@ -285,6 +314,11 @@ def test_the_same_noise_twice_is_caught(mutant: type[SystemNoise], local: Experi
 def test_noise_in_the_first_round_only_is_caught(local: Experiment) -> None:
     results = audited(local, with_noise(FirstRoundOnly))
     assert caught(results) >= {"canary", "linked"}
+
+
+def test_long_rows_without_noise_at_their_end_are_caught(local: Experiment) -> None:
+    found = violations(audited(local, with_noise(BareBeyondTheFirst)))
+    assert "shape" in found.get("Update.weights", [])
 
 
 @pytest.mark.parametrize("kind", [Claiming, TorchNoise, NumpyNoise])
@@ -340,7 +374,7 @@ def test_a_second_field_left_bare_is_caught(
         return sound(channel, message, name, x, turn)
 
     monkeypatch.setattr(Channel, "_protect", protect)
-    found = violations(audited(local))
+    found = violations(audited(local, quiet_channel(6)))
     assert "Update.embeddings" in found
     assert not {"Update.weights", "Update.predictions"} & found.keys()
 
