@@ -1,13 +1,14 @@
 """The channel: the one way by which private data leaves a client.
 
 `seal` takes a host's reply, applies each private field's rule to every client's row of it, masks
-what is to be masked, books the releases, and encodes. A private field without a rule raises, and
-nothing leaves.
+what is to be masked, and books the releases. A private field without a rule raises, and nothing
+leaves.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
@@ -39,10 +40,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Sealed:
-    """Bytes that may leave, and what was booked for them."""
+    """Fields that may leave, and what was booked for them. Encode them before the host goes on: an
+    array that no rule changed is still the host's own."""
 
-    body: bytes
+    fields: Mapping[str, Value] = field(repr=False)
     releases: list[Release]
+
+    @property
+    def body(self) -> bytes:
+        return codec.encode_fields(self.fields)
 
 
 class Masker(Protocol):
@@ -75,7 +81,7 @@ class Channel:
             name: self._protect(message, name, x, turn) for name, x in private.items()
         }
         self._ledger.record(releases)
-        return Sealed(codec.encode_fields({**message.values(), **protected}), releases)
+        return Sealed({**message.values(), **protected}, releases)
 
     def _release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
         dim, rows = values[0].numel(), num_rows(values)

@@ -16,19 +16,21 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import safetensors
-import safetensors.torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.errors import CodecError
 from securefg.messages import Message, Scalar, Value
+from securefg.stored_arrays import Stored, read_arrays, write_arrays
 
 M = TypeVar("M", bound=Message)
 
 VERSION = 1
 MAGIC = b"SFG"
 _LENGTH = struct.Struct("<I")
+
+Body = bytes | memoryview
+"""An encoded message; of a frame that was received, the part of it where it lies."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Envelope:
     receiver: str
     kind: str
     clients: Clients
-    body: bytes
+    body: Body
 
     def __repr__(self) -> str:
         route = f"{self.sender} -> {self.receiver}"
@@ -117,39 +119,45 @@ class Size:
 
 
 def encode_fields(values: Mapping[str, Value]) -> bytes:
-    arrays = _apart({k: v for k, v in values.items() if isinstance(v, Tensor)})
+    return b"".join(_parts(values))
+
+
+def decode_fields(body: Body) -> dict[str, Tensor | Scalar]:
+    """The fields that a body holds, whatever its kind; the arrays in memory of their own."""
+    return {name: _own(value) for name, value in _stored_fields(body).items()}
+
+
+def _parts(values: Mapping[str, Value]) -> list[Body]:
+    """What a body is made of, so that a frame can be joined around it in one copy."""
+    arrays = {k: v for k, v in values.items() if isinstance(v, Tensor)}
     scalars = {k: v for k, v in values.items() if not isinstance(v, Tensor) and v is not None}
     head = json.dumps(scalars, separators=(",", ":"), allow_nan=False).encode()
-    return _LENGTH.pack(len(head)) + head + safetensors.torch.save(arrays)
+    return [_LENGTH.pack(len(head)), head, *write_arrays(arrays)]
 
 
-def decode_fields(body: bytes) -> dict[str, Tensor | Scalar]:
-    """The fields that a body holds, whatever its kind."""
+def _stored_fields(body: Body) -> dict[str, Stored | Scalar]:
     head, offset = _read_block(body, 0)
-    try:
-        return {**_parse_json(head), **safetensors.torch.load(body[offset:])}
-    except (safetensors.SafetensorError, KeyError) as error:
-        raise CodecError(f"the arrays of a message cannot be read: {error}") from error
+    return {**_parse_json(head), **read_arrays(memoryview(body)[offset:])}
 
 
-def _apart(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous arrays on the CPU, no two of which share memory: the format forbids it."""
-    ready: dict[str, Tensor] = {}
-    for name, value in arrays.items():
-        array = value.detach().contiguous().cpu()
-        taken = {other.untyped_storage().data_ptr() for other in ready.values()}
-        shared = array.untyped_storage().data_ptr() in taken
-        ready[name] = array.clone() if shared else array
-    return ready
+def _own(value: Stored | Scalar) -> Tensor | Scalar:
+    return value.tensor() if isinstance(value, Stored) else value
 
 
 def encode(message: Message) -> bytes:
     return encode_fields(message.values())
 
 
-def decode(body: bytes, into: type[M]) -> M:
+def decode(body: Body, into: type[M]) -> M:
     """The message of class `into`; its fields must be just those of the class."""
-    found = decode_fields(body)
+    found: dict[str, Any] = read(body, into)
+    return into(**{name: _own(value) for name, value in found.items()})
+
+
+def read(body: Body, into: type[Message]) -> dict[str, Stored | Scalar | None]:
+    """The fields of a message of class `into`, None for those that did not come; the arrays still
+    lie in the body."""
+    found = _stored_fields(body)
     unknown = sorted(found.keys() - into.declarations.keys())
     if unknown:
         raise CodecError(f"{into.kind} has no field {', '.join(unknown)}")
@@ -157,13 +165,23 @@ def decode(body: bytes, into: type[M]) -> M:
     if missing:
         raise CodecError(f"{into.kind} came without its field {', '.join(missing)}")
     for name, value in found.items():
-        if type(value) not in into.types[name]:
+        kind = Tensor if isinstance(value, Stored) else type(value)
+        if kind not in into.types[name]:
             wanted = " or ".join(sorted(kind.__name__ for kind in into.types[name]))
-            raise CodecError(f"{into.kind}.{name} is {type(value).__name__}, wanted {wanted}")
-    return into(**{name: found.get(name) for name in into.declarations})
+            raise CodecError(f"{into.kind}.{name} is {kind.__name__}, wanted {wanted}")
+    return {name: found.get(name) for name in into.declarations}
 
 
 def frame(envelope: Envelope) -> bytes:
+    return b"".join([*_frame_head(envelope), envelope.body])
+
+
+def frame_fields(envelope: Envelope, values: Mapping[str, Value]) -> bytes:
+    """As `frame`, with these fields as the body: arrays are copied once, into the frame."""
+    return b"".join([*_frame_head(envelope), *_parts(values)])
+
+
+def _frame_head(envelope: Envelope) -> list[bytes]:
     header = json.dumps(
         {
             "seq": envelope.seq,
@@ -176,7 +194,7 @@ def frame(envelope: Envelope) -> bytes:
         },
         separators=(",", ":"),
     ).encode()
-    return MAGIC + bytes([VERSION]) + _LENGTH.pack(len(header)) + header + envelope.body
+    return [MAGIC, bytes([VERSION]), _LENGTH.pack(len(header)), header]
 
 
 def unframe(data: bytes) -> Envelope:
@@ -189,7 +207,7 @@ def unframe(data: bytes) -> Envelope:
     header = _parse_json(head)
     try:
         clients = Clients.parse(header.pop("clients"))
-        return Envelope(**header, clients=clients, body=data[offset:])
+        return Envelope(**header, clients=clients, body=memoryview(data)[offset:])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CodecError(f"a message header that cannot be read: {error}") from error
 
@@ -207,14 +225,14 @@ def size_of(framed: bytes) -> Size:
     return Size(payload, len(framed) - payload)
 
 
-def _read_block(data: bytes, offset: int) -> tuple[bytes, int]:
+def _read_block(data: Body, offset: int) -> tuple[bytes, int]:
     if len(data) < offset + _LENGTH.size:
         raise CodecError("a message that ends in the middle")
     (length,) = _LENGTH.unpack_from(data, offset)
     end = offset + _LENGTH.size + length
     if len(data) < end:
         raise CodecError("a message that ends in the middle")
-    return data[offset + _LENGTH.size : end], end
+    return bytes(data[offset + _LENGTH.size : end]), end
 
 
 def _parse_json(head: bytes) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from securefg import codec
@@ -18,7 +17,7 @@ from securefg.channel import check_budget, mask_context
 from securefg.codec import Clients, Envelope
 from securefg.engines.base import Answer, Dropped, Engine, HostId
 from securefg.errors import ProtocolError, RunFailed
-from securefg.messages import Message
+from securefg.messages import Message, Value
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
@@ -27,6 +26,7 @@ from securefg.roles import Cohort, Replies
 from securefg.secagg.arrays import from_ring
 from securefg.secagg.server import Aggregator
 from securefg.secagg.settings import SecureAggregationSettings
+from securefg.stored_arrays import Stored, concatenated
 from securefg.transcript import TranscriptWriter
 
 M = TypeVar("M", bound=Message)
@@ -149,19 +149,22 @@ class Federation(Cohort):
             for name, declaration in request.declarations.items()
             if declaration.scope == "personal" and getattr(request, name) is not None
         ]
-        _check_rows(request, personal, sum(len(clients) for clients in asked.values()))
+        rows_of_each = {name: getattr(request, name) for name in personal}
+        _check_rows(request.kind, rows_of_each, sum(len(clients) for clients in asked.values()))
         if any(d.is_private for d in request.declarations.values()):
             raise ProtocolError(f"{request.kind} goes to clients and must have no private field")
         shared = None if personal else codec.encode(request)
         framed, first = {}, 0
         for name, clients in asked.items():
             rows = slice(first, first + len(clients))
-            body = shared or codec.encode(_rows(request, personal, rows))
             first += len(clients)
-            envelope = self._envelope(name, request, clients, body)
-            framed[name] = codec.frame(envelope)
-            if shared is None:
-                self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
+            envelope = self._envelope(name, request, clients, shared or b"")
+            if shared is not None:
+                framed[name] = codec.frame(envelope)
+                continue
+            framed[name] = codec.frame_fields(envelope, _rows(request, personal, rows))
+            sent = codec.unframe(framed[name])
+            self._recorder.sent(sent, {name: framed[name]}, tuple(personal))
         if shared is not None and asked:
             everybody = Clients.joined(asked.values())
             self._recorder.sent(self._envelope("", request, everybody, shared), framed)
@@ -183,7 +186,7 @@ class Federation(Cohort):
             # What was delivered is on the books before anything of it can be refused.
             if isinstance(answer, Answer):
                 self._book(reply, answer)
-        messages: list[M] = []
+        messages: list[dict[str, Any]] = []
         replied: list[Clients] = []
         dropped: list[Dropped] = []
         for name, clients in asked.items():
@@ -194,10 +197,10 @@ class Federation(Cohort):
                 continue
             envelope = codec.unframe(answer.framed)
             self._check_reply(envelope, name, clients, reply)
-            message = codec.decode(envelope.body, reply)
-            arrays = [n for n, value in message.values().items() if isinstance(value, Tensor)]
-            _check_rows(message, arrays, len(clients))
-            messages.append(message)
+            fields = codec.read(envelope.body, reply)
+            arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
+            _check_rows(reply.kind, arrays, len(clients))
+            messages.append(fields)
             self._recorder.received(reply, envelope, answer)
             replied.append(clients)
         together = _concatenated(reply, messages) if messages else None
@@ -216,33 +219,29 @@ class Federation(Cohort):
         self._ledger.record(answer.releases)
 
 
-def _check_rows(message: Message, names: list[str], wanted: int) -> None:
+def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -> None:
     """The first axis is the client: a row too many would weigh more than its client may."""
-    for name in names:
-        shape = getattr(message, name).shape
-        if shape[:1] != (wanted,):
+    for name, array in arrays.items():
+        if array.shape[:1] != (wanted,):
             raise ProtocolError(
-                f"{message.kind}.{name}: {list(shape)}, wanted {wanted} rows, one per client"
+                f"{kind}.{name}: {list(array.shape)}, wanted {wanted} rows, one per client"
             )
 
 
-def _rows(request: Message, personal: list[str], rows: slice) -> Message:
-    own = {name: getattr(request, name)[rows] for name in personal}
-    return type(request)(**{**request.values(), **own})
+def _rows(request: Message, personal: list[str], rows: slice) -> dict[str, Value]:
+    return request.values() | {name: getattr(request, name)[rows] for name in personal}
 
 
-def _concatenated(reply: type[M], messages: list[M]) -> M:
+def _concatenated(reply: type[M], messages: list[dict[str, Any]]) -> M:
     """One message with every client's rows; a scalar must be the same in all."""
-    if len(messages) == 1:
-        return messages[0]
     joined = {}
     for name in reply.declarations:
-        values = [getattr(message, name) for message in messages]
-        if all(isinstance(value, Tensor) for value in values):
+        values = [message[name] for message in messages]
+        if all(isinstance(value, Stored) for value in values):
             if len({(value.shape[1:], value.dtype) for value in values}) > 1:
                 raise ProtocolError(f"{reply.kind}.{name}: clients sent arrays of different kinds")
-            joined[name] = torch.cat(values)
-        elif any(isinstance(value, Tensor) for value in values):
+            joined[name] = concatenated(values)
+        elif any(isinstance(value, Stored) for value in values):
             raise ProtocolError(f"{reply.kind}.{name}: only some clients sent it")
         elif all(value == values[0] for value in values):
             joined[name] = values[0]

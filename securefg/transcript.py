@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 from torch import Tensor
 
 from securefg import codec
-from securefg.codec import Clients, Size
+from securefg.codec import Body, Clients, Size
 from securefg.errors import RunFolderError
 from securefg.messages import Scalar
 
@@ -62,7 +62,7 @@ class Record:
     thinned: bool = False
     note: str = ""
     chain: str = field(default="", compare=False)
-    body: bytes = field(default=b"", repr=False)
+    body: Body = field(default=b"", repr=False)
 
     @property
     def up(self) -> bool:
@@ -141,7 +141,7 @@ def _json(header: dict[str, Any]) -> bytes:
     return json.dumps(header, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
 
 
-def _link(before: str, said: dict[str, Any], body: bytes) -> str:
+def _link(before: str, said: dict[str, Any], body: Body) -> str:
     digest = hashlib.sha256(before.encode())
     digest.update(_json(said))
     digest.update(body)

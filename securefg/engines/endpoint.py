@@ -42,10 +42,8 @@ class Endpoint:
         turn = Turn(request.round, request.step, request.clients, self.attempt)
         reply = self._reply(request, turn)
         sealed = self.channel.seal(reply, turn)
-        envelope = replace(
-            request, sender=self.name, receiver="server", kind=reply.kind, body=sealed.body
-        )
-        return Answer(codec.frame(envelope), sealed.releases)
+        envelope = replace(request, sender=self.name, receiver="server", kind=reply.kind, body=b"")
+        return Answer(codec.frame_fields(envelope, sealed.fields), sealed.releases)
 
     def _reply(self, request: Envelope, turn: Turn) -> Message:
         stage = STAGES.get(request.kind)

@@ -57,6 +57,16 @@ def test_a_dtype_that_torch_does_not_know_is_a_codec_error() -> None:
         codec.decode_fields(body_of(b"{}", arrays))
 
 
+@pytest.mark.parametrize("shape", [[0, 2**62, 2**62], [0, 2**63]])
+def test_an_empty_array_of_a_shape_that_torch_cannot_have_is_a_codec_error(
+    shape: list[int],
+) -> None:
+    array = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+    header = json.dumps({"x": array}).encode()
+    with pytest.raises(CodecError, match="arrays of a message cannot be read"):
+        codec.decode_fields(body_of(b"{}", struct.pack("<Q", len(header)) + header))
+
+
 def test_the_size_of_a_message_cut_before_its_arrays_is_a_codec_error() -> None:
     """A cut within the arrays cannot be seen from outside them; reading them finds it."""
     whole = a_frame()

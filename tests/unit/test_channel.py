@@ -247,3 +247,8 @@ def test_without_a_budget_nothing_is_checked() -> None:
         Clients.of([0]),
         [Mechanism("Update.weights", "plain")],
     )
+
+
+def test_what_is_sealed_does_not_show_when_printed() -> None:
+    out = sealed(PER_MESSAGE, update(torch.ones(3, 2)), turn())
+    assert "tensor" not in repr(out)

@@ -128,6 +128,34 @@ def test_a_strided_array_with_a_gradient_is_carried() -> None:
     assert torch.equal(codec.decode(codec.encode(packet), Packet).rows, rows.detach())
 
 
+def test_a_frame_around_fields_is_the_frame_of_their_body() -> None:
+    values, clients = a_packet().values(), Clients(((0, 2), (5, 6)))
+    empty = Envelope(3, 2, 1, "client-0", "server", Packet.kind, clients, b"")
+    assert codec.frame_fields(empty, values) == a_frame()
+
+
+def test_a_decoded_array_is_its_receivers_own() -> None:
+    """Writing to it changes neither the bytes, nor what another reads from them."""
+    data = a_frame()
+    first, second = read(data), read(data)
+    first.rows.fill_(-1)
+    assert torch.equal(second.rows, a_packet().rows)
+    assert data == a_frame()
+
+
+def test_an_encoded_array_is_a_copy() -> None:
+    packet = a_packet()
+    data = framed(codec.encode(packet))
+    packet.rows.fill_(-1)
+    assert data == a_frame()
+
+
+def test_a_body_lies_in_its_frame_and_cannot_be_written_to() -> None:
+    body = codec.unframe(a_frame()).body
+    assert isinstance(body, memoryview)
+    assert body.readonly
+
+
 def test_the_same_message_has_the_same_bytes() -> None:
     assert a_frame() == a_frame()
 

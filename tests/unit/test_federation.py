@@ -390,6 +390,17 @@ def test_the_body_on_record_is_the_body_that_crossed(bed: Bed) -> None:
     assert bodies == [codec.unframe(data).body for data in bed.engine.up]
 
 
+@pytest.mark.parametrize("clients", [None, Clients(((2, 3),))], ids=["three hosts", "one host"])
+def test_writing_to_replies_changes_no_bytes_that_crossed(
+    bed: Bed, clients: Clients | None
+) -> None:
+    replies = bed.federation.ask(ask(), Tell, clients)
+    crossed = [bytearray(data) for data in bed.engine.up]
+    assert replies.message is not None
+    replies.message.number.fill_(-1)
+    assert bed.engine.up == crossed
+
+
 def test_a_record_says_what_was_done_to_each_private_field(make_bed: MakeBed) -> None:
     bed = make_bed({**PLAIN, "Tell.number": NOISY})
     bed.federation.ask(ask(), Tell)
