@@ -67,9 +67,7 @@ def receive_plainly(frames: list[bytes]) -> Upload:
 
 
 def _loaded(frame: bytes) -> dict[str, Any]:
-    start = 8 + struct.unpack_from("<I", frame, 4)[0]
-    json.loads(frame[8:start])
-    body = frame[start:]
+    body = bytes(codec.unframe(frame).body)
     start = 4 + struct.unpack_from("<I", body)[0]
     return {**json.loads(body[4:start]), **safetensors.torch.load(body[start:])}
 

@@ -157,14 +157,12 @@ class Federation(Cohort):
         framed, first = {}, 0
         for name, clients in asked.items():
             rows = slice(first, first + len(clients))
+            body = shared or codec.encode_fields(_rows(request, personal, rows))
             first += len(clients)
-            envelope = self._envelope(name, request, clients, shared or b"")
-            if shared is not None:
-                framed[name] = codec.frame(envelope)
-                continue
-            framed[name] = codec.frame_fields(envelope, _rows(request, personal, rows))
-            sent = codec.unframe(framed[name])
-            self._recorder.sent(sent, {name: framed[name]}, tuple(personal))
+            envelope = self._envelope(name, request, clients, body)
+            framed[name] = codec.frame(envelope)
+            if shared is None:
+                self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
         if shared is not None and asked:
             everybody = Clients.joined(asked.values())
             self._recorder.sent(self._envelope("", request, everybody, shared), framed)

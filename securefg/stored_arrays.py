@@ -49,7 +49,7 @@ _RANKS = {name: rank for rank, name in enumerate(DTYPES)}
 _LENGTH = struct.Struct("<Q")
 _LONGEST_HEADER = 100_000_000  # the library's limit
 _MOST_ITEMS = 2**48  # far from where the library, or torch, would overflow
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_TEXT = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,22 @@ class Stored:
 
     def tensor(self) -> Tensor:
         """The array in memory of its own."""
-        return _filled(torch.empty(self.shape, dtype=self.dtype), [self])
+        if not self.data:
+            return torch.empty(self.shape, dtype=self.dtype)
+        return torch.frombuffer(bytearray(self.data), dtype=self.dtype).reshape(self.shape)
 
 
 def concatenated(parts: Sequence[Stored]) -> Tensor:
     """Arrays that differ in their first axis alone, along it, in memory of their own."""
+    if len(parts) == 1:
+        return parts[0].tensor()
     rows = sum(part.shape[0] for part in parts)
-    return _filled(torch.empty((rows, *parts[0].shape[1:]), dtype=parts[0].dtype), parts)
-
-
-def _filled(tensor: Tensor, parts: Sequence[Stored]) -> Tensor:
-    into, start = _bytes_of(tensor), 0
+    whole = torch.empty((rows, *parts[0].shape[1:]), dtype=parts[0].dtype)
+    into, start = _bytes_of(whole), 0
     for part in parts:
         into[start : start + len(part.data)] = part.data
         start += len(part.data)
-    return tensor
+    return whole
 
 
 def _bytes_of(array: Tensor) -> memoryview:
@@ -139,11 +140,13 @@ def _size(dtype: str, shape: list[int]) -> int:
 
 
 def _header(kinds: Sequence[tuple[str, str, list[int]]]) -> bytes:
-    entries, end = {}, 0
+    entries, end = [], 0
     for name, dtype, shape in kinds:
         start, end = end, end + _size(dtype, shape)
-        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
-    text = _JSON.encode(entries).encode()
+        sizes, offsets = ",".join(map(str, shape)), f"{start},{end}"
+        entry = f'{{"dtype":"{dtype}","shape":[{sizes}],"data_offsets":[{offsets}]}}'
+        entries.append(f"{_TEXT.encode(name)}:{entry}")
+    text = f"{{{','.join(entries)}}}".encode()
     text += b" " * (-len(text) % 8)
     return _LENGTH.pack(len(text)) + text
 

@@ -80,7 +80,8 @@ def taken_apart(data: bytes) -> tuple[Header, bytes]:
 
 def text_of(header: Header) -> bytes:
     """As JSON; unlike a dict it may hold a name twice."""
-    objects = (stored_arrays._JSON.encode({name: entry}) for name, entry in header)
+    tight = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    objects = (tight.encode({name: entry}) for name, entry in header)
     return ("{" + ",".join(text[1:-1] for text in objects) + "}").encode()
 
 
