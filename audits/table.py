@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.table import Table
 
 from audits.findings import Figure, Finding, Verdict
@@ -15,23 +16,55 @@ COLOUR = {
 ORDER = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
 
 
-def findings_table(findings: list[Finding]) -> Table:
+# Below this the last column would be a stack of single words.
+WIDE = 110
+
+
+def findings_table(findings: list[Finding], width: int = WIDE) -> Table:
     """Epsilon findings show claimed and measured; attacks show value, prior and gain."""
+    ordered = sorted(findings, key=lambda f: ORDER.index(f.verdict))
+    return _in_columns(ordered) if width >= WIDE else _in_paragraphs(ordered)
+
+
+def _in_columns(findings: list[Finding]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("verdict", "adversary", "attack", "reached", "prior", "gain", "why"):
         table.add_column(name, overflow="fold")
-    for finding in sorted(findings, key=lambda f: ORDER.index(f.verdict)):
-        verdict = f"[{COLOUR[finding.verdict]}]{finding.verdict.replace('_', ' ').lower()}[/]"
+    for finding in findings:
         table.add_row(
-            verdict,
+            _verdict(finding),
             finding.adversary,
             finding.attack.replace("_", " "),
             _value(finding),
             "" if finding.prior is None else f"{finding.prior.value:.3f}",
             "" if finding.gain is None else _interval(finding.gain),
-            finding.metric if finding.gain and finding.verdict is Verdict.LEAK else finding.because,
+            escape(_why(finding)),
         )
     return table
+
+
+def _in_paragraphs(findings: list[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("adversary, attack, gain over the prior, and why")
+    for finding in findings:
+        who = "" if finding.adversary == "-" else f"{finding.adversary}, "
+        gain = "" if finding.gain is None else f"  {_interval(finding.gain)}"
+        reached = _value(finding)
+        if reached and finding.prior is not None:
+            reached = f"{reached} against {finding.prior.value:.3f} by the prior"
+        told = "; ".join(filter(None, (reached, escape(_why(finding)))))
+        head = f"[bold]{who}{finding.attack.replace('_', ' ')}[/]{gain}"
+        table.add_row(_verdict(finding), f"{head}\n{told}")
+    return table
+
+
+def _verdict(finding: Finding) -> str:
+    return f"[{COLOUR[finding.verdict]}]{finding.verdict.replace('_', ' ').lower()}[/]"
+
+
+def _why(finding: Finding) -> str:
+    return finding.metric if finding.gain and finding.verdict is Verdict.LEAK else finding.because
 
 
 def _value(finding: Finding) -> str:

@@ -146,7 +146,7 @@ def audit(
         dumped = [finding.model_dump(mode="json") for finding in found.findings]
         sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
     else:
-        console.print(findings_table(found.findings))
+        console.print(findings_table(found.findings, console.width))
         for name, reason in found.skipped:
             console.print(f"not run: {name.replace('_', ' ')}: {reason}", style="dim")
         console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)

@@ -8,7 +8,7 @@ from audits.findings import Figure, Finding, Verdict
 from audits.table import findings_table
 
 
-def printed(verdict: Verdict) -> str:
+def printed(verdict: Verdict, width: int = 200) -> str:
     figure = Figure(value=0.3, low=0.2, high=0.4)
     finding = Finding(
         adversary="server",
@@ -22,9 +22,9 @@ def printed(verdict: Verdict) -> str:
         prior=figure,
         gain=figure,
     )
-    console = Console(width=200, no_color=True)
+    console = Console(width=width, no_color=True)
     with console.capture() as told:
-        console.print(findings_table([finding]))
+        console.print(findings_table([finding], console.width))
     return told.get()
 
 
@@ -34,3 +34,13 @@ def test_a_gain_that_a_control_refuses_shows_the_refusal() -> None:
 
 def test_a_leak_shows_what_was_measured() -> None:
     assert "AUC over pairs" in printed(Verdict.LEAK)
+
+
+def test_a_narrow_terminal_gets_paragraphs() -> None:
+    lines = printed(Verdict.LEAK, width=80).splitlines()
+    assert (
+        lines[1]
+        .rstrip()
+        .endswith("server, some attack  0.300, prior 0.300, gain +0.300 [+0.200, +0.400]")
+    )
+    assert lines[2].strip() == "AUC over pairs"
