@@ -109,14 +109,13 @@ def test_the_documented_layout_is_all_that_a_reader_needs(
         assert magic == b"SFGT"
         assert zlib.crc32(head + body) == checksum
         header = json.loads(head)
-        signed = json.dumps(
-            {**header, "chain": "", "body": "b''"}, separators=(",", ":"), sort_keys=True
-        )
+        claimed = header.pop("chain")
+        signed = json.dumps(header, separators=(",", ":"), sort_keys=True)
         link = hashlib.sha256(link.encode() + signed.encode() + body).hexdigest()
-        assert header["chain"] == link
+        assert claimed == link
         kinds.append(header["kind"])
         offset = start + head_length + body_length
     assert kinds == (["fedavg.Model"] + ["fedavg.Update"] * 10) * 5
     assert f"chain: {link}" in (folder / "foreign.yaml").read_text()
     page = Path("docs/transcript_format.md").read_text()
-    assert [key for key in header if f"`{key}`" not in page] == []
+    assert [key for key in (*header, "chain") if f"`{key}`" not in page] == []
