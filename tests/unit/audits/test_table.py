@@ -38,9 +38,5 @@ def test_a_leak_shows_what_was_measured() -> None:
 
 def test_a_narrow_terminal_gets_paragraphs() -> None:
     lines = printed(Verdict.LEAK, width=80).splitlines()
-    assert (
-        lines[1]
-        .rstrip()
-        .endswith("server, some attack  0.300, prior 0.300, gain +0.300 [+0.200, +0.400]")
-    )
-    assert lines[2].strip() == "AUC over pairs"
+    assert lines[1].rstrip().endswith("server, some attack  +0.300 [+0.200, +0.400]")
+    assert lines[2].strip() == "0.300 against 0.300 by the prior; AUC over pairs"
