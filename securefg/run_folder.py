@@ -95,8 +95,8 @@ class RunFolder:
             raise RunFolderError(f"{self.path}/config.yaml cannot be read: {error}") from error
         if config.hash != resolved["config_hash"]:
             raise RunFolderError(
-                f"{self.path}/config.yaml was changed: its hash is {config.hash}, "
-                f"the run's {resolved['config_hash']}"
+                f"{self.path}/config.yaml was changed, or a default since then: its hash is "
+                f"{config.hash}, the run's {resolved['config_hash']}"
             )
         return config
 

@@ -30,10 +30,16 @@ class Failure:
 
 
 def find_run(root: Path, config_hash: str) -> RunFolder | None:
-    """The run of this hash, whatever its name; a finished one before any other."""
+    """The run of this hash, whatever its name; a finished one before any other.
+
+    Raises where it was made when a setting had another default: then its hash is no longer its own.
+    """
     whole = [path for path in root.glob(f"*-s*-{config_hash}") if not path.name.startswith(".")]
     found = [RunFolder(path) for path in sorted(whole) if (path / "config.yaml").is_file()]
-    return max(found, key=lambda folder: folder.finished, default=None)
+    best = max(found, key=lambda folder: folder.finished, default=None)
+    if best is not None:
+        best.config()
+    return best
 
 
 def find_runs(root: Path) -> dict[str, RunFolder]:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from securefg import runner
 from securefg.config import RunConfig
+from securefg.errors import RunFolderError
 from securefg.observing import Observer
 from securefg.sweep import Point, pool, read_failures, sweep
-from securefg.sweep.cache import locked
+from securefg.sweep.cache import find_run, locked
 from securefg.sweep.display import Running, Silence, Status
 from tests.e2e.kill_and_sweep import fork_worker
 from tests.small import config
@@ -99,3 +101,13 @@ def test_the_words_of_a_status() -> None:
     status = Status(10, 3, 1, 1, (Running("a", 3, 9, 1.0),), 75.0)
     assert status.words() == "4 of 10 done (1 cached), 1 running, 1 failed, about 1 min 15 s left"
     assert Status(1, 1, 0, 0, (), 0.0).words() == "1 of 1 done, 0 running, 0 failed"
+
+
+def test_a_run_made_under_another_default_is_not_taken_for_todays(tmp_path: Path) -> None:
+    chosen = config(tmp_path, "training.rounds=1")
+    folder = runner.start(chosen).folder
+    assert find_run(tmp_path, chosen.hash) is not None
+    path = folder.path / "config.yaml"
+    path.write_text(path.read_text().replace("hidden: 16", "hidden: 17"))
+    with pytest.raises(RunFolderError, match="or a default since then"):
+        find_run(tmp_path, chosen.hash)
