@@ -214,6 +214,10 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
     quick: Annotated[bool, typer.Option("--quick", help="A few rounds of the first row.")] = False,
     rows: Annotated[str, typer.Option(metavar="A,B", help="Rows that begin so.")] = "",
+    columns: Annotated[str, typer.Option(metavar="A,B", help="Columns that begin so.")] = "",
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Tables of the runs that are there; run nothing.")
+    ] = False,
     overrides: Overrides = None,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs/reproduce"),
     out: Annotated[
@@ -236,9 +240,9 @@ def reproduce(
             table.add_row(one.name, one.title, str(len(one.cells)), str(one.seeds))
         console.print(table)
         return
-    asked_rows = tuple(name.strip() for name in rows.split(",") if name.strip())
-    options = Options(root, seeds, quick, asked_rows, tuple(overrides or ()))
-    asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs)
+    chosen = [tuple(name.strip() for name in x.split(",") if name.strip()) for x in (rows, columns)]
+    options = Options(root, seeds, quick, chosen[0], chosen[1], tuple(overrides or ()))
+    asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs, stored)
     told = carry_out(asked, console)
     for result, path in told.pages:
         console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")

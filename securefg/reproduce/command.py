@@ -29,6 +29,7 @@ class Asked:
     jobs: int
     out: Path
     docs: Path | None = None
+    stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,20 +45,23 @@ def reproduce(asked: Asked, console: Console) -> Told:
     """Every entry's table, from runs that are all done first; bad input is told before any run."""
     _check_docs(asked)
     plans = [make_plan(entry, asked.options) for entry in asked.entries]
-    points = [point for plan in plans for point in plan.points]
-    done = find_runs(asked.options.root)
-    check_data([point for point in points if point.config.hash not in done])
-    outcome = sweep(points, asked.options.root, asked.jobs, display=display_for(console))
-    if outcome.interrupted:
-        return Told((), outcome.failed, True)
+    failed: tuple[Failure, ...] = ()
+    if not asked.stored:
+        points = [point for plan in plans for point in plan.points]
+        done = find_runs(asked.options.root)
+        check_data([point for point in points if point.config.hash not in done])
+        outcome = sweep(points, asked.options.root, asked.jobs, display=display_for(console))
+        failed = outcome.failed
+        if outcome.interrupted:
+            return Told((), failed, True)
     pages: list[tuple[Reproduction, Path]] = []
     unwritten: list[Failure] = []
     for plan in plans:
         try:
-            pages.append(_write(plan, asked, outcome.failed))
+            pages.append(_write(plan, asked, failed))
         except SecurefgError as error:  # the other entries still get their tables
             unwritten.append(Failure(plan.entry.name, "", " ".join(str(error).split())))
-    return Told(tuple(pages), (*outcome.failed, *unwritten), False)
+    return Told(tuple(pages), (*failed, *unwritten), False)
 
 
 def _check_docs(asked: Asked) -> None:
@@ -85,6 +89,7 @@ def command_line(plan: Plan) -> str:
     words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
     words += ["--quick"] if options.quick else []
     words += ["--rows", ",".join(options.rows)] if options.rows else []
+    words += ["--columns", ",".join(options.columns)] if options.columns else []
     for override in options.overrides:
         words += ["--set", override]
     return shlex.join(words)

@@ -24,7 +24,11 @@ class Ours:
 
     @cached_property
     def _found(self) -> dict[str, RunFolder]:
-        return find_runs(self.plan.options.root)
+        wanted = {point.config.hash for point in self.plan.points}
+        found = {k: run for k, run in find_runs(self.plan.options.root).items() if k in wanted}
+        for run in found.values():
+            run.config()  # raises where a default was another one then
+        return found
 
     def runs(self, cell: Cell) -> list[tuple[RunFolder, ...]]:
         """The runs of a cell, a tuple per seed; seeds with a run missing are left out."""

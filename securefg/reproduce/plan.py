@@ -27,6 +27,7 @@ class Options:
     seeds: int | None = None
     quick: bool = False
     rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
 
 
@@ -74,22 +75,25 @@ class Plan:
 
 
 def make_plan(entry: Entry, options: Options) -> Plan:
-    """Quick plans keep the first row alone, others the rows whose name begins as asked."""
-    rows = _chosen(entry, options)
-    cells = tuple(cell for cell in entry.cells if cell.row in rows)
+    """The rows and columns whose names begin as asked; of a quick plan's rows the first alone."""
+    rows = _chosen(entry.name, "rows", options.rows, entry.rows)
+    columns = _chosen(entry.name, "columns", options.columns, entry.columns)
+    rows = rows[:1] if options.quick else rows
+    cells = tuple(cell for cell in entry.cells if cell.row in rows and cell.column in columns)
     return Plan(replace(entry, cells=cells), options)
 
 
-def _chosen(entry: Entry, options: Options) -> Sequence[str]:
-    asked = [name.lower() for name in options.rows]
-    rows = [row for row in entry.rows if row.lower().startswith(tuple(asked))]
-    if not rows and asked:
+def _chosen(
+    entry: str, kind: str, asked: tuple[str, ...], known: tuple[str, ...]
+) -> tuple[str, ...]:
+    beginnings = tuple(name.lower() for name in asked)
+    found = tuple(name for name in known if name.lower().startswith(beginnings))
+    if asked and not found:
         raise InputError(
-            f"--rows {','.join(options.rows)}: {entry.name} has no such row; "
-            f"allowed: {', '.join(entry.rows)}"
+            f"--{kind} {','.join(asked)}: {entry} has no such {kind.removesuffix('s')}; "
+            f"allowed: {', '.join(known)}"
         )
-    chosen = rows if asked else list(entry.rows)
-    return chosen[:1] if options.quick else chosen
+    return found if asked else known
 
 
 def check_data(points: Sequence[Point]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from securefg.config import load_config
 from securefg.errors import ConfigError, InputError
 from securefg.reproduce.catalogue import ENTRIES, get_entries
+from securefg.reproduce.command import Asked, reproduce
 from securefg.reproduce.entry import Entry
 from securefg.reproduce.plan import Options, find_config, make_plan
 
@@ -63,3 +65,20 @@ def test_unknown_names_are_refused_with_what_is_allowed() -> None:
         make_plan(named("fedgl-table2"), Options(Path("r"), rows=("dora",)))
     with pytest.raises(ConfigError, match=r"configs/none\.yaml: not found"):
         find_config("none.yaml")
+
+
+def test_columns_are_chosen_as_rows_are() -> None:
+    options = Options(Path("r"), seeds=1, rows=("cora",), columns=("fed",))
+    plan = make_plan(named("fedgl-table2"), options)
+    assert [cell.column for cell in plan.cells] == ["Federated", "FedGL"]
+    with pytest.raises(InputError, match=r"--columns dora: fedgl-table2 has no such column"):
+        make_plan(named("fedgl-table2"), Options(Path("r"), columns=("dora",)))
+
+
+def test_stored_runs_give_a_table_and_nothing_is_run(tmp_path: Path) -> None:
+    options = Options(tmp_path, seeds=1, rows=("cora",))
+    asked = Asked((named("fedgl-table2"),), options, 1, tmp_path / "tables", stored=True)
+    told = reproduce(asked, Console())
+    assert not told.failed
+    assert "| Cora | missing (81.1) |" in (told.pages[0][1].parent / "table.md").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tables"]
