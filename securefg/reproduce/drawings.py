@@ -96,7 +96,8 @@ def _curves(
     ours: Measured, cells: Sequence[Cell], metric: str, title: str, caption: str
 ) -> Figure | None:
     found = [
-        (cell.column, mean_by_round([r[0] for r in ours.runs(cell)], metric)) for cell in cells
+        (cell.column, mean_by_round([cell.shown(r) for r in ours.runs(cell)], metric))
+        for cell in cells
     ]
     return _curves_figure(f"{cells[0].row}: {title}", caption, found)
 
@@ -125,7 +126,7 @@ def metrics_over_rounds(metrics: Mapping[str, str], title: str, caption: str) ->
         firsts = {cell.row: cell for cell in reversed(ours.cells)}
         drawn = []
         for row in dict.fromkeys(cell.row for cell in ours.cells):
-            folders = [runs[0] for runs in ours.runs(firsts[row])]
+            folders = [firsts[row].shown(runs) for runs in ours.runs(firsts[row])]
             found = [(name, mean_by_round(folders, key)) for name, key in metrics.items()]
             drawn.append(_curves_figure(f"{row}: {title}", caption, found))
         return [figure for figure in drawn if figure]

@@ -37,6 +37,12 @@ class Source:
 
 # From the runs of one seed, in the order of a cell's sources, to its value in the entry's unit.
 Reader = Callable[[Sequence[RunFolder]], float]
+# From the same runs to the one whose curve is drawn.
+Shown = Callable[[Sequence[RunFolder]], RunFolder]
+
+
+def first_run(runs: Sequence[RunFolder]) -> RunFolder:
+    return runs[0]
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class Cell:
     paper: float | None = None
     interval: float | None = None
     unit: Unit = PERCENT
+    shown: Shown = first_run
 
     @property
     def key(self) -> str:

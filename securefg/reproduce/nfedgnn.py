@@ -23,9 +23,12 @@ def with_lambda(data: str, value: str) -> Source:
     return Source(f"nfedgnn_{data.lower()}.yaml", (f"method.smoothness={value}",))
 
 
-def best_on_validation(runs: Sequence[RunFolder]) -> float:
-    """The test accuracy of the run whose validation accuracy is highest, in percent."""
-    return global_accuracy([max(runs, key=lambda folder: stored(folder, "val_accuracy"))])
+def best_on_validation(runs: Sequence[RunFolder]) -> RunFolder:
+    return max(runs, key=lambda folder: stored(folder, "val_accuracy"))
+
+
+def accuracy_of_the_best(runs: Sequence[RunFolder]) -> float:
+    return global_accuracy([best_on_validation(runs)])
 
 
 def swept() -> Iterator[Cell]:
@@ -36,7 +39,8 @@ def swept() -> Iterator[Cell]:
 
 def best() -> Iterator[Cell]:
     sources = tuple(with_lambda("Cora", value) for value in LAMBDAS)
-    yield Cell("Cora", "best lambda", sources, best_on_validation, 71.9)
+    read = accuracy_of_the_best
+    yield Cell("Cora", "best lambda", sources, read, 71.9, shown=best_on_validation)
     yield Cell("Cora", "lambda 0", (with_lambda("Cora", "0"),), global_accuracy)
     yield Cell("Cora", "CNFGNN", (Source("nfedgnn_cora.yaml", CNFGNN),), global_accuracy)
     whole = (Source("gcn_cora_centralized.yaml"),)

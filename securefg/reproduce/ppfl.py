@@ -196,6 +196,7 @@ def alignment() -> Iterator[Cell]:
     for data in ("Cora", "CiteSeer"):
         for k in (1, 5, 10):
             yield Cell(f"DeepWalk {data}", f"P@{k}", deepwalk(data), precision(k))
+            yield Cell(f"DeepWalk {data}, ours", f"P@{k}", deepwalk(data, *OURS), precision(k))
     for data in ("Cora", "CiteSeer"):
         for k in (1, 5, 10):
             yield Cell(f"GAT {data}", f"P@{k}", gat(data)[:1], precision(k))

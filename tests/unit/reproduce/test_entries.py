@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from securefg.reproduce.catalogue import ENTRIES, get_entries
 from securefg.reproduce.command import Asked, reproduce
 from securefg.reproduce.entry import Entry
 from securefg.reproduce.plan import Options, find_config, make_plan
+from securefg.run_folder import RunFolder
 
 
 def named(name: str) -> Entry:
@@ -82,3 +84,18 @@ def test_stored_runs_give_a_table_and_nothing_is_run(tmp_path: Path) -> None:
     assert not told.failed
     assert "| Cora | missing (81.1) |" in (told.pages[0][1].parent / "table.md").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tables"]
+
+
+def test_the_curve_of_the_best_lambda_is_that_of_the_run_chosen_on_validation(
+    tmp_path: Path,
+) -> None:
+    cell = named("nfedgnn-curves").cells[0]
+    runs = []
+    for number, (val, test) in enumerate([(0.7, 0.9), (0.8, 0.6), (0.6, 0.7)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        summary = {"val_accuracy": val, "test_accuracy": test}
+        (folder / "summary.json").write_text(json.dumps(summary))
+        runs.append(RunFolder(folder))
+    assert cell.shown(runs) is runs[1]
+    assert cell.read(runs) == pytest.approx(60)
