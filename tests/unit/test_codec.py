@@ -16,6 +16,7 @@ from securefg import codec
 from securefg.codec import Clients, Envelope, Size
 from securefg.errors import CodecError
 from securefg.messages import Message, private, public
+from tests.unit.random_arrays import made
 
 DTYPES = [
     torch.float64,
@@ -65,16 +66,6 @@ def body_of(scalars: bytes, arrays: bytes) -> bytes:
 
 def frame_with_header(header: bytes) -> bytes:
     return b"SFG" + bytes([codec.VERSION]) + struct.pack("<I", len(header)) + header
-
-
-def made(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
-    """Random bytes seen as `dtype`, so that NaN, infinity and the smallest numbers occur."""
-    stream = torch.Generator().manual_seed(seed)
-    if dtype == torch.bool:
-        return torch.rand(shape, generator=stream) < 0.5
-    size = torch.empty(shape, dtype=dtype).numel() * dtype.itemsize
-    raw = torch.randint(0, 256, (size,), generator=stream, dtype=torch.uint8)
-    return raw.view(dtype).reshape(shape)
 
 
 def bits(array: Tensor) -> tuple[torch.dtype, torch.Size, list[int]]:

@@ -16,22 +16,13 @@ from torch import Tensor
 from securefg import stored_arrays
 from securefg.errors import CodecError
 from securefg.stored_arrays import DTYPES, concatenated, read_arrays, write_arrays
+from tests.unit.random_arrays import made
 
 Header = list[tuple[str, Any]]
 Bits = dict[str, tuple[torch.dtype, tuple[int, ...], bytes]]
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=4)
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
-
-
-def made(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
-    """Random bytes seen as `dtype`."""
-    stream = torch.Generator().manual_seed(seed)
-    if dtype == torch.bool:
-        return torch.rand(shape, generator=stream) < 0.5
-    size = torch.empty(shape, dtype=dtype).numel() * dtype.itemsize
-    raw = torch.randint(0, 256, (size,), generator=stream, dtype=torch.uint8)
-    return raw.view(dtype).reshape(shape)
 
 
 arrays_of = st.dictionaries(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from attacks.base import View
+from audits.run import Player
 from audits.truth import Truth
 from securefg import runner
 from securefg.config import parse_config
@@ -38,3 +43,20 @@ def test_all_others_see_sizes_alone(truth: Truth, name: str) -> None:
         if field.name.startswith("num_") or field.name in ("seed", "device"):
             continue
         assert getattr(public, field.name) is None, field.name
+
+
+def test_a_view_is_made_once_for_all_attacks_that_run_side_by_side(truth: Truth) -> None:
+    asked = []
+
+    class Counted:
+        def view(self, adversary: Adversary) -> View:
+            asked.append(adversary)
+            time.sleep(0.05)
+            return truth.view(adversary)
+
+    counted: Any = Counted()
+    player = Player(counted, counted, 0)
+    with ThreadPoolExecutor(4) as pool:
+        views = list(pool.map(lambda _: player._view(counted, "server"), range(4)))
+    assert len(asked) == 1
+    assert all(view is views[0] for view in views)

@@ -150,21 +150,16 @@ def test_too_little_noise_for_any_grid_is_refused() -> None:
         plan(WEIGHTS, num_clients=1000, **own)
 
 
-def test_noise_is_sized_for_the_least_number_of_honest_survivors() -> None:
-    policy = plan(WEIGHTS, num_clients=100, masking={"corrupt": 0.1, "dropout": 0.2}, **NOISE)
+@pytest.mark.parametrize(("senders", "survivors", "noises"), [(None, 80, 70), (20, 16, 14)])
+def test_noise_is_sized_for_the_least_number_of_honest_survivors_among_those_who_send(
+    senders: int | None, survivors: int, noises: int
+) -> None:
+    sent = replace(WEIGHTS, senders=senders)
+    policy = plan(sent, num_clients=100, masking={"corrupt": 0.1, "dropout": 0.2}, **NOISE)
     rule = policy.masked["Sent.weights"].rule
     assert isinstance(rule, DistributedDiscrete)
-    assert policy.least_survivors == 80
-    assert rule.least_noises == 70
-
-
-def test_noise_is_sized_for_those_who_send() -> None:
-    some = replace(WEIGHTS, senders=20)
-    policy = plan(some, num_clients=100, masking={"corrupt": 0.1, "dropout": 0.2}, **NOISE)
-    rule = policy.masked["Sent.weights"].rule
-    assert isinstance(rule, DistributedDiscrete)
-    assert policy.least_survivors == 16
-    assert rule.least_noises == 14
+    assert policy.least_survivors == survivors
+    assert rule.least_noises == noises
 
 
 def test_distributed_noise_of_different_cohorts_is_refused() -> None:

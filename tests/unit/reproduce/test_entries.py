@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from securefg import runner
 from securefg.config import load_config
 from securefg.errors import ConfigError, InputError
 from securefg.reproduce.catalogue import ENTRIES, get_entries
@@ -99,3 +100,14 @@ def test_the_curve_of_the_best_lambda_is_that_of_the_run_chosen_on_validation(
         runs.append(RunFolder(folder))
     assert cell.shown(runs) is runs[1]
     assert cell.read(runs) == pytest.approx(60)
+
+
+def test_a_stored_run_of_another_default_makes_no_table(tmp_path: Path) -> None:
+    chosen = ("training.rounds=1", "data={name: csbm}", "partition={name: shares, shares: [1]}")
+    options = Options(tmp_path, 1, rows=("cora",), columns=("fedgl",), overrides=chosen)
+    asked = Asked((named("fedgl-table2"),), options, 1, tmp_path / "tables", stored=True)
+    path = runner.start(make_plan(asked.entries[0], options).points[0].config).folder.path
+    assert not reproduce(asked, Console()).failed
+    kept = path / "config.yaml"
+    kept.write_text(kept.read_text().replace("hidden: 16", "hidden: 17"))
+    assert "or a default since then" in reproduce(asked, Console()).failed[0].reason
