@@ -53,8 +53,8 @@ def headline(results: Results) -> Headline:
 def _definition(results: Results) -> str:
     if not results.rounds:
         return "No round was finished, so there is no model to score."
-    monitor = results.config.training.monitor
-    best = f"at round {results.summary.best_round:,}, the best by {monitor}"
+    kept = "loss" if results.config.training.monitor == "val_loss" else "accuracy"
+    best = f"at round {results.summary.best_round:,}, the best by validation {kept}"
     if results.method.make_evaluator is None:
         return (
             f"Every party's own model on its own test nodes, {best}; pooled, so that "
