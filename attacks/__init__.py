@@ -7,7 +7,7 @@ import pkgutil
 from typing import Any
 
 from attacks.base import Attack
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 
 def attack_names() -> list[str]:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.codec import Clients
 from securefg.data.shard import Shard
-from securefg.errors import SecurefgError
-from securefg.roles import PublicInfo
-from securefg.transcript import Adversary, Seen
+from securefg.federation.roles import PublicInfo
+from securefg.foundation.errors import SecurefgError
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Adversary, Seen
 
 Array = NDArray[np.float64]
 AdversaryKind = Literal["server", "client", "wire", "outsider"]

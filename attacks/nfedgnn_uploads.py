@@ -7,8 +7,8 @@ from torch import Tensor
 
 from attacks.base import Array, CannotAttack, Message, View
 from attacks.uploaded_rows import Rows
+from securefg.foundation.streams import derive_seed
 from securefg.models.user_init import shared_weights
-from securefg.streams import derive_seed
 
 LATENTS, LEARN, LEARNT = "nfedgnn.Latents", "nfedgnn.Learn", "nfedgnn.Learnt"
 

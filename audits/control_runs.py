@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import RunConfig
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
-from securefg.privacy.settings import PrivacySettings
+from securefg.run import runner
+from securefg.settings.config import RunConfig
+from securefg.settings.privacy import PrivacySettings
 from securefg.sweep.cache import find_run, locked
 
 

@@ -23,11 +23,11 @@ from torch import Tensor
 
 from audits.findings import Figure, Finding, Verdict
 from audits.truth import Truth
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import numpy_stream
 from securefg.models.appnp import propagation_matrix
 from securefg.secagg.exposure import Exposure, linear_exposure, node_exposure
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
-from securefg.streams import numpy_stream
 
 ATTACK = "linear_exposure"
 COALITIONS = 5

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import Field
 
-from securefg.errors import RunFolderError
-from securefg.files import write_json
-from securefg.settings import Settings
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.files import write_json
+from securefg.foundation.settings import Settings
 
 SCHEMA = 1
 

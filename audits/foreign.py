@@ -29,10 +29,10 @@ from scipy.stats import chi2, ncx2
 from attacks.base import Array, CannotAttack, Message, View
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.findings import Finding, Verdict
-from securefg.errors import ConfigError
-from securefg.foreign import Claim, Exchange, read_exchange
-from securefg.roles import PublicInfo
-from securefg.transcript import Adversary, broken_link, view
+from securefg.federation.roles import PublicInfo
+from securefg.foundation.errors import ConfigError
+from securefg.protocol.exchange import Claim, Exchange, read_exchange
+from securefg.protocol.transcript import Adversary, broken_link, view
 
 METHOD = "foreign"
 ALPHA = 0.01

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from securefg.codec import Clients
+from securefg.foundation.streams import derive_seed
 from securefg.privacy.noise import NoiseSource, SeededNoise
-from securefg.streams import derive_seed
+from securefg.protocol.codec import Clients
 
 STREAMS = ("noise", "clients", "server", "partition", "weights")
 SMALL = range(128)

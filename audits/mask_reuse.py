@@ -17,23 +17,23 @@ from torch import Tensor
 
 from audits.empirical_epsilon import EpsilonBound, gaussian_bound
 from audits.uploads import Unbooked
-from securefg import codec
-from securefg.channel import Channel, Turn
-from securefg.codec import Clients
-from securefg.messages import Message, private, public
+from securefg.federation.channel import Channel, Turn
+from securefg.federation.roles import Replies
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
-from securefg.roles import Replies
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, private, public
 from securefg.secagg.client import SecureClients
 from securefg.secagg.keys import Identity
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring, RingArray
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
 from securefg.secagg.server import Aggregator
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import request_hash
+from securefg.settings.secagg import SecureAggregationSettings
 
 NUM_CLIENTS = 8
 COINS = 4096

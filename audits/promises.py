@@ -17,11 +17,11 @@ from audits.mechanisms.audit import audit_experiment, audit_releases
 from audits.mechanisms.results import MechanismResult
 from audits.truth import Truth
 from audits.uploads import open_channel
-from securefg.assembly import prepare
+from securefg.foundation.streams import derive_seed
 from securefg.privacy.noise import SeededNoise
-from securefg.runner import finite
-from securefg.streams import derive_seed
-from securefg.transcript import broken_link
+from securefg.protocol.transcript import broken_link
+from securefg.run.assembly import prepare
+from securefg.run.runner import finite
 
 
 def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:

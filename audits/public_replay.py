@@ -12,14 +12,14 @@ from torch import Tensor
 
 from attacks.base import CannotAttack
 from audits.truth import Truth
-from securefg.channel import Turn
-from securefg.codec import Clients
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard
-from securefg.messages import Message
-from securefg.public_rows import Aligned, Mean, RotatedRows, Rows
-from securefg.roles import Site
-from securefg.streams import derive_seed
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Site
+from securefg.foundation.streams import derive_seed
+from securefg.methods.ppfl.exchange import Aligned, Mean, RotatedRows, Rows
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 
 
 def public_nodes(truth: Truth) -> Tensor:

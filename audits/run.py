@@ -29,12 +29,12 @@ from audits.games import make_game
 from audits.games.base import Game
 from audits.promises import broken_promises
 from audits.truth import Truth
-from securefg.errors import ConfigError
-from securefg.files import write_atomically
-from securefg.foreign import is_foreign
-from securefg.run_folder import RunFolder
-from securefg.streams import numpy_stream
-from securefg.transcript import Adversary
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.files import write_atomically
+from securefg.foundation.streams import numpy_stream
+from securefg.protocol.exchange import is_foreign
+from securefg.protocol.transcript import Adversary
+from securefg.run.folder import RunFolder
 
 DEFAULT_ADVERSARY = {
     "server": "server",

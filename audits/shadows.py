@@ -24,10 +24,10 @@ from torch import Tensor
 from attacks.base import Shadows
 from audits.truth import Truth
 from securefg.data.graph import Graph
-from securefg.files import write_atomically
+from securefg.foundation.files import write_atomically
+from securefg.foundation.streams import numpy_stream, torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs, normalized_adjacency
-from securefg.streams import numpy_stream, torch_stream
 
 VERSION = 1
 GROUP = 16

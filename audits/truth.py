@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import View
-from securefg.assembly import Experiment, prepare
 from securefg.data.graph import Graph
-from securefg.messages import Message
-from securefg.released import read_release
-from securefg.roles import PublicInfo
-from securefg.run_folder import RunFolder
-from securefg.transcript import Adversary, view
+from securefg.federation.roles import PublicInfo
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Adversary, view
+from securefg.run.assembly import Experiment, prepare
+from securefg.run.folder import RunFolder
+from securefg.run.release_file import read_release
 
 
 @dataclass(frozen=True)

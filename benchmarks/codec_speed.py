@@ -22,10 +22,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from securefg import codec
-from securefg.codec import Clients, Envelope
-from securefg.messages import Message, private, public
-from securefg.stored_arrays import concatenated
+from securefg.protocol import codec
+from securefg.protocol.arrays import concatenated
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.messages import Message, private, public
 
 EMPTY = Envelope(1, 1, 1, "host-0", "server", "codec_speed.Upload", Clients(((0, 75),)), b"")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from securefg.assembly import prepare
-from securefg.config import load_config
 from securefg.models.appnp import propagation_matrix
+from securefg.run.assembly import prepare
 from securefg.secagg.exposure import linear_exposure
+from securefg.settings.config import load_config
 
 CONFIG = Path("configs/gfl_dnc_v2_masked.yaml")
 DRAWS = 5

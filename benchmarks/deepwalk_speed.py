@@ -18,10 +18,10 @@ from torch import nn
 
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
-from securefg.data.settings import DataSettings, SplitSettings
 from securefg.models.probes import linear_probe
 from securefg.models.random_walks import Neighbours, Nodes, random_walks
 from securefg.models.skip_gram import SkipGram, SkipGramShape, initial_embedding
+from securefg.settings.data import DataSettings, SplitSettings
 
 SHAPE = SkipGramShape(dim=16, window=5, negatives=5)
 

@@ -14,8 +14,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from securefg import runner
-from securefg.config import load_config
+from securefg.run import runner
+from securefg.settings.config import load_config
 
 MANY = "configs/fedgl_cora_distributed.yaml"
 SIX = "configs/fedgl_cora.yaml"

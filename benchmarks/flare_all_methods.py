@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from securefg.config import RunConfig, parse_config
-from securefg.errors import SecurefgError
-from securefg.run_folder import RunFolder
-from securefg.runner import start
+from securefg.foundation.errors import SecurefgError
+from securefg.run.folder import RunFolder
+from securefg.run.runner import start
+from securefg.settings.config import RunConfig, parse_config
 from tests.contract.test_engines import CONFIGS, small_version
 
 COMMON = ("privacy.noise_rng=seeded", "engine.hosts=4")

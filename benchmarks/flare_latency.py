@@ -15,9 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from securefg.deploy.certificates import Root, Signer
-from securefg.engines.flare.packets import REQUEST, Route, open_packet, seal
-from securefg.runner import start
+from securefg.flare.certificates import Root, Signer
+from securefg.flare.packets import REQUEST, Route, open_packet, seal
+from securefg.run.runner import start
 from tests.small import config
 
 SIZES = (1_000, 1_000_000, 10_000_000)

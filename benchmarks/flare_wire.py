@@ -21,12 +21,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from securefg import codec
-from securefg.assembly import prepare
-from securefg.deploy.local import run_locally
-from securefg.observing import Silent
-from securefg.run_folder import RunFolder
-from securefg.transcript import read_transcript
+from securefg.flare.local import run_locally
+from securefg.protocol import codec
+from securefg.protocol.transcript import read_transcript
+from securefg.run.assembly import prepare
+from securefg.run.folder import RunFolder
+from securefg.run.observing import Silent
 from tests.small import config
 
 PIECE = 24

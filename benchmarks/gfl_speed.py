@@ -19,15 +19,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.assembly import Experiment, prepare
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.config import load_config
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Site
+from securefg.foundation.streams import derive_seed
 from securefg.methods import gfl_appnp
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape
-from securefg.roles import Site
-from securefg.streams import derive_seed
+from securefg.protocol.codec import Clients
+from securefg.run.assembly import Experiment, prepare
+from securefg.settings.config import load_config
 
 
 class OneByOne:

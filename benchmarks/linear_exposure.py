@@ -19,8 +19,8 @@ from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.registry import draw_partition
 from securefg.data.partitions.shares import SharesSettings
-from securefg.data.settings import DataSettings
 from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
+from securefg.settings.data import DataSettings
 
 TELEPORT, HOPS = 0.1, 10
 

@@ -23,13 +23,13 @@ from audits.guesses import Claiming
 from audits.mechanisms.audit import audit_experiment, audit_releases
 from audits.mechanisms.results import violations
 from audits.uploads import open_channel
-from securefg.assembly import prepare
-from securefg.channel import Channel
-from securefg.config import load_config
-from securefg.messages import Message, private
+from securefg.federation.channel import Channel
+from securefg.foundation.streams import derive_seed
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
-from securefg.privacy.settings import PrivacySettings
-from securefg.streams import derive_seed
+from securefg.protocol.messages import Message, private
+from securefg.run.assembly import prepare
+from securefg.settings.config import load_config
+from securefg.settings.privacy import PrivacySettings
 
 CONFIGS = ("configs/fedgl_cora_private.yaml", "configs/fedgl_cora_distributed.yaml")
 EPSILONS = (0.5, 1.0, 2.0, 8.0)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import torch
 
-from securefg import codec
-from securefg.codec import Clients, Envelope
-from securefg.messages import Message
 from securefg.methods.nfedgnn import Latents, Learnt, Settings
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.messages import Message
 
 ROUNDS = 200
 

@@ -27,23 +27,23 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
-from securefg.channel import Channel
-from securefg.codec import Clients
-from securefg.config import TrainingSettings
 from securefg.data.graph import undirected
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.inprocess import InProcess
-from securefg.federation import Federation
+from securefg.federation.channel import Channel
+from securefg.federation.federation import Federation
+from securefg.federation.roles import PublicInfo
 from securefg.methods.nfedgnn import METHOD, LatentServer, Settings, Users
 from securefg.models.user_rows import SparseFeatures
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy, make_policy
-from securefg.privacy.settings import PrivacySettings
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import TranscriptWriter
 from securefg.reports.figures.scales import Scale
 from securefg.reports.figures.svg import coordinate, element
-from securefg.roles import PublicInfo
-from securefg.transcript import TranscriptWriter
+from securefg.settings.config import TrainingSettings
+from securefg.settings.privacy import PrivacySettings
 
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
 WORDS, WORDS_PER_USER, EDGES_PER_USER, CLASSES = 2000, 20, 5, 10

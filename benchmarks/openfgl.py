@@ -14,10 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from securefg import runner
-from securefg.assembly import Experiment
-from securefg.config import load_config
-from securefg.observing import Silent
+from securefg.run import runner
+from securefg.run.assembly import Experiment
+from securefg.run.observing import Silent
+from securefg.settings.config import load_config
 
 
 class Clock(Silent):

@@ -9,8 +9,8 @@ import resource
 import tempfile
 from pathlib import Path
 
-from securefg import runner
-from securefg.config import load_config
+from securefg.run import runner
+from securefg.settings.config import load_config
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ from securefg.secagg import shamir
 from securefg.secagg.masks import RowMask, apply_row_masks
 from securefg.secagg.quantise import Grid
 from securefg.secagg.secret import Secret
-from securefg.secagg.settings import SecureAggregationSettings
+from securefg.settings.secagg import SecureAggregationSettings
 
 FLOWERS_SIDE = Path(__file__).with_name("flowers_secagg.py")
 POINTS = range(1, NUM_SHARES + 1)

@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from markupsafe import Markup
 
-from securefg import codec
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 from securefg.reports.figures.scales import Scale, ticks
 from securefg.reports.figures.svg import coordinate, element
 from securefg.secagg import boxes
@@ -39,9 +39,9 @@ from securefg.secagg.keys import Identity, KeyPair
 from securefg.secagg.messages import Advertise, Deliver, Roster, Unmask
 from securefg.secagg.ring import RingArray
 from securefg.secagg.session import Session
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.shamir import SHARE_BYTES
 from securefg.secagg.statements import advertised
+from securefg.settings.secagg import SecureAggregationSettings
 
 SIZES = (10, 32, 100, 316, 1000, 3162, 10_000)
 NUM_VALUES = 10_000

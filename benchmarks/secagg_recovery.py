@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.messages import Message, private, public
-from securefg.roles import Replies
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Replies
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, private, public
 from securefg.secagg import server, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
@@ -33,8 +33,8 @@ from securefg.secagg.graph_parameters import GraphParameters, Threat, choose
 from securefg.secagg.keys import Identity
 from securefg.secagg.ring import RingArray
 from securefg.secagg.server import Aggregator, Opened
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import request_hash
+from securefg.settings.secagg import SecureAggregationSettings
 
 TARGET_SECONDS = {"complete": 20.0, "sparse": 3.0}
 CONFIG_HASH, SETTINGS = "0123456789ab", SecureAggregationSettings()

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from audits.shadows import GROUP, halves
 from securefg.data.datasets import load
-from securefg.data.settings import DataSettings
+from securefg.foundation.streams import torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs
 from securefg.models.local_training import GcnTrainer, Targets
-from securefg.streams import torch_stream
+from securefg.settings.data import DataSettings
 
 HIDDEN, EPOCHS, REPEATS, ALONE = 16, 50, 3, 2
 

@@ -17,17 +17,17 @@ from typing import TypeVar
 
 import torch
 
-from securefg.assembly import Experiment, prepare, start_engine
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.config import load_config
-from securefg.federation import Federation
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.federation.federation import Federation
+from securefg.federation.roles import Cohort, Host, Replies, Site
+from securefg.foundation.streams import derive_seed
 from securefg.privacy.ledger import Ledger
-from securefg.roles import Cohort, Host, Replies, Site
-from securefg.run_folder import RunFolder
-from securefg.streams import derive_seed
-from securefg.transcript import TranscriptWriter
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import TranscriptWriter
+from securefg.run.assembly import Experiment, prepare, start_engine
+from securefg.run.folder import RunFolder
+from securefg.settings.config import load_config
 
 M = TypeVar("M", bound=Message)
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from securefg.config import load_config
+from securefg.settings.config import load_config
 from securefg.sweep import Point, sweep
 
 CONFIG = Path(__file__).parents[1] / "configs" / "quickstart.yaml"

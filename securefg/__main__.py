@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from securefg.cli import main
+from securefg.cli.main import main
 
 main()

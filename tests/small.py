@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from securefg.config import RunConfig, parse_config
+from securefg.settings.config import RunConfig, parse_config
 
 CSBM = {"task": "dnc", "num_nodes": 120, "degree": 8, "lambda_": 2, "mu": 2, "num_features": 30}
 

@@ -26,10 +26,9 @@ from securefg.reports.curve_data import (
     Series,
     Timing,
 )
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 from securefg.sweep import Failure, Point, find_runs
-from securefg.versions import versions
-
+from securefg.foundation.versions import versions
 WORST = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
 
 

@@ -9,13 +9,11 @@ from audits.curves.collect import collect
 from audits.curves.plan import CurvePlan, plan_curve
 from audits.curves.settings import load_curve
 from audits.curves.work import RunAndAudit
-from securefg.files import write_json
+from securefg.foundation.files import write_json
 from securefg.reports.curve_data import CurveData
 from securefg.reports.curve_page import build_curve_page
 from securefg.sweep import Failure, SweepOutcome, sweep
 from securefg.sweep.display import Display
-
-
 @dataclass(frozen=True)
 class CurveOutcome:
     data: CurveData

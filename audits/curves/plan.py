@@ -8,11 +8,9 @@ from pathlib import Path
 from attacks import attacks_on, get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
 from audits.run import Plan
-from securefg.config import RunConfig
-from securefg.errors import ConfigError
+from securefg.settings.config import RunConfig
+from securefg.foundation.errors import ConfigError
 from securefg.sweep import Point
-
-
 @dataclass(frozen=True)
 class Setting:
     """One point of the curve: a defence at one strength, run once per seed."""

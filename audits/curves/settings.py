@@ -9,12 +9,11 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from attacks import get_attack
-from securefg.config import RunConfig, load_config, parse_config
-from securefg.errors import ConfigError
+from securefg.settings.config import RunConfig, load_config, parse_config
+from securefg.foundation.errors import ConfigError
 from securefg.reports.curve_data import Limits
-from securefg.settings import Settings
-from securefg.transcript import Adversary
-
+from securefg.foundation.settings import Settings
+from securefg.protocol.transcript import Adversary
 DefenceName = Literal["none", "secagg", "local_gaussian", "distributed_discrete"]
 
 

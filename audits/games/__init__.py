@@ -11,7 +11,7 @@ import numpy as np
 from audits.foreign import ForeignTruth
 from audits.games.base import Game
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 
 class Make(Protocol):

@@ -11,7 +11,7 @@ from audits import metrics
 from audits.games.base import BinaryGame
 from audits.games.victims import victim
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_PAIRS = 200_000
 

@@ -8,7 +8,7 @@ from attacks.base import CannotAttack, Targets
 from audits.games.base import BinaryGame
 from audits.games.victims import other_nodes, victim
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:

@@ -14,7 +14,7 @@ from audits.games.base import choose
 from audits.games.client_samples import SampleGame, nearest, within
 from audits.truth import Truth
 from securefg.models.appnp import propagation_matrix
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 40
 LEAST_WEIGHT = 1e-9

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from attacks.base import Array, Targets
 from audits.games.base import OutcomeGame, choose
 from audits.truth import Truth
-from securefg.channel import Turn
-from securefg.codec import Clients
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Site
+from securefg.foundation.streams import derive_seed
 from securefg.methods.nfedgnn import Call, Latents
-from securefg.roles import Site
-from securefg.streams import derive_seed
-from securefg.transcript import Adversary
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 1000
 EXACT = 0.01

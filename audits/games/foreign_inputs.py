@@ -13,7 +13,7 @@ from attacks.base import Array, CannotAttack, Targets
 from audits.foreign import ForeignTruth
 from audits.games.base import OutcomeGame, choose
 from audits.metrics import auc
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_CLIENTS = 100
 

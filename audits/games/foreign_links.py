@@ -14,7 +14,7 @@ from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import choose
 from audits.games.client_links import LinkGame
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_NODES = 40
 NON_EDGES = 20

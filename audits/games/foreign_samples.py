@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, Targets
 from audits.foreign import ForeignTruth
 from audits.games.base import OutcomeGame, choose
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 300
 MOST_SAMPLES = 64

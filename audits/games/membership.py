@@ -18,7 +18,7 @@ from audits import metrics
 from audits.games.base import BinaryGame
 from audits.shadows import shadows_for
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 NUM_SHADOWS = 64
 LEAST_TARGETS = 20

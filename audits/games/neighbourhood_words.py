@@ -9,7 +9,7 @@ from attacks.base import Array, Targets
 from audits.games.base import OutcomeGame, choose
 from audits.games.victims import other_nodes, victim
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 60
 

@@ -12,7 +12,7 @@ from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose
 from audits.games.victims import victim
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 KNOWN_SHARE = 0.3
 MANY_KNOWN = 800

@@ -17,8 +17,8 @@ from audits.games.base import BinaryGame, choose
 from audits.games.victims import victim
 from audits.public_replay import public_nodes, public_shard, rows_of
 from audits.truth import Truth
-from securefg.streams import derive_seed
-from securefg.transcript import Adversary
+from securefg.foundation.streams import derive_seed
+from securefg.protocol.transcript import Adversary
 
 NUM_SHADOWS = 32
 MANY_TARGETS = 100

@@ -20,7 +20,7 @@ from audits.games.victims import victim
 from audits.public_replay import first_upload, public_nodes
 from audits.truth import Truth
 from securefg.models.procrustes import rotated, rotation
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_ROWS = 1000
 EXACT = 1e-3

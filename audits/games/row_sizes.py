@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 500
 

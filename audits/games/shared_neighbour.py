@@ -22,7 +22,7 @@ from audits.games.victims import victim
 from audits.public_replay import public_shard, rows_of
 from audits.truth import Truth
 from securefg.data.shard import Shard
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_PAIRS = 4000
 LEAST_PAIRS = 10

@@ -14,7 +14,7 @@ from audits.findings import Figure
 from audits.games.base import NULL_DRAWS, Game
 from audits.games.victims import victim
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 FEWEST = 5
 

@@ -14,7 +14,7 @@ from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose, somebody_elses
 from audits.games.client_samples import nearest
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 12
 NEARLY = 0.95

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attacks.base import CannotAttack
 from audits.truth import Truth
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
 
 MANY_NODES = 500
 

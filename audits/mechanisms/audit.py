@@ -16,10 +16,10 @@ from audits.mechanisms.results import MechanismResult
 from audits.mechanisms.seed import guess_seeds
 from audits.mechanisms.shape import measure_shape
 from audits.uploads import MakeChannel, claimed_fields, open_channel
-from securefg.assembly import Experiment
-from securefg.channel import Channel
 from securefg.engines.hosting import noise_source
+from securefg.federation.channel import Channel
 from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.run.assembly import Experiment
 
 
 def audit_experiment(

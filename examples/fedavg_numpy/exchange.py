@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.foreign import Claim, Exchange, ExchangeWriter, FirstLayer, Layer, Place, Upload
+from securefg.protocol.exchange import (
+    Claim,
+    Exchange,
+    ExchangeWriter,
+    FirstLayer,
+    Layer,
+    Place,
+    Upload,
+)
 
 Array = NDArray[np.float64]
 CLIENTS, INPUTS, HIDDEN, CLASSES, ROUNDS = 10, 60, 32, 3, 5

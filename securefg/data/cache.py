@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from securefg.data.dataset import Dataset
-from securefg.files import write_atomically
+from securefg.foundation.files import write_atomically
 
 READER_VERSION = 1
 

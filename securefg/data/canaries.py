@@ -16,9 +16,9 @@ from pydantic import Field
 from torch import Tensor
 
 from securefg.data.graph import Graph, Split, undirected
-from securefg.errors import ConfigError
-from securefg.settings import Settings
-from securefg.streams import numpy_stream
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.settings import Settings
+from securefg.foundation.streams import numpy_stream
 
 DEGREE = 2
 SPARSE = 0.25

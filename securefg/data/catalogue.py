@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 Norm = Literal["l1", "l2", "none"]
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from securefg.data.csbm_training import connected, grow_training_set
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split, undirected
-from securefg.data.settings import CsbmSettings
-from securefg.errors import ConfigError
-from securefg.streams import numpy_stream
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import numpy_stream
+from securefg.settings.data import CsbmSettings
 
 SC_AGREEMENT = 0.7
 MAX_TRIES = 1000

@@ -16,11 +16,11 @@ from securefg.data.csbm import draw_csbm
 from securefg.data.dataset import Dataset
 from securefg.data.graph import Graph
 from securefg.data.readers import acm, folder, planetoid, wiki, wikics, wikipedia
-from securefg.data.settings import DataSettings
 from securefg.data.sources import locate
 from securefg.data.splits import choose_split
 from securefg.data.subcora import draw_subcora
-from securefg.streams import torch_stream
+from securefg.foundation.streams import torch_stream
+from securefg.settings.data import DataSettings
 
 
 class _Reader(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from securefg.data.graph import Graph
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 
 def with_label_noise(graph: Graph, share: float, stream: np.random.Generator) -> Graph:

@@ -12,8 +12,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.errors import DataError
-from securefg.files import write_atomically
+from securefg.foundation.errors import DataError
+from securefg.foundation.files import write_atomically
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from securefg.data.graph import Graph, Split
 from securefg.data.shard import Shard
-from securefg.errors import DataError
-from securefg.files import write_atomically
+from securefg.foundation.errors import DataError
+from securefg.foundation.files import write_atomically
 
 
 def save_shards(path: Path, shards: tuple[Shard, ...]) -> None:

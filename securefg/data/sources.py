@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from securefg.data.cache import cache_folder
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 _PLANETOID = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 _BY_HAND = {"acm": "SDCN", "wiki": "TADW"}

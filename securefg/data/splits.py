@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from securefg.data.dataset import Dataset, mask
 from securefg.data.graph import Split
-from securefg.data.settings import SplitSettings
-from securefg.errors import ConfigError
-from securefg.streams import numpy_stream
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import numpy_stream
+from securefg.settings.data import SplitSettings
 
 # ACM and Wiki come without a split. Theirs is drawn once, from this seed, whatever the run's is.
 FIXED_SEED = 20

@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import connected_components
 
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split
-from securefg.data.settings import SubCoraSettings
-from securefg.errors import ConfigError
-from securefg.streams import numpy_stream
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import numpy_stream
+from securefg.settings.data import SubCoraSettings
 
 MAX_TRIES = 20_000
 MAX_DEPTH = 2

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from securefg import errors
-from securefg.errors import ProtocolError
+from securefg.foundation import errors
+from securefg.foundation.errors import ProtocolError
 from securefg.secagg import errors as secagg_errors
 
 

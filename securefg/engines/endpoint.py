@@ -8,15 +8,15 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
-from securefg import codec
-from securefg.channel import Channel, Turn, mask_context
-from securefg.codec import Clients, Envelope
-from securefg.engines.base import AT_THE_END, Answer, HostId
-from securefg.errors import ProtocolError
-from securefg.evaluation import LocalScore
-from securefg.files import write_atomically
-from securefg.messages import Message
-from securefg.roles import Host, Method
+from securefg.federation.channel import Channel, Turn, mask_context
+from securefg.federation.engine import AT_THE_END, Answer, HostId
+from securefg.federation.evaluation import LocalScore
+from securefg.federation.roles import Host, Method
+from securefg.foundation.errors import ProtocolError
+from securefg.foundation.files import write_atomically
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
 from securefg.secagg.arrays import to_ring
 from securefg.secagg.client import SecureClients

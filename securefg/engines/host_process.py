@@ -16,7 +16,7 @@ from securefg.data.shard_store import load_shards
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
 from securefg.engines.processes import receive, send
-from securefg.errors import PrivacyError, ProtocolError
+from securefg.foundation.errors import PrivacyError, ProtocolError
 
 
 def serve(pipe: Connection) -> None:

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import torch
 
-from securefg.channel import Channel
-from securefg.codec import Clients
-from securefg.config import RunConfig
 from securefg.data.shard import Shard
 from securefg.engines.endpoint import Endpoint
+from securefg.federation.channel import Channel
+from securefg.federation.roles import Site
+from securefg.foundation.streams import derive_seed
 from securefg.methods import get_method
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.roles import Site
+from securefg.protocol.codec import Clients
 from securefg.secagg.client import SecureClients
 from securefg.secagg.identity_store import load_identities
-from securefg.streams import derive_seed
+from securefg.settings.config import RunConfig
 
 
 @dataclass(frozen=True)

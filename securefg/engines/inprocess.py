@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from securefg.engines.base import Answer, Dropped, Engine, HostId
 from securefg.engines.endpoint import Endpoint
-from securefg.errors import PrivacyError, ProtocolError
-from securefg.evaluation import LocalScore
+from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.evaluation import LocalScore
+from securefg.foundation.errors import PrivacyError, ProtocolError
 
 
 class InProcess(Engine):

@@ -17,11 +17,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from securefg.engines.base import Answer, Dropped, Engine, HostId
 from securefg.engines.breaches import raise_breach as _raise_breach
 from securefg.engines.hosting import HostSpec
-from securefg.errors import RunFailed
-from securefg.evaluation import LocalScore
+from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.evaluation import LocalScore
+from securefg.foundation.errors import RunFailed
 from securefg.privacy.ledger import Release
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from securefg.errors import ConfigError
-from securefg.roles import Method
+from securefg.federation.roles import Method
+from securefg.foundation.errors import ConfigError
 
 
 def method_names() -> list[str]:

@@ -15,17 +15,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from securefg.channel import Turn
 from securefg.data.graph import Graph
-from securefg.evaluation import Evaluator, LocalScore, Scores, score_locally, score_logits
-from securefg.federation import require_replies
-from securefg.messages import Message, private, public
-from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
-from securefg.models.local_training import GcnTrainer, Targets
-from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
-from securefg.models.sparse import SparseMatrix
-from securefg.privacy.policy import PlannedRelease
-from securefg.roles import (
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import (
+    Evaluator,
+    LocalScore,
+    Scores,
+    score_locally,
+    score_logits,
+)
+from securefg.federation.federation import require_replies
+from securefg.federation.roles import (
     Cohort,
     Host,
     Method,
@@ -38,7 +38,13 @@ from securefg.roles import (
     asked_at_once,
     sample_clients,
 )
-from securefg.streams import torch_stream
+from securefg.foundation.streams import torch_stream
+from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
+from securefg.models.local_training import GcnTrainer, Targets
+from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
+from securefg.models.sparse import SparseMatrix
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.messages import Message, private, public
 
 
 class Settings(MethodSettings):

@@ -17,13 +17,22 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.channel import Turn
-from securefg.codec import Clients
 from securefg.data.graph import Split
-from securefg.errors import ConfigError
-from securefg.evaluation import LocalScore, score_clients
-from securefg.federation import require_replies
-from securefg.messages import Message, personal, private, public
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import LocalScore, score_clients
+from securefg.federation.federation import require_replies
+from securefg.federation.roles import (
+    Cohort,
+    Host,
+    Method,
+    MethodSettings,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+)
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import torch_stream, uniform_at
 from securefg.models.appnp import propagation_matrix
 from securefg.models.compensated_sgd import LocalSgd, Neighbourhood, Samples
 from securefg.models.connectivity import heterogeneity
@@ -38,9 +47,9 @@ from securefg.models.two_layer_mlp import (
 from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import PlannedRelease
-from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
-from securefg.streams import torch_stream, uniform_at
 
 
 class Settings(MethodSettings):

@@ -21,22 +21,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg.channel import Turn
-from securefg.codec import Clients
 from securefg.data.graph import Graph
-from securefg.evaluation import Evaluator, Scores, score_logits
-from securefg.federation import require_replies
-from securefg.messages import Message, personal, private, public
-from securefg.models.adam import Adam
-from securefg.models.latent_gat import LatentGat
-from securefg.models.latent_gcn import LatentGcn
-from securefg.models.neighbourhoods import Neighbourhoods, spread
-from securefg.models.smoothness import Smoothness
-from securefg.models.user_init import private_rows, shared_rows, shared_weights
-from securefg.models.user_matrices import UserMatrices
-from securefg.models.user_rows import SparseFeatures, UserRows
-from securefg.privacy.policy import PlannedRelease
-from securefg.roles import (
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import Evaluator, Scores, score_logits
+from securefg.federation.federation import require_replies
+from securefg.federation.roles import (
     Cohort,
     Host,
     Method,
@@ -47,8 +36,19 @@ from securefg.roles import (
     State,
     sample_clients,
 )
+from securefg.foundation.streams import torch_stream
+from securefg.models.adam import Adam
+from securefg.models.latent_gat import LatentGat
+from securefg.models.latent_gcn import LatentGcn
+from securefg.models.neighbourhoods import Neighbourhoods, spread
+from securefg.models.smoothness import Smoothness
+from securefg.models.user_init import private_rows, shared_rows, shared_weights
+from securefg.models.user_matrices import UserMatrices
+from securefg.models.user_rows import SparseFeatures, UserRows
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
-from securefg.streams import torch_stream
 
 Ints = NDArray[np.int64]
 NEIGHBOURS = ("whose", "weight")

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu
 
+from securefg.foundation.streams import torch_stream
 from securefg.models.gat import attend, with_loops
 from securefg.models.gcn import keep_mask
-from securefg.streams import torch_stream
 
 
 class LatentGat:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import keep_mask, normalized_adjacency
-from securefg.streams import torch_stream
 
 
 class LatentGcn:

@@ -8,7 +8,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.models.sparse import SparseMatrix
 from securefg.secagg.exposure import linear_exposure
 

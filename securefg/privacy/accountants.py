@@ -16,7 +16,7 @@ from typing import Protocol
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.privacy.ledger import Ledger, Mechanism, Unit
 
 # Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import RandomBytes
 

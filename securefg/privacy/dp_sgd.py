@@ -17,12 +17,12 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-from securefg.codec import Clients
-from securefg.errors import ConfigError, PrivacyError
+from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.privacy.accountants import Composition, Step
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.stages import clip_l2
+from securefg.protocol.codec import Clients
 
 Weights = tuple[Tensor, ...]
 SampleLoss = Callable[..., Tensor]

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.codec import Clients
-from securefg.errors import ProtocolError, RunFolderError
+from securefg.foundation.errors import ProtocolError, RunFolderError
+from securefg.protocol.codec import Clients
 
 Unit = Literal["client", "row"]
 OpenedBy = Literal["server", "recipients"]

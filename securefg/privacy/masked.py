@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.codec import Clients
 from securefg.privacy.discrete_gaussian import sample
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.rounding import round_rows
 from securefg.privacy.rules import DistributedDiscrete, Rule
 from securefg.privacy.stages import clip_l2
+from securefg.protocol.codec import Clients
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import RingArray
 

@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from securefg.errors import ConfigError, MaskingRefused
+from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.discrete_gaussian import LARGEST_SIGMA
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
-from securefg.secagg.settings import SecureAggregationSettings
+from securefg.settings.secagg import SecureAggregationSettings
 
 if TYPE_CHECKING:
     from securefg.privacy.policy import PlannedRelease
-
 LEAST_SIGMA: Final = 3.0
 """Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
 

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.codec import Clients
+from securefg.foundation.streams import derive_seed, numpy_stream
+from securefg.protocol.codec import Clients
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import RandomBytes
-from securefg.streams import derive_seed, numpy_stream
 
 
 class NoiseSource(Protocol):

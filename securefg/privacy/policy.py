@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from securefg.errors import ConfigError, NoRule
-from securefg.messages import Declaration, Message
+from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
 from securefg.privacy.ledger import Mechanism, OpenedBy, Unit
 from securefg.privacy.masked import MaskedField
@@ -19,8 +18,9 @@ from securefg.privacy.rules import (
     Rule,
     TrainedWithNoise,
 )
-from securefg.privacy.settings import FieldSettings, PrivacySettings
 from securefg.privacy.stages import Per
+from securefg.protocol.messages import Declaration, Message
+from securefg.settings.privacy import FieldSettings, PrivacySettings
 
 
 @dataclass(frozen=True)

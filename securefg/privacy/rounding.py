@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.errors import ConfigError, PrivacyError, RunFailed
+from securefg.foundation.errors import ConfigError, PrivacyError, RunFailed
 
 DEFAULT_BETA: Final = math.exp(-0.5)
 

@@ -14,13 +14,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from securefg.codec import Clients
-from securefg.errors import PrivacyError
+from securefg.foundation.errors import PrivacyError
 from securefg.privacy.discrete_gaussian import rho_of_sum
 from securefg.privacy.dp_sgd import DpSgdPlan
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.rounding import RoundingPlan
 from securefg.privacy.stages import Adjacency, Per, clip_l2, sensitivity_l2
+from securefg.protocol.codec import Clients
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from securefg.errors import PrivacyError
+from securefg.foundation.errors import PrivacyError
 
 Per = Literal["row", "message"]
 Adjacency = Literal["replace_one", "zero_out"]

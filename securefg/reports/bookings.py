@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.codec import Clients
 from securefg.privacy.ledger import Mechanism, Release, read_ledger
+from securefg.protocol.codec import Clients
 
 
 @dataclass(frozen=True)

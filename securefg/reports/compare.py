@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from securefg.errors import RunFolderError
-from securefg.files import write_atomically
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.files import write_atomically
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.findings import StoredFinding
 from securefg.reports.findings_section import count_words
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import page_environment
 from securefg.reports.units import bytes_text, epsilon_text, number, percent, seconds_text
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 
 NONE = "–"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from securefg.settings import Settings
+from securefg.foundation.settings import Settings
 
 SCHEMA = 1
 

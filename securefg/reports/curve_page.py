@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from securefg.errors import RunFolderError
-from securefg.files import write_atomically
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.files import write_atomically
 from securefg.reports.curve.accuracy import accuracy_figure
 from securefg.reports.curve.bounds import bounds_figure
 from securefg.reports.curve.cost import cost_figures
@@ -26,7 +26,7 @@ from securefg.reports.curve_data import CurveData, Series, Timing
 from securefg.reports.figures import Figure
 from securefg.reports.page import build_report
 from securefg.reports.templating import page_environment
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from securefg.observing import RoundReport
 from securefg.reports.figures import (
     Figure,
     LegendEntry,
@@ -16,6 +15,7 @@ from securefg.reports.figures import (
 )
 from securefg.reports.results import Results
 from securefg.reports.units import bytes_text, delta_text, epsilon_text, percent, significant
+from securefg.run.observing import RoundReport
 
 MAX_POINTS = 400
 

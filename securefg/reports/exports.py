@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from securefg.files import write_atomically
+from securefg.foundation.files import write_atomically
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.figures import csv_text
 from securefg.reports.findings import StoredFinding
 from securefg.reports.headline import headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 
 
 def export(folder: RunFolder, kind: str) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from securefg.errors import RunFolderError
+from securefg.foundation.errors import RunFolderError
 
 SCHEMA = 1
 

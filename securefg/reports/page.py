@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefg.files import write_atomically
+from securefg.foundation.files import write_atomically
 from securefg.reports.curves import curves
 from securefg.reports.findings_section import findings_section
 from securefg.reports.headline import headline
@@ -15,7 +15,7 @@ from securefg.reports.released import declaration, released
 from securefg.reports.results import Results, read_results
 from securefg.reports.setup import setup_section
 from securefg.reports.templating import page_environment
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 
 
 def build_report(folder: RunFolder) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from securefg.messages import Declaration, Message
+from securefg.protocol.messages import Declaration, Message
 from securefg.reports.results import Results
 from securefg.reports.traffic import Kind
 from securefg.reports.units import number, plural

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from securefg.messages import Declaration
 from securefg.privacy.rules import LocalGaussian
+from securefg.protocol.messages import Declaration
 from securefg.reports.bookings import Booked
 from securefg.reports.results import Results
 from securefg.reports.units import plural, span

@@ -8,17 +8,17 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from securefg.config import RunConfig
 from securefg.data.statistics import PartitionStatistics
-from securefg.errors import RunFolderError
+from securefg.federation.roles import Method
+from securefg.foundation.errors import RunFolderError
 from securefg.methods import get_method
-from securefg.observing import RoundReport
 from securefg.privacy.ledger import Unit
 from securefg.reports.bookings import Booked, read_bookings
 from securefg.reports.findings import StoredFinding, read_stored_findings
 from securefg.reports.traffic import Traffic, read_traffic
-from securefg.roles import Method
-from securefg.run_folder import RunFolder, read_json_lines
+from securefg.run.folder import RunFolder, read_json_lines
+from securefg.run.observing import RoundReport
+from securefg.settings.config import RunConfig
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from securefg.codec import Clients
-from securefg.errors import RunFolderError
-from securefg.transcript import Record, read_transcript
+from securefg.foundation.errors import RunFolderError
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Record, read_transcript
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from securefg.errors import ProtocolError
+from securefg.foundation.errors import ProtocolError
 from securefg.secagg.ring import Ring, RingArray
 
 

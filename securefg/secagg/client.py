@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import torch
 
-from securefg.channel import Turn
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import MaskContext
@@ -39,13 +39,13 @@ from securefg.secagg.messages import (
 from securefg.secagg.ring import RingArray
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
 from securefg.secagg.session import Party, Session
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import (
     advertised,
     graph_seed,
     roster_items,
     survivors_statement,
 )
+from securefg.settings.secagg import SecureAggregationSettings
 
 
 class SecureClients:

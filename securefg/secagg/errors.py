@@ -15,7 +15,7 @@ RunFailed
 
 from __future__ import annotations
 
-from securefg.errors import PrivacyError, ProtocolError, RunFailed
+from securefg.foundation.errors import PrivacyError, ProtocolError, RunFailed
 
 
 class BadKey(ProtocolError):

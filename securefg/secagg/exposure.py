@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 RESIDUAL: Final = 1e-8
 """e_j counts as within the row space when less than this of it lies in the null space."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 SECURITY_BITS: Final = 40
 CORRECTNESS_BITS: Final = 20

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from securefg.codec import Clients
+from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from securefg.messages import Message, confidential, personal, public
+from securefg.protocol.messages import Message, confidential, personal, public
 
 
 class Advertise(Message):

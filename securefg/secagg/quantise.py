@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.errors import ConfigError, RunFailed
+from securefg.foundation.errors import ConfigError, RunFailed
 from securefg.secagg.ring import Ring, RingArray
 
 TAIL_BITS: Final = 40

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 RingArray = NDArray[np.uint32] | NDArray[np.uint64]
 Integers = NDArray[np.signedinteger[Any]]

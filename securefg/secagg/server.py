@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from securefg.codec import Clients
-from securefg.errors import RoundAborted
-from securefg.messages import Message
+from securefg.foundation.errors import RoundAborted
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import MaskContext
@@ -34,8 +34,8 @@ from securefg.secagg.messages import (
 )
 from securefg.secagg.ring import Ring, RingArray
 from securefg.secagg.secret import Secret
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import graph_seed, request_hash, roster_items
+from securefg.settings.secagg import SecureAggregationSettings
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
 """Sends a request to clients and gathers their replies: `Federation.exchange`."""

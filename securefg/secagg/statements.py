@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from securefg import codec
-from securefg.messages import Message
+from securefg.protocol import codec
+from securefg.protocol.messages import Message
 from securefg.secagg.arrays import to_bytes
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.messages import Roster

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from securefg.config import RunConfig
-from securefg.files import write_json
-from securefg.run_folder import RunFolder
+from securefg.foundation.files import write_json
+from securefg.run.folder import RunFolder
+from securefg.settings.config import RunConfig
 
 SECONDS_BETWEEN_TRIES = 0.1
 

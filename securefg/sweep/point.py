@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from securefg import runner
-from securefg.config import RunConfig
-from securefg.observing import Observer
+from securefg.run import runner
+from securefg.run.observing import Observer
+from securefg.settings.config import RunConfig
 from securefg.sweep.cache import clear_torn, find_run
 
 

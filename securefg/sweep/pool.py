@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from securefg.progress import Interrupt
+from securefg.run.progress import Interrupt
 from securefg.sweep.cache import Failure, forget_failure, keep_failure
 from securefg.sweep.display import Display, Running, Silence, Status
 from securefg.sweep.news import At, Ended

@@ -17,9 +17,9 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
-from securefg.assembly import Experiment
-from securefg.errors import SecurefgError
-from securefg.observing import RoundReport
+from securefg.foundation.errors import SecurefgError
+from securefg.run.assembly import Experiment
+from securefg.run.observing import RoundReport
 from securefg.sweep.cache import Failure, locked
 from securefg.sweep.news import At, Ended
 from securefg.sweep.point import Point, Work

@@ -9,14 +9,14 @@ import pytest
 
 ATTACKS = sorted(Path("attacks").glob("*.py"))
 ALLOWED = {
-    "securefg.codec",
+    "securefg.protocol.codec",
     "securefg.data.graph",
     "securefg.data.shard",
-    "securefg.errors",
-    "securefg.roles",
+    "securefg.foundation.errors",
+    "securefg.federation.roles",
     "securefg.secagg.exposure",
-    "securefg.streams",
-    "securefg.transcript",
+    "securefg.foundation.streams",
+    "securefg.protocol.transcript",
 }
 READS = {"open", "read_text", "read_bytes", "load", "loadtxt", "fromfile", "memmap", "safe_open"}
 
@@ -50,5 +50,5 @@ def test_an_attack_reads_nothing_but_its_view(path: Path) -> None:
 
 
 def test_the_fence_sees_an_attack_that_reads_the_private_folder() -> None:
-    bad = "from pathlib import Path\nfrom securefg.run_folder import RunFolder\nopen('private/x')"
-    assert reaches(ast.parse(bad)) == {"pathlib", "securefg.run_folder", "open"}
+    bad = "from pathlib import Path\nfrom securefg.run.folder import RunFolder\nopen('private/x')"
+    assert reaches(ast.parse(bad)) == {"pathlib", "securefg.run.folder", "open"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.assembly import choose_device
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.models.gcn import GcnShape, keep_mask
 from securefg.models.sparse import DenseMatrix
+from securefg.run.assembly import choose_device
 
 LOOPS = [Path("securefg/models/local_training.py"), Path("securefg/models/gcn.py")]
 

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from typing import Literal
 
-from securefg.channel import Turn
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Site
 from securefg.methods import fedgl
-from securefg.roles import Site
+from securefg.protocol.messages import Message
 
 
 class Settings(fedgl.Settings):

@@ -10,11 +10,20 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.evaluation import LocalScore, score_locally
-from securefg.messages import Message, public
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import LocalScore, score_locally
+from securefg.federation.roles import (
+    Cohort,
+    Host,
+    Method,
+    MethodSettings,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+)
 from securefg.privacy.policy import PlannedRelease
-from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
+from securefg.protocol.messages import Message, public
 
 STASH: list[Tensor] = []
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from securefg import runner
-from securefg.config import RunConfig, load_config, parse_config
-from securefg.errors import BudgetExceeded, RunFailed
-from securefg.run_folder import RunFolder
-from securefg.transcript import read_transcript
+from securefg.foundation.errors import BudgetExceeded, RunFailed
+from securefg.protocol.transcript import read_transcript
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.settings.config import RunConfig, load_config, parse_config
 from tests.small import CSBM, config
 
 CONFIGS = sorted(p for p in Path("configs").glob("*.yaml") if not p.stem.startswith("curve_"))

@@ -12,10 +12,10 @@ import signal
 from dataclasses import replace
 from typing import Any, Literal
 
-from securefg.channel import Turn
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Site
 from securefg.methods import fedgl
-from securefg.roles import Site
+from securefg.protocol.messages import Message
 from securefg.secagg.client import SecureClients
 
 DOOMED: dict[str, Any] = {}

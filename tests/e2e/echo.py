@@ -10,11 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.messages import Message, private, public
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Cohort, Host, MethodSettings, PublicInfo, Server, Site, State
 from securefg.methods import fedgl
 from securefg.privacy.policy import PlannedRelease
-from securefg.roles import Cohort, Host, MethodSettings, PublicInfo, Server, Site, State
+from securefg.protocol.messages import Message, private, public
 
 
 class Settings(MethodSettings):

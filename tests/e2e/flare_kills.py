@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from securefg import runner
+from securefg.run import runner
 from tests.e2e.dying import STAGES
 from tests.small import config
 

@@ -19,12 +19,12 @@ import threading
 import time
 from pathlib import Path
 
-from securefg.assembly import prepare
-from securefg.deploy import local
-from securefg.deploy.kits import Kits, Plan, provision
-from securefg.deploy.processes import LocalProcesses
-from securefg.observing import Silent
-from securefg.run_folder import RunFolder
+from securefg.flare import local
+from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.processes import LocalProcesses
+from securefg.run.assembly import prepare
+from securefg.run.folder import RunFolder
+from securefg.run.observing import Silent
 from tests.small import config
 
 SITE, CUT_SECONDS, ROUNDS_PER_CUT = "site-2", 8.0, 60

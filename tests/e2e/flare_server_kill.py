@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from securefg import runner
-from securefg.assembly import prepare
-from securefg.deploy.local import run_locally
-from securefg.deploy.processes import LocalProcesses
-from securefg.errors import RunFailed
-from securefg.observing import Silent
-from securefg.run_folder import RunFolder
+from securefg.flare.local import run_locally
+from securefg.flare.processes import LocalProcesses
+from securefg.foundation.errors import RunFailed
+from securefg.run import runner
+from securefg.run.assembly import prepare
+from securefg.run.folder import RunFolder
+from securefg.run.observing import Silent
 from tests.small import config
 
 MASKED = "privacy.secure_aggregation={min_holders: 1}"

@@ -16,9 +16,9 @@ import sys
 import time
 from pathlib import Path
 
-from securefg import runner
-from securefg.config import RunConfig
-from securefg.run_folder import RunFolder
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.settings.config import RunConfig
 from tests.small import config
 
 ROUNDS = 24

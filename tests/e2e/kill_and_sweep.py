@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 from safetensors.torch import load_file
 
-from securefg import runner
+from securefg.run import runner
 from securefg.sweep import Point, find_run, pool, sweep
 from securefg.sweep.worker import serve
 from tests.small import config

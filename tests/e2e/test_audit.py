@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from audits.findings import Finding, Verdict, read_findings
 from audits.run import Plan, audit
-from securefg import runner
-from securefg.cli import app
-from securefg.run_folder import RunFolder
+from securefg.cli.main import app
+from securefg.run import runner
+from securefg.run.folder import RunFolder
 from tests.small import config
 
 HIDDEN = "method.embedding=hidden"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from securefg.cli import app
+from securefg.cli.main import app
 
 HERE = Path.cwd()
 SMALL = {

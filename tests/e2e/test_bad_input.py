@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from securefg import cli, codec, runner
-from securefg.codec import Clients, Envelope
-from securefg.errors import CodecError
-from securefg.observing import RoundReport, Silent
-from securefg.run_folder import RunFolder
-from securefg.transcript import read_transcript
+from securefg.cli import main as cli
+from securefg.foundation.errors import CodecError
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.transcript import read_transcript
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.run.observing import RoundReport, Silent
 from tests.small import config, tree
 
 

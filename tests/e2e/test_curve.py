@@ -14,7 +14,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from securefg.cli import app
+from securefg.cli.main import app
 from tests.small import tree
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from securefg import runner
-from securefg.errors import ConfigError
-from securefg.observing import RoundReport, Silent
-from securefg.run_folder import RunFolder
+from securefg.foundation.errors import ConfigError
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.run.observing import RoundReport, Silent
 from tests.small import config
 
 WEIGHTS_ALONE = "method={name: fedgl, pseudo_labels: false, pseudo_graph: false, weighting: equal}"

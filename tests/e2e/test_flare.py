@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from securefg import runner
-from securefg.assembly import prepare
-from securefg.codec import Clients
-from securefg.deploy.kits import Kits, Plan, provision
-from securefg.deploy.local import run_locally
-from securefg.deploy.processes import LocalProcesses
-from securefg.observing import Silent
-from securefg.run_folder import RunFolder
+from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.local import run_locally
+from securefg.flare.processes import LocalProcesses
+from securefg.protocol.codec import Clients
+from securefg.run import runner
+from securefg.run.assembly import prepare
+from securefg.run.folder import RunFolder
+from securefg.run.observing import Silent
 from tests.small import config, tree
 
 pytest.importorskip("nvflare")
@@ -115,7 +115,14 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(written))
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     sets = [part for text in (*overrides, *TWO) for part in ("--set", text)]
-    command = [sys.executable, "-m", "securefg.cli", "run", str(tmp_path / "config.yaml"), *sets]
+    command = [
+        sys.executable,
+        "-m",
+        "securefg.cli.main",
+        "run",
+        str(tmp_path / "config.yaml"),
+        *sets,
+    ]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     path = wait_for_round(tmp_path / "apart", 1, driver)
     mark = (path / "private" / "flare" / "logs" / "mark").read_text()

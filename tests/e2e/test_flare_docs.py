@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 
 pytest.importorskip("nvflare")
 HERE = Path.cwd()
@@ -42,7 +42,7 @@ def test_the_way_to_four_banks(tmp_path: Path) -> None:
         for line in commands():
             words = shlex.split(line.removesuffix("&").replace("8012", port))
             assert words[:2] == ["securefg", "deploy"]
-            command = [sys.executable, "-m", "securefg.cli", *words[1:]]
+            command = [sys.executable, "-m", "securefg.cli.main", *words[1:]]
             if line.endswith("&"):
                 log = (tmp_path / "log").open("ab")
                 started.append(

@@ -14,7 +14,7 @@ from tests.small import tree
 
 
 def start(config: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "securefg.cli", "run", str(config), *arguments]
+    command = [sys.executable, "-m", "securefg.cli.main", "run", str(config), *arguments]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )

@@ -12,10 +12,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg import runner
-from securefg.errors import ConfigError, MaskingRefused, RoundAborted
-from securefg.run_folder import RunFolder
-from securefg.transcript import Adversary, Record, read_transcript, view
+from securefg.foundation.errors import ConfigError, MaskingRefused, RoundAborted
+from securefg.protocol.transcript import Adversary, Record, read_transcript, view
+from securefg.run import runner
+from securefg.run.folder import RunFolder
 from tests.small import config
 from tests.unit.secagg.session_world import everything_made
 

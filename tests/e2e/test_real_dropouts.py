@@ -7,8 +7,8 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from securefg import runner
-from securefg.run_folder import RunFolder
+from securefg.run import runner
+from securefg.run.folder import RunFolder
 from tests.small import config
 
 DEADLY = "method={name: tests.contract.failing, deadly: true, pseudo_labels: false}"

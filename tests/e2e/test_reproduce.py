@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from securefg import cli
-from securefg.reproduce import catalogue
-from securefg.reproduce.drawings import over_columns, over_rounds, over_seeds, partitions
-from securefg.reproduce.embeddings import scatters, silhouette
-from securefg.reproduce.entry import SCORE, Cell, Entry, Source
-from securefg.reproduce.readers import client_accuracy, global_accuracy, uplink_mebibytes
+from papers import catalogue
+from papers.drawings import over_columns, over_rounds, over_seeds, partitions
+from papers.embeddings import scatters, silhouette
+from papers.entry import SCORE, Cell, Entry, Source
+from papers.readers import client_accuracy, global_accuracy, uplink_mebibytes
+from securefg.cli import main as cli
 from securefg.sweep import pool
 from tests.e2e.kill_and_sweep import fork_worker
 from tests.small import tree

@@ -9,10 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.channel import check_budget
-from securefg.codec import Clients
-from securefg.errors import BudgetExceeded, ConfigError, ProtocolError, RunFolderError
-from securefg.messages import Message, private
+from securefg.federation.channel import check_budget
+from securefg.foundation.errors import BudgetExceeded, ConfigError, ProtocolError, RunFolderError
 from securefg.privacy.accountants import (
     Accountant,
     Step,
@@ -25,8 +23,10 @@ from securefg.privacy.cross_checks import CROSS_CHECKS, opacus_prv
 from securefg.privacy.dp_accounting_library import pld_accountant
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
-from securefg.privacy.settings import PrivacySettings
 from securefg.privacy.stages import clip_l2, num_rows
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, private
+from securefg.settings.privacy import PrivacySettings
 
 DELTA = 1e-5
 DISCRETE = (Step(1.0, 10, discrete=True),)

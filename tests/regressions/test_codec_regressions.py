@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from securefg import codec
-from securefg.codec import Clients, Envelope
-from securefg.errors import CodecError
-from securefg.messages import Message, private
+from securefg.foundation.errors import CodecError
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.messages import Message, private
 
 
 class Tell(Message):

@@ -11,18 +11,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg import codec
-from securefg.codec import Clients, Envelope
-from securefg.engines.base import Answer, Dropped, Engine, HostId
-from securefg.errors import CodecError, ProtocolError
-from securefg.evaluation import LocalScore, Scores, pool
-from securefg.federation import Federation
-from securefg.messages import Message, personal, private, public
+from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.evaluation import LocalScore, Scores, pool
+from securefg.federation.federation import Federation
+from securefg.federation.roles import sample_clients
+from securefg.foundation.errors import CodecError, ProtocolError
 from securefg.models.adam import Adam
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.policy import Policy
-from securefg.roles import sample_clients
-from securefg.transcript import TranscriptWriter
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.messages import Message, personal, private, public
+from securefg.protocol.transcript import TranscriptWriter
 
 HOSTS = {"a": Clients(((0, 2),)), "b": Clients(((2, 4),))}
 # What a host named so, when asked this, says: the encoded body of its reply.

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.channel import Channel, Turn
-from securefg.codec import Clients
-from securefg.errors import PrivacyError, ProtocolError
-from securefg.messages import Message, personal, private, public
+from securefg.federation.channel import Channel, Turn
+from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import RingArray
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from securefg import codec
-from securefg.codec import Clients, Envelope
-from securefg.transcript import broken_link, read_transcript
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.transcript import broken_link, read_transcript
 
 VALUES: dict[str, Any] = {
     "weights": torch.arange(6, dtype=torch.float32).reshape(2, 3) / 4,

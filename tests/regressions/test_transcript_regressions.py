@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.codec import encode_fields
-from securefg.errors import RunFolderError
-from securefg.transcript import (
+from securefg.foundation.errors import RunFolderError
+from securefg.protocol.codec import encode_fields
+from securefg.protocol.transcript import (
     Adversary,
     Record,
     Seen,

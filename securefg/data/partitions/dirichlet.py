@@ -17,8 +17,8 @@ from pydantic import Field
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.limits import check_num_clients
-from securefg.errors import ConfigError
-from securefg.settings import Settings
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.settings import Settings
 
 MAX_TRIES = 1000
 

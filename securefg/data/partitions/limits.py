@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefg.data.graph import Graph
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 
 def check_num_clients(num_clients: int, graph: Graph, min_nodes: int = 1) -> None:

@@ -18,7 +18,7 @@ from pydantic import Field
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.limits import check_num_clients
-from securefg.settings import Settings
+from securefg.foundation.settings import Settings
 
 Ints = NDArray[np.int64]
 

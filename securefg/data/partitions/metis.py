@@ -18,8 +18,8 @@ from pydantic import Field
 from securefg.data.graph import Graph, undirected
 from securefg.data.partition import Partition
 from securefg.data.partitions.limits import check_num_clients
-from securefg.errors import ConfigError
-from securefg.settings import Settings
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.settings import Settings
 
 
 class MetisSettings(Settings):

@@ -9,7 +9,7 @@ import torch
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.settings import Settings
+from securefg.foundation.settings import Settings
 
 
 class OneNodeSettings(Settings):

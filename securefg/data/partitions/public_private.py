@@ -16,8 +16,8 @@ from pydantic import Field
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.errors import ConfigError
-from securefg.settings import Settings
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.settings import Settings
 
 
 class PublicPrivateSettings(Settings):

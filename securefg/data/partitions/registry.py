@@ -17,7 +17,7 @@ from securefg.data.partitions.metis import MetisSettings
 from securefg.data.partitions.one_node import OneNodeSettings
 from securefg.data.partitions.public_private import PublicPrivateSettings
 from securefg.data.partitions.shares import SharesSettings
-from securefg.streams import numpy_stream
+from securefg.foundation.streams import numpy_stream
 
 PartitionSettings = Annotated[
     SharesSettings

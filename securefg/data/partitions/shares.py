@@ -18,9 +18,9 @@ from pydantic import Field
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.data.settings import Share
-from securefg.errors import ConfigError
-from securefg.settings import Settings
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.settings import Settings
+from securefg.settings.data import Share
 
 Ints = NDArray[np.int64]
 

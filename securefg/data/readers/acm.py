@@ -13,7 +13,7 @@ import torch
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.readers.plain import read_edges
 from securefg.data.tables import read_table
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 
 def files(name: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
 from securefg.data.readers import folder_csv, folder_npz
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 _Reader = Callable[[Path], NDArray[Any]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefg.data.tables import Table, fault, read_table, text_lines, without_header
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 PARTS = ("train", "val", "test")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from securefg.data.readers.arrays import read_arrays
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 _CSR = ("data", "indices", "indptr", "shape")
 

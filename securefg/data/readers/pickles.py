@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 _RECONSTRUCT: Any = np.zeros(0).__reduce__()[0]
 

@@ -19,7 +19,7 @@ from securefg.data.dataset import Dataset, mask
 from securefg.data.graph import undirected
 from securefg.data.readers.pickles import read_pickle
 from securefg.data.tables import read_table
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 NUM_VAL = 500
 _FOLDERS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}

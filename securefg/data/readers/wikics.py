@@ -14,7 +14,7 @@ from torch import Tensor
 
 from securefg.data.dataset import Dataset
 from securefg.data.graph import undirected
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 _KEYS = ("features", "labels", "links", "train_masks", "val_masks", "test_mask")
 

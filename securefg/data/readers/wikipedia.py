@@ -15,7 +15,7 @@ from securefg.data.dataset import Dataset
 from securefg.data.graph import sorted_edges
 from securefg.data.readers.arrays import read_arrays
 from securefg.data.tables import fault, read_table, text_lines
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 NUM_SPLITS = 10
 _NODES, _EDGES = "out1_node_feature_label.txt", "out1_graph_edges.txt"

@@ -13,11 +13,21 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from securefg.channel import Turn
 from securefg.data.graph import Graph
-from securefg.errors import ConfigError
-from securefg.evaluation import LocalScore, score_locally
-from securefg.messages import Message, public
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import LocalScore, score_locally
+from securefg.federation.roles import (
+    Cohort,
+    Host,
+    Method,
+    MethodSettings,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+)
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import torch_stream
 from securefg.models.appnp_classifier import Appnp
 from securefg.models.gat import Gat
 from securefg.models.gcn_classifier import Gcn
@@ -26,8 +36,7 @@ from securefg.models.mlp import Mlp
 from securefg.models.network import Network, glorot, split
 from securefg.models.training import Optimizer, Trainer
 from securefg.privacy.policy import PlannedRelease
-from securefg.roles import Cohort, Host, Method, MethodSettings, PublicInfo, Server, Site, State
-from securefg.streams import torch_stream
+from securefg.protocol.messages import Message, public
 
 
 class Settings(MethodSettings):

@@ -13,11 +13,22 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.errors import ConfigError
-from securefg.evaluation import LocalScore, score_clients
-from securefg.federation import require_replies
-from securefg.messages import Message, private, public
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import LocalScore, score_clients
+from securefg.federation.federation import require_replies
+from securefg.federation.roles import (
+    Cohort,
+    Host,
+    Method,
+    MethodSettings,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+    sample_clients,
+)
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import torch_stream
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
 from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, num_parameters, split
@@ -30,18 +41,7 @@ from securefg.privacy.dp_sgd import (
 )
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
-from securefg.roles import (
-    Cohort,
-    Host,
-    Method,
-    MethodSettings,
-    PublicInfo,
-    Server,
-    Site,
-    State,
-    sample_clients,
-)
-from securefg.streams import torch_stream
+from securefg.protocol.messages import Message, private, public
 
 
 class Settings(MethodSettings):

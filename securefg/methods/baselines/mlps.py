@@ -12,9 +12,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.evaluation import LocalScore, score_clients
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.federation.evaluation import LocalScore, score_clients
+from securefg.federation.roles import Host, Method, MethodSettings, PublicInfo, Server, Site, State
+from securefg.foundation.streams import torch_stream
 from securefg.methods.baselines.alone import Clock as AloneClock
 from securefg.methods.baselines.alone import Done, Go
 from securefg.methods.baselines.fedmlp import require_one_node_each
@@ -22,8 +23,7 @@ from securefg.models.many_mlps import ClientSamples, local_sgd
 from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, split
 from securefg.privacy.policy import PlannedRelease
-from securefg.roles import Host, Method, MethodSettings, PublicInfo, Server, Site, State
-from securefg.streams import torch_stream
+from securefg.protocol.messages import Message
 
 
 class Settings(MethodSettings):

@@ -14,9 +14,9 @@ from attacks import collusion, gradient_labels
 from attacks.base import CannotAttack
 from audits.games import colluded_samples, make_game
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 RNG = np.random.default_rng

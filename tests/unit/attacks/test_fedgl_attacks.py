@@ -10,8 +10,8 @@ import pytest
 from attacks import get_attack
 from audits.games import make_game
 from audits.truth import Truth
-from securefg import runner
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
 from tests.small import config
 
 SERVER = Adversary.parse("server")

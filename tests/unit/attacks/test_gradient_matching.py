@@ -15,9 +15,9 @@ from attacks.base import CannotAttack
 from attacks.gradient_matching import Layers, Recipe, Seen, simulated
 from audits.games import make_game
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 STEPS = 400

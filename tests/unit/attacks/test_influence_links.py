@@ -13,8 +13,8 @@ from attacks.base import CannotAttack, Targets
 from audits.games import make_game
 from audits.games.client_links import LinkGame
 from audits.truth import Truth
-from securefg import runner
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
 from tests import small
 
 ME, RNG = Adversary.parse("client:0"), np.random.default_rng

@@ -14,8 +14,8 @@ from attacks import likelihood, membership_lira, membership_loss, membership_rmi
 from attacks.base import CannotAttack, Shadows, Targets, View
 from attacks.confidence import log_confidence, scaled_confidence, standardised
 from audits.metrics import BadMetricInput, auc, oriented_auc
-from securefg.roles import PublicInfo
-from securefg.transcript import Adversary
+from securefg.federation.roles import PublicInfo
+from securefg.protocol.transcript import Adversary
 
 NODES, CLASSES, COUNT = 200, 3, 32
 ATTACKS = (membership_loss, membership_lira, membership_rmia)

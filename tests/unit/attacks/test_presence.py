@@ -15,9 +15,9 @@ from audits.games import make_game
 from audits.games import presence as game_file
 from audits.games.base import BinaryGame
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 SERVER, RNG = Adversary("server"), np.random.default_rng

@@ -13,9 +13,9 @@ from attacks import remaining_client, shared_neighbour
 from attacks.base import CannotAttack
 from audits.games import make_game
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 SERVER, ALONE, ALL_BUT_ONE = map(Adversary.parse, ("server", "client:0", "client:0,1,2"))

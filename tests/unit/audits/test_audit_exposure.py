@@ -15,10 +15,10 @@ from audits.findings import Finding, Verdict
 from audits.games import make_game
 from audits.promises import broken_promises
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
 from securefg.models.appnp import dense_adjacency
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])

@@ -10,7 +10,7 @@ import yaml
 from audits.curves.collect import choose, interval, objections
 from audits.curves.plan import plan_curve
 from audits.curves.settings import load_curve
-from securefg.errors import SecurefgError
+from securefg.foundation.errors import SecurefgError
 from securefg.reports.curve_data import CurvePoint, Interval, Leak, Limits
 from tests.small import tree
 

@@ -18,11 +18,19 @@ from attacks.first_layer_samples import samples_of
 from audits.findings import Finding, Verdict
 from audits.foreign import judge_spread
 from audits.run import Plan, audit
-from securefg.cli import app, main
-from securefg.codec import Clients
-from securefg.errors import ConfigError
-from securefg.foreign import Claim, Exchange, ExchangeWriter, FirstLayer, Layer, Place, Upload
-from securefg.transcript import Adversary, broken_link, view
+from securefg.cli.main import app, main
+from securefg.foundation.errors import ConfigError
+from securefg.protocol.codec import Clients
+from securefg.protocol.exchange import (
+    Claim,
+    Exchange,
+    ExchangeWriter,
+    FirstLayer,
+    Layer,
+    Place,
+    Upload,
+)
+from securefg.protocol.transcript import Adversary, broken_link, view
 
 WIDTH, SIGMA, CLIP = 200, 5.0, 1.0
 CLAIM = Claim(epsilon=4.0, delta=1e-5, clip_l2=CLIP, sigma=SIGMA)

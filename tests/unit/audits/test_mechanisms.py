@@ -21,22 +21,22 @@ from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
 from audits.mechanisms.results import MechanismResult, violations
 from audits.uploads import WIDTH, Host, claimed_fields, open_channel
-from securefg.assembly import Experiment, prepare
-from securefg.channel import Channel
-from securefg.config import RunConfig, parse_config
-from securefg.messages import Message, private, public
+from securefg.federation.channel import Channel
+from securefg.foundation.streams import derive_seed
 from securefg.privacy import masked as masked_module
 from securefg.privacy import rules as rules_module
 from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import LocalGaussian
-from securefg.privacy.settings import PrivacySettings
 from securefg.privacy.stages import clip_l2
+from securefg.protocol.messages import Message, private, public
+from securefg.run.assembly import Experiment, prepare
 from securefg.secagg import client as secagg_client
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import Secret
-from securefg.secagg.settings import SecureAggregationSettings
-from securefg.streams import derive_seed
+from securefg.settings.config import RunConfig, parse_config
+from securefg.settings.privacy import PrivacySettings
+from securefg.settings.secagg import SecureAggregationSettings
 from tests.small import tree
 
 TRIALS = 4000

@@ -18,9 +18,9 @@ from audits.findings import Verdict
 from audits.games import membership
 from audits.promises import broken_promises
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 COUNT = 60

@@ -16,9 +16,9 @@ from audits.games import membership
 from audits.games.membership import MembershipGame, balanced
 from audits.metrics import auc
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 OUTSIDER = Adversary("outsider")

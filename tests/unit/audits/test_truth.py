@@ -13,9 +13,9 @@ import pytest
 from attacks.base import View
 from audits.run import Player
 from audits.truth import Truth
-from securefg import runner
-from securefg.config import parse_config
-from securefg.transcript import Adversary
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from securefg.settings.config import parse_config
 from tests import small
 
 ENTITLED = ("edge_index", "trainers")

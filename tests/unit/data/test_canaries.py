@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.assembly import prepare
-from securefg.config import parse_config
 from securefg.data.canaries import AuditSettings, Canaries, draw_canaries, with_canaries
 from securefg.data.graph import Graph, Split, undirected
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.run.assembly import prepare
+from securefg.settings.config import parse_config
 from tests import small
 
 NODES, WORDS, CANARIES = 60, 90, 12

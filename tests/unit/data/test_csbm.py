@@ -7,8 +7,8 @@ import torch
 from securefg.data.csbm import draw_csbm
 from securefg.data.csbm_training import connected
 from securefg.data.graph import Graph
-from securefg.data.settings import CsbmSettings
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.settings.data import CsbmSettings
 
 
 def settings(**given) -> CsbmSettings:

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from securefg.data.catalogue import DATASETS, canonical
-from securefg.data.settings import CsbmSettings, DataSettings, SplitSettings
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.settings.data import CsbmSettings, DataSettings, SplitSettings
 
 
 @pytest.mark.parametrize(

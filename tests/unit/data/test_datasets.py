@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from securefg.data.datasets import load, normalize_rows
-from securefg.data.settings import DataSettings
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.settings.data import DataSettings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 
 from securefg.data.graph import Graph, Split
 from securefg.data.label_noise import with_label_noise
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 
 
 def graph(labels: torch.Tensor) -> Graph:

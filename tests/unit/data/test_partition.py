@@ -7,7 +7,7 @@ import torch
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 
 def toy(public: torch.Tensor | None = None) -> Partition:

@@ -13,7 +13,7 @@ import torch
 from securefg.data.catalogue import DATASETS
 from securefg.data.datasets import load
 from securefg.data.graph import Graph, sorted_edges
-from securefg.data.settings import DataSettings
+from securefg.settings.data import DataSettings
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("SECUREFG_DATA"),

@@ -9,7 +9,7 @@ import pytest
 from securefg.data import sources
 from securefg.data.readers import planetoid, wikics, wikipedia
 from securefg.data.sources import locate
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 FILES = ("Toy/raw/a", "Toy/raw/b")
 

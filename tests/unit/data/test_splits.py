@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from securefg.data.dataset import Dataset, no_split
-from securefg.data.settings import SplitSettings
 from securefg.data.splits import choose_split, draw_folds, draw_shares, draw_split
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.settings.data import SplitSettings
 
 
 def dataset(labels: torch.Tensor) -> Dataset:

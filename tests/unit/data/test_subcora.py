@@ -8,9 +8,9 @@ import torch
 from pydantic import ValidationError
 
 from securefg.data.graph import Graph, Split, undirected
-from securefg.data.settings import DataSettings, SubCoraSettings
 from securefg.data.subcora import draw_subcora
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
+from securefg.settings.data import DataSettings, SubCoraSettings
 
 SMALL = SubCoraSettings(
     num_nodes=60, drawn_nodes=70, least_train=8, most_train=16, class_spread=2.5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from securefg.data.tables import read_table
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 
 def written(folder: Path, text: str) -> Path:

@@ -9,17 +9,17 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg import runner
-from securefg.assembly import prepare
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.config import RunConfig, parse_config
-from securefg.errors import ConfigError
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Host, Site
+from securefg.foundation.errors import ConfigError
 from securefg.methods.baselines.alone import METHOD as ALONE
 from securefg.methods.baselines.alone import Go
 from securefg.methods.baselines.mlps import METHOD as MLPS
-from securefg.roles import Host, Site
-from securefg.run_folder import RunFolder
+from securefg.protocol.codec import Clients
+from securefg.run import runner
+from securefg.run.assembly import prepare
+from securefg.run.folder import RunFolder
+from securefg.settings.config import RunConfig, parse_config
 from tests.small import config
 
 SC = {"task": "sc", "num_nodes": 12, "num_features": 10, "mu": 2, "samples_per_node": 30}

@@ -10,12 +10,12 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg import runner
-from securefg.codec import Clients
+from securefg.federation.roles import Cohort, PublicInfo, Replies
 from securefg.methods.fedgl import FedGLServer, Globals, Settings, Update
 from securefg.models.pseudo_graph import build_pseudo_graph
-from securefg.roles import Cohort, PublicInfo, Replies
-from securefg.transcript import read_transcript
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import read_transcript
+from securefg.run import runner
 from tests.small import config
 
 SIZES = torch.tensor([30.0, 10.0])

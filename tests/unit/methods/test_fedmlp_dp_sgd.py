@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from securefg import runner
-from securefg.assembly import prepare
-from securefg.config import RunConfig
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.privacy.accountants import Step, tightest
 from securefg.privacy.ledger import read_ledger
+from securefg.run import runner
+from securefg.run.assembly import prepare
+from securefg.settings.config import RunConfig
 from tests.small import config
 
 ROUNDS, STEPS, SAMPLES = 3, 4, 10

@@ -12,22 +12,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg import runner
-from securefg.assembly import Experiment, prepare
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.config import RunConfig
-from securefg.errors import ConfigError, MaskingRefused
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Cohort, Replies, Site
+from securefg.foundation.errors import ConfigError, MaskingRefused
+from securefg.foundation.streams import derive_seed
 from securefg.methods import gfl_appnp
 from securefg.methods.gfl_appnp import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape, full_jacobian, mlp
-from securefg.observing import RoundReport, Silent
 from securefg.privacy.ledger import read_ledger
-from securefg.roles import Cohort, Replies, Site
-from securefg.run_folder import RunFolder
-from securefg.streams import derive_seed
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
+from securefg.run import runner
+from securefg.run.assembly import Experiment, prepare
+from securefg.run.folder import RunFolder
+from securefg.run.observing import RoundReport, Silent
+from securefg.settings.config import RunConfig
 from tests.small import config
 
 M = TypeVar("M", bound=Message)

@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 import torch
 
-from securefg import runner
-from securefg.assembly import prepare, start_engine
-from securefg.channel import Channel, Turn
-from securefg.codec import Clients
-from securefg.config import RunConfig
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.inprocess import InProcess
-from securefg.errors import ConfigError, MaskingRefused, PrivacyError, ProtocolError
-from securefg.messages import Message
+from securefg.federation.channel import Channel, Turn
+from securefg.federation.roles import Replies
+from securefg.foundation.errors import ConfigError, MaskingRefused, PrivacyError, ProtocolError
 from securefg.methods import gfl_appnp
 from securefg.methods.gfl_appnp import Call, Globals, Parts, SealedSums, Sums
-from securefg.observing import RoundReport, Silent
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
-from securefg.roles import Replies
-from securefg.run_folder import RunFolder
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Adversary, view
+from securefg.run import runner
+from securefg.run.assembly import prepare, start_engine
+from securefg.run.folder import RunFolder
+from securefg.run.observing import RoundReport, Silent
 from securefg.secagg.client import SecureClients
 from securefg.secagg.messages import Unmask
-from securefg.transcript import Adversary, view
+from securefg.settings.config import RunConfig
 from tests.small import config
 
 SMALL = "data.csbm={task: dnc, num_nodes: 20, degree: 10, num_features: 12}"

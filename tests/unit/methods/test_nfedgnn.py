@@ -9,14 +9,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg import runner
-from securefg.codec import Clients
-from securefg.config import TrainingSettings
-from securefg.errors import ConfigError, MaskingRefused
-from securefg.messages import Message
+from securefg.federation.roles import Cohort, PublicInfo, Replies
+from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.nfedgnn import Latents, LatentServer, Learnt, Settings
-from securefg.roles import Cohort, PublicInfo, Replies
-from securefg.transcript import read_transcript
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import read_transcript
+from securefg.run import runner
+from securefg.settings.config import TrainingSettings
 from tests.small import config
 
 METHOD = "method={name: nfedgnn}"

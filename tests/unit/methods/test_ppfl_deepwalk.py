@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from securefg import runner
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.config import RunConfig, parse_config
-from securefg.errors import ConfigError, MaskingRefused
-from securefg.methods.ppfl_deepwalk import Client, DeepWalkServer, Settings
-from securefg.models.procrustes import aligned
-from securefg.public_rows import (
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Cohort, PublicInfo, Replies, Site
+from securefg.foundation.errors import ConfigError, MaskingRefused
+from securefg.methods.ppfl.deepwalk import Client, DeepWalkServer, Settings
+from securefg.methods.ppfl.exchange import (
     DEGREE_CAP,
     Aligned,
     ClientRows,
@@ -27,9 +24,12 @@ from securefg.public_rows import (
     Trained,
     num_uploads,
 )
-from securefg.roles import Cohort, PublicInfo, Replies, Site
-from securefg.run_folder import RunFolder
-from securefg.transcript import read_transcript
+from securefg.models.procrustes import aligned
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import read_transcript
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.settings.config import RunConfig, parse_config
 from tests.architecture.test_boundary import names_of_client_data, server_classes
 from tests.small import tree
 

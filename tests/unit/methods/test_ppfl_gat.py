@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg import runner
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.config import RunConfig, parse_config
-from securefg.errors import ConfigError, MaskingRefused
-from securefg.methods.ppfl_gat import Client
-from securefg.public_rows import Aligned, Rows
-from securefg.roles import Site
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Site
+from securefg.foundation.errors import ConfigError, MaskingRefused
+from securefg.methods.ppfl.exchange import Aligned, Rows
+from securefg.methods.ppfl.gat import Client
+from securefg.protocol.codec import Clients
+from securefg.run import runner
+from securefg.settings.config import RunConfig, parse_config
 from tests.small import tree
 
 REFERENCE = "method={name: ppfl_gat, alignment: reference, start: shared}"

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import undirected
+from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import gcn, normalized_adjacency
 from securefg.models.latent_gat import LatentGat
 from securefg.models.latent_gcn import LatentGcn
 from securefg.models.smoothness import Smoothness
 from securefg.models.sparse import DenseMatrix
-from securefg.streams import torch_stream
 
 CPU = torch.device("cpu")
 NUM_NODES = 9

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, elu
 
 from securefg.data.csbm import draw_csbm
 from securefg.data.graph import Graph
-from securefg.data.settings import CsbmSettings
+from securefg.foundation.streams import torch_stream
 from securefg.models.appnp_classifier import Appnp
 from securefg.models.gat import Gat
 from securefg.models.gcn import GcnShape, gcn_inputs
@@ -24,7 +24,7 @@ from securefg.models.mlp import Mlp, mlp_shapes
 from securefg.models.network import Network, glorot, num_parameters, split
 from securefg.models.sgd import Sgd
 from securefg.models.training import Optimizer, Trainer
-from securefg.streams import torch_stream
+from securefg.settings.data import CsbmSettings
 
 CPU = torch.device("cpu")
 NAMES = ["gcn", "gat", "gat-linear", "graphsage", "appnp", "mlp"]

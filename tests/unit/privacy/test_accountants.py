@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from securefg.codec import Clients
 from securefg.privacy.accountants import (
     Claim,
     Step,
@@ -24,6 +23,7 @@ from securefg.privacy.accountants import (
 )
 from securefg.privacy.dp_accounting_library import pld_accountant, rdp_accountant
 from securefg.privacy.ledger import Ledger, Mechanism, Release
+from securefg.protocol.codec import Clients
 
 # (noise multiplier, sampling, count, delta) -> epsilon
 KNOWN = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.privacy import discrete_gaussian
 from securefg.privacy.discrete_gaussian import cdf_table, rho_of_sum, sample, sum_gap
 from securefg.secagg.prg import Keystream

@@ -11,8 +11,7 @@ import torch
 from scipy.stats import kstest
 from torch import Tensor
 
-from securefg.codec import Clients
-from securefg.errors import ConfigError, PrivacyError
+from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.models.gcn import gcn, normalized_adjacency
 from securefg.models.sparse import feature_matrix
 from securefg.privacy.accountants import claim, tightest
@@ -26,6 +25,7 @@ from securefg.privacy.dp_sgd import (
     train,
 )
 from securefg.privacy.noise import SeededNoise, SystemNoise
+from securefg.protocol.codec import Clients
 
 K, N, D, H, C = 3, 12, 10, 64, 2
 EVERYBODY = Clients(((0, K),))

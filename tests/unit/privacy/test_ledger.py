@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from securefg.codec import Clients
-from securefg.errors import RunFolderError
+from securefg.foundation.errors import RunFolderError
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
+from securefg.protocol.codec import Clients
 
 WEIGHTS = Mechanism("Update.weights", "local_gaussian", noise_multiplier=2.5)
 ROWS = Mechanism(

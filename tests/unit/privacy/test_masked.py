@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg import codec
-from securefg.channel import Channel, Turn
-from securefg.codec import Clients
-from securefg.errors import ConfigError, PrivacyError, RunFailed
-from securefg.messages import Message, private
+from securefg.federation.channel import Channel, Turn
+from securefg.foundation.errors import ConfigError, PrivacyError, RunFailed
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, private
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring, RingArray

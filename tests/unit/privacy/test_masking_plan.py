@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg.errors import ConfigError, MaskingRefused
-from securefg.messages import Message, private
+from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import DistributedDiscrete
-from securefg.privacy.settings import PrivacySettings
+from securefg.protocol.messages import Message, private
 from securefg.secagg.quantise import Grid
+from securefg.settings.privacy import PrivacySettings
 
 
 class Other(Message):

@@ -10,12 +10,12 @@ import pytest
 import torch
 import yaml
 
-from securefg.config import RunConfig, parse_config
+from securefg.federation.roles import PublicInfo
 from securefg.methods import get_method
 from securefg.privacy.policy import Policy, make_policy
-from securefg.privacy.settings import Mechanism
-from securefg.roles import PublicInfo
-from securefg.secagg.settings import SecureAggregationSettings
+from securefg.settings.config import RunConfig, parse_config
+from securefg.settings.privacy import Mechanism
+from securefg.settings.secagg import SecureAggregationSettings
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = [DOCS / "masking.md", *sorted((DOCS / "mechanisms").glob("*.md"))]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from securefg.codec import Clients
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise, _normals
+from securefg.protocol.codec import Clients
 
 NAME = ("m.Update", "weights", 1, 1)
 SOURCES = pytest.mark.parametrize("source", [SeededNoise(5), SystemNoise()], ids=["seeded", "sys"])

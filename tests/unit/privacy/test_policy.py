@@ -7,13 +7,13 @@ import math
 import pytest
 from torch import Tensor
 
-from securefg.errors import ConfigError, MaskingRefused, NoRule
-from securefg.messages import Message, private, public
+from securefg.foundation.errors import ConfigError, MaskingRefused, NoRule
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import LocalGaussian, Plain
-from securefg.privacy.settings import FieldSettings, PrivacySettings
+from securefg.protocol.messages import Message, private, public
+from securefg.settings.privacy import FieldSettings, PrivacySettings
 
 
 class Update(Message):

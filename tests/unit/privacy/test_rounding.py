@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefg.errors import ConfigError, PrivacyError
+from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.privacy.rounding import RoundingPlan, round_rows
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.codec import Clients
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.rules import LocalGaussian, Plain
 from securefg.privacy.stages import clip_l2
+from securefg.protocol.codec import Clients
 
 CLIENTS = Clients(((2, 5),))
 NAME = ("m.Update", "weights", 1, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from securefg.config import parse_config
-from securefg.run_folder import RunFolder
-from securefg.runner import start
+from securefg.run.folder import RunFolder
+from securefg.run.runner import start
+from securefg.settings.config import parse_config
 
 MakeRun = Callable[..., RunFolder]
 

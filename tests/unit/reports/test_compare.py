@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from audits.findings import Verdict
-from securefg import cli
-from securefg.errors import RunFolderError
+from securefg.cli import main as cli
+from securefg.foundation.errors import RunFolderError
 from securefg.reports.compare import compare, flat, write_comparison
 from securefg.reports.exports import export
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 from tests.unit.reports.made_findings import attack, audited, check
 from tests.unit.reports.outline import Outline
 from tests.unit.reports.runs import NOISE, MakeRun

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+from securefg.protocol.transcript import Record, TranscriptWriter
 from securefg.reports.headline import headline
 from securefg.reports.messages import message_section
 from securefg.reports.results import read_results
 from securefg.reports.traffic import read_traffic
-from securefg.run_folder import RunFolder
-from securefg.transcript import Record, TranscriptWriter
+from securefg.run.folder import RunFolder
 from tests.unit.reports.runs import MakeRun
 
 

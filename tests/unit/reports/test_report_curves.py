@@ -8,7 +8,7 @@ from securefg.reports.curves import MAX_POINTS, curves, drops, thinned
 from securefg.reports.partition import partition_section
 from securefg.reports.populations import binned
 from securefg.reports.results import read_results
-from securefg.runner import RoundReport
+from securefg.run.runner import RoundReport
 from tests.unit.reports.runs import NOISE, MakeRun
 
 

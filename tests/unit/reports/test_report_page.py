@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from securefg.errors import RunFolderError
+from securefg.foundation.errors import RunFolderError
 from securefg.reports import build_report
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 from tests.unit.reports.outline import Outline
 from tests.unit.reports.runs import NOISE, MakeRun
 

@@ -12,7 +12,7 @@ from securefg.reports.headline import headline
 from securefg.reports.odds import chance_to_distinguish
 from securefg.reports.results import read_results
 from securefg.reports.verdicts import Verdict, verdicts
-from securefg.run_folder import RunFolder
+from securefg.run.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
 
 

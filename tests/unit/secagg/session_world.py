@@ -19,10 +19,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.messages import Message, private, public
-from securefg.roles import Replies
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Replies
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, private, public
 from securefg.secagg import derive, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
@@ -31,8 +31,8 @@ from securefg.secagg.messages import Agreed, Keys, Ready, Revealed, Shares
 from securefg.secagg.ring import Ring, RingArray
 from securefg.secagg.secret import Secret
 from securefg.secagg.server import Aggregator, Opened
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import request_hash
+from securefg.settings.secagg import SecureAggregationSettings
 
 CONFIG_HASH = "0123456789ab"
 

@@ -14,10 +14,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from securefg.data.datasets import load
-from securefg.data.settings import DataSettings
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.secagg import exposure
 from securefg.secagg.exposure import linear_exposure, node_exposure, session_exposure
+from securefg.settings.data import DataSettings
 
 small = arrays(
     np.int64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=st.integers(-2, 2)

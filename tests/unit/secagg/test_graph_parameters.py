@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from securefg.secagg.graph_parameters import GraphParameters, Threat, choose
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from securefg.codec import Clients
-from securefg.errors import RoundAborted, SecurefgError
-from securefg.messages import Message
+from securefg.foundation.errors import RoundAborted, SecurefgError
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 from securefg.secagg import boxes, derive
 from securefg.secagg.errors import BadBox, BadKey, BadSignature, MaskKeyReused, Refused
 from securefg.secagg.masks import Mask, Sign, apply_masks

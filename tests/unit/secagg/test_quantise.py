@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefg.errors import ConfigError, RunFailed
+from securefg.foundation.errors import ConfigError, RunFailed
 from securefg.secagg.quantise import Grid, weighted, weighted_mean
 from securefg.secagg.ring import Ring
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 from torch import Tensor
 
-from securefg.messages import Message, private
+from securefg.protocol.messages import Message, private
 from securefg.secagg import recipient_sums
 from securefg.secagg.derive import MaskContext, box_key, expand, pair_mask_key, self_mask_key
 from securefg.secagg.errors import AwayAtUnmasking, MaskKeyReused, Refused
@@ -19,7 +19,7 @@ from securefg.secagg.messages import Keys, Ready, Revealed, Shares
 from securefg.secagg.recipient_sums import Pads, recipient_info
 from securefg.secagg.ring import Ring, RingArray
 from securefg.secagg.secret import Secret
-from securefg.secagg.settings import SecureAggregationSettings
+from securefg.settings.secagg import SecureAggregationSettings
 from tests.unit.secagg.session_world import World, one_each
 
 

@@ -18,13 +18,13 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.errors import RoundAborted
-from securefg.messages import Message
+from securefg.federation.channel import Turn
+from securefg.foundation.errors import RoundAborted
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.rules import Plain
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 from securefg.secagg import errors
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import FreshContexts, MaskContext
@@ -44,7 +44,7 @@ from securefg.secagg.messages import (
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
 from securefg.secagg.secret import Secret
-from securefg.secagg.settings import SecureAggregationSettings
+from securefg.settings.secagg import SecureAggregationSettings
 from tests.unit.secagg.session_world import (
     STAGES,
     Ask,

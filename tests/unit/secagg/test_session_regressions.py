@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from securefg.codec import Clients
-from securefg.errors import SecurefgError
-from securefg.messages import Message
+from securefg.foundation.errors import SecurefgError
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph_parameters import choose

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from securefg import runner
-from securefg.config import RunConfig
-from securefg.errors import RunFolderError
-from securefg.observing import Observer
+from securefg.foundation.errors import RunFolderError
+from securefg.run import runner
+from securefg.run.observing import Observer
+from securefg.settings.config import RunConfig
 from securefg.sweep import Point, pool, read_failures, sweep
 from securefg.sweep.cache import find_run, locked
 from securefg.sweep.display import Running, Silence, Status

@@ -19,17 +19,17 @@ import torch
 from generate import Vector, flipped, randomness
 from torch import Tensor
 
-from securefg.channel import Turn
-from securefg.codec import Clients
-from securefg.messages import Message, private, public
-from securefg.roles import Replies
+from securefg.federation.channel import Turn
+from securefg.federation.roles import Replies
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, private, public
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.keys import Identity
 from securefg.secagg.secret import Secret
 from securefg.secagg.server import Aggregator
-from securefg.secagg.settings import SecureAggregationSettings
 from securefg.secagg.statements import request_hash
+from securefg.settings.secagg import SecureAggregationSettings
 
 ROUND, DIM, CONFIG = 7, 6, "ring: 32"
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.registry import PARTITIONS, PartitionSettings, draw_partition
-from securefg.errors import ConfigError
+from securefg.foundation.errors import ConfigError
 from tests.unit.data.graphs import random_graph
 
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(PartitionSettings)

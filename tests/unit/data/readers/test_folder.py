@@ -9,8 +9,8 @@ from scipy.sparse import csr_matrix, save_npz
 
 from securefg.data.datasets import load
 from securefg.data.readers import folder
-from securefg.data.settings import DataSettings
-from securefg.errors import ConfigError, DataError
+from securefg.foundation.errors import ConfigError, DataError
+from securefg.settings.data import DataSettings
 
 GOOD = {
     "edges.csv": "source,target\n0,1\n1,2\n2,1\n3,3\n",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from securefg.data.readers import acm, wiki
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 
 def lay(root: Path, files: tuple[str, ...], contents: tuple[str, ...]) -> Path:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from securefg.data.readers import planetoid
 from securefg.data.readers.pickles import read_pickle
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 NUM_KNOWN = 510
 

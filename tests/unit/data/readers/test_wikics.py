@@ -8,8 +8,8 @@ import pytest
 
 from securefg.data.datasets import load
 from securefg.data.readers import wikics
-from securefg.data.settings import DataSettings
-from securefg.errors import ConfigError, DataError
+from securefg.foundation.errors import ConfigError, DataError
+from securefg.settings.data import DataSettings
 
 
 def content() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from securefg.data.readers import wikipedia
-from securefg.errors import DataError
+from securefg.foundation.errors import DataError
 
 
 @pytest.fixture

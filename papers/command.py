@@ -1,0 +1,95 @@
+"""`securefg reproduce`: run what is missing, then write what was found."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from papers.entry import Entry
+from papers.ours import Ours
+from papers.output import write_outputs, write_section
+from papers.plan import Options, Plan, check_data, make_plan
+from papers.table import Reproduction, reproduction
+from securefg.foundation.errors import InputError, SecurefgError
+from securefg.reports.figures import Figure
+from securefg.sweep import Failure, find_runs, sweep
+from securefg.sweep.display import display_for
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line: entries, how to run them, and where results go."""
+
+    entries: tuple[Entry, ...]
+    options: Options
+    jobs: int
+    out: Path
+    docs: Path | None = None
+    stored: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of it: the pages written, and all that failed."""
+
+    pages: tuple[tuple[Reproduction, Path], ...]
+    failed: tuple[Failure, ...]
+    interrupted: bool
+
+
+def reproduce(asked: Asked, console: Console) -> Told:
+    """Every entry's table, from runs that are all done first; bad input is told before any run."""
+    _check_docs(asked)
+    plans = [make_plan(entry, asked.options) for entry in asked.entries]
+    failed: tuple[Failure, ...] = ()
+    if not asked.stored:
+        points = [point for plan in plans for point in plan.points]
+        done = find_runs(asked.options.root)
+        check_data([point for point in points if point.config.hash not in done])
+        outcome = sweep(points, asked.options.root, asked.jobs, display=display_for(console))
+        failed = outcome.failed
+        if outcome.interrupted:
+            return Told((), failed, True)
+    pages: list[tuple[Reproduction, Path]] = []
+    unwritten: list[Failure] = []
+    for plan in plans:
+        try:
+            pages.append(_write(plan, asked, failed))
+        except SecurefgError as error:  # the other entries still get their tables
+            unwritten.append(Failure(plan.entry.name, "", " ".join(str(error).split())))
+    return Told(tuple(pages), (*failed, *unwritten), False)
+
+
+def _check_docs(asked: Asked) -> None:
+    if asked.docs and (asked.options.quick or asked.options.overrides):
+        raise InputError("--docs: takes full runs as shipped, without --quick and --set")
+
+
+def _write(plan: Plan, asked: Asked, failed: Sequence[Failure]) -> tuple[Reproduction, Path]:
+    ours = Ours(plan)
+    hashes = {point.config.hash for point in plan.points}
+    own = [failure for failure in failed if failure.config_hash in hashes]
+    result = reproduction(ours, own, command_line(plan))
+    figures: list[Figure] = [figure for draw in plan.entry.draw for figure in draw(ours)]
+    folder = asked.out / (f"{plan.entry.name}-quick" if plan.options.quick else plan.entry.name)
+    path = write_outputs(result, figures, folder)
+    if asked.docs:
+        write_section(asked.docs, result, figures)
+    return result, path
+
+
+def command_line(plan: Plan) -> str:
+    """The command that gives this table again, without where and with how many processes."""
+    options = plan.options
+    words = ["securefg", "reproduce", plan.entry.name]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += ["--quick"] if options.quick else []
+    words += ["--rows", ",".join(options.rows)] if options.rows else []
+    words += ["--columns", ",".join(options.columns)] if options.columns else []
+    for override in options.overrides:
+        words += ["--set", override]
+    return shlex.join(words)

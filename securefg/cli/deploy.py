@@ -1,0 +1,195 @@
+"""`securefg deploy`: from one laptop to several organisations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from securefg.foundation.errors import ConfigError, RunFolderError
+
+app = typer.Typer(help="Run across organisations, on NVIDIA FLARE.", no_args_is_help=True)
+
+Kit = Annotated[Path, typer.Argument(metavar="KIT", help="A party's own folder.")]
+AllKits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder with all kits.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c")]
+
+
+@app.command()
+def provision(
+    config: Annotated[Path, typer.Argument(help="A YAML config.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the kits.")],
+    site: Annotated[list[str] | None, typer.Option(help="A site's name; once per site.")] = None,
+    server: Annotated[str, typer.Option(help="The name by which sites reach it.")] = "localhost",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8002,
+    overrides: Sets = None,
+    without_data: Annotated[
+        bool, typer.Option("--without-data", help="Sites bring their own; one client each.")
+    ] = False,
+    nodes: Annotated[int, typer.Option(help="Without data: nodes of the whole index.")] = 0,
+    features: Annotated[int, typer.Option(help="Without data: features per node.")] = 0,
+    classes: Annotated[int, typer.Option(help="Without data: classes.")] = 0,
+) -> None:
+    """Make what each organisation needs: certificates, keys, the job, a page of instructions."""
+    from securefg.flare.job import Sizes
+    from securefg.flare.provisioning import dealt_out, provision_for, without_any_data
+    from securefg.settings.config import load_config
+
+    parsed = load_config(config, overrides or [])
+    names = site or [f"site-{i + 1}" for i in range(parsed.engine.sites)]
+    if without_data:
+        if min(nodes, features, classes) < 1:
+            raise ConfigError("--without-data wants --nodes, --features and --classes")
+        plan = without_any_data(parsed, server, names, Sizes(nodes, features, classes, len(names)))
+        provision_for(out, plan, port)
+    else:
+        dealt_out(out, parsed, server, port, names)
+    table = Table("kit", "for", box=None, pad_edge=False)
+    for name in names:
+        table.add_row(str(out / name), f"the site {name}; read RUNBOOK.md in it")
+    table.add_row(str(out / server), "the server")
+    table.add_row(str(out), "you: submit, status, fetch; guard state/")
+    Console().print(table)
+
+
+@app.command()
+def start(kit: Kit) -> None:
+    """Run a kit's party, the server or a site, until Ctrl-C."""
+    from securefg.flare.party import command_for
+
+    command = command_for(kit)
+    os.execv(command[0], command)
+
+
+@app.command()
+def shard(
+    kit: Kit,
+    folder: Annotated[Path, typer.Argument(help="Edges, features and labels, as in docs/data.md.")],
+    first_node: Annotated[
+        int, typer.Option(min=0, help="Global number of the folder's node 0.")
+    ] = 0,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--split", metavar="key=value", help="As data.split.")
+    ] = None,
+) -> None:
+    """At a site: make the site's shard from its own folder. It stays in the kit."""
+    from securefg.flare.provisioning import shard_of_own
+
+    Console().print(str(shard_of_own(kit, folder, first_node, overrides or [])), soft_wrap=True)
+
+
+@app.command()
+def review(kit: Kit) -> None:
+    """At a site: what the job would send, and whether the site's own floor allows it."""
+    from securefg.flare.provisioning import reviewed
+
+    lines, refusal = reviewed(kit)
+    for line in lines:
+        Console().print(line, highlight=False, soft_wrap=True)
+    Console().print(
+        "the floor allows it" if refusal is None else f"the floor refuses it: {refusal}"
+    )
+    if refusal is not None:
+        raise typer.Exit(1)
+
+
+@app.command()
+def ledger(kit: Kit) -> None:
+    """At a site: what has left it, and what this month has cost."""
+    from collections import Counter
+
+    from securefg.flare.provisioning import home_of
+    from securefg.flare.site_ledger import SiteBooks
+    from securefg.flare.site_policy import MonthlyBudget, load_policy
+    from securefg.run.folder import read_json_lines
+
+    home = home_of(kit)
+    books, policy = SiteBooks(home), load_policy(home / "site_policy.yaml")
+    counts = Counter(
+        (line["run"], line["release"]["mechanism"]["field"], line["release"]["mechanism"]["rule"])
+        for line in read_json_lines(books.ledger_path)
+    )
+    table = Table("run", "field", "rule", "times", box=None, pad_edge=False)
+    for (run, field, rule), count in sorted(counts.items()):
+        table.add_row(run, field, rule, str(count))
+    Console().print(table if counts else "nothing private has left this site")
+    budget = policy.budget_per_month or MonthlyBudget(epsilon=1.0)
+    spent = books.spent(budget.unit, budget.delta)
+    limit = f" of {budget.epsilon:g}" if policy.budget_per_month else ", no limit set"
+    Console().print(f"this month: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
+
+
+@app.command()
+def submit(
+    kits: AllKits,
+    within: Annotated[float, typer.Option(help="Seconds to wait for all sites.")] = 120.0,
+) -> None:
+    """Start the run, or go on with it from its last checkpoint, once all sites are connected."""
+    from securefg.flare.admin import log_in
+    from securefg.flare.flare_job import write_flare_job
+    from securefg.flare.kits import Kits
+    from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
+
+    plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
+    number, folder = past.next_number(), kits / "job"
+    shutil.rmtree(folder, ignore_errors=True)
+    write_flare_job(folder, plan.job(number))
+    with log_in(Kits(kits).admin, within) as admin:
+        admin.await_sites(list(plan.sites), within)
+        job_id = admin.submit(folder)
+    past.add(number, job_id)
+    Console().print(f"submission {number} of {plan.run}: job {job_id}", highlight=False)
+
+
+@app.command()
+def status(kits: AllKits) -> None:
+    """Who is connected, and how the last submission does."""
+    from securefg.flare.admin import log_in
+    from securefg.flare.kits import Kits
+    from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
+
+    plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
+    with log_in(Kits(kits).admin) as admin:
+        connected = set(admin.sites())
+        state = admin.status(past.last) if past.all() else "nothing submitted"
+    for name in plan.sites:
+        Console().print(f"{name}: {'connected' if name in connected else 'not connected'}")
+    Console().print(f"job: {state}")
+
+
+@app.command()
+def fetch(
+    kits: AllKits,
+    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the job's end.")] = 0.0,
+) -> None:
+    """Bring the run's folder here, with the transcript as the server saw it."""
+    from securefg.cli.main import summary_table
+    from securefg.flare.admin import log_in
+    from securefg.flare.kits import Kits
+    from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
+    from securefg.run.folder import RunFolder
+
+    plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
+    target = out / plan.run
+    if target.exists():
+        raise RunFolderError(f"{target} exists; move it away or name another --out")
+    with log_in(Kits(kits).admin) as admin:
+        state = admin.await_end(past.last, wait)
+        if not state.startswith("FINISHED"):
+            raise RunFolderError(f"the job is {state}; it can be fetched when it has finished")
+        found = list(admin.download(past.last).rglob("securefg_run"))
+    if not found:
+        raise RunFolderError(f"the job ended as {state} and left no run; the server's log says why")
+    shutil.copytree(found[0], target)
+    folder = RunFolder.open(target)
+    if folder.finished:
+        Console().print(summary_table(folder.summary()))
+    Console().print(f"run     {target}", highlight=False, soft_wrap=True)
+    sys.stdout.flush()

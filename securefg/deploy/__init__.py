@@ -1,1 +1,0 @@
-"""Everything that organisations need to run together: kits, rosters, policies, jobs, commands."""

@@ -1,0 +1,166 @@
+"""The channel: the one way by which private data leaves a client.
+
+`seal` takes a host's reply, applies each private field's rule to every client's row of it, masks
+what is to be masked, and books the releases. A private field without a rule raises, and nothing
+leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from securefg.foundation.errors import BudgetExceeded, PrivacyError, ProtocolError
+from securefg.privacy.accountants import claim
+from securefg.privacy.ledger import Ledger, Mechanism, Release
+from securefg.privacy.masked import MaskedField
+from securefg.privacy.noise import NoiseSource
+from securefg.privacy.policy import Policy
+from securefg.privacy.stages import num_rows
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, Value
+from securefg.secagg.arrays import from_ring
+from securefg.secagg.derive import MaskContext
+from securefg.secagg.ring import RingArray
+
+
+@dataclass(frozen=True)
+class Turn:
+    """When a message is made and for whom: names the random streams, and the ledger's entries."""
+
+    round: int
+    step: int
+    clients: Clients
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """Fields that may leave, and what was booked for them. Encode them before the host goes on: an
+    array that no rule changed is still the host's own."""
+
+    fields: Mapping[str, Value] = field(repr=False)
+    releases: list[Release]
+
+    @property
+    def body(self) -> bytes:
+        return codec.encode_fields(self.fields)
+
+
+class Masker(Protocol):
+    """Puts the masks of the open session on rows of ring elements, in place."""
+
+    def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None: ...
+
+
+class Channel:
+    """A host's way out. Its ledger holds the releases of this host's clients alone."""
+
+    def __init__(
+        self, policy: Policy, noise: NoiseSource, ledger: Ledger, masker: Masker | None = None
+    ) -> None:
+        self.policy = policy
+        self._noise = noise
+        self._ledger = ledger
+        self._masker = masker
+
+    def seal(self, message: Message, turn: Turn) -> Sealed:
+        _refuse_personal(message)
+        private = {
+            name: _checked(message, name, value, turn)
+            for name, value in message.values().items()
+            if message.declarations[name].is_private and value is not None
+        }
+        releases = [self._release(message, name, x, turn) for name, x in private.items()]
+        check_budget(self.policy, self._ledger, turn.clients, [r.mechanism for r in releases])
+        protected: dict[str, Value] = {
+            name: self._protect(message, name, x, turn) for name, x in private.items()
+        }
+        self._ledger.record(releases)
+        return Sealed({**message.values(), **protected}, releases)
+
+    def _release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
+        dim, rows = values[0].numel(), num_rows(values)
+        mechanism = self.policy.mechanism(type(message), name, dim, rows)
+        return Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
+
+    def _protect(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
+        stream = (message.kind, name, turn.round, turn.step)
+        masked = self.policy.mask(type(message), name)
+        if masked is not None:
+            return self._mask(masked, message, name, values, turn, stream)
+        if message.declarations[name].scope == "recipients":
+            raise PrivacyError(f"{message.kind}.{name} is for its recipients and has no masks")
+        rule = self.policy.rule(type(message), name)
+        return rule.apply(values, self._noise, turn.clients, stream)
+
+    def _mask(
+        self,
+        masked: MaskedField,
+        message: Message,
+        name: str,
+        values: Tensor,
+        turn: Turn,
+        stream: tuple[str | int, ...],
+    ) -> Tensor:
+        if self._masker is None:
+            raise PrivacyError(f"{message.kind}.{name} is to be masked, and no session is open")
+        weights = message.values().get(message.declarations[name].weight or "")
+        rows = masked.encode(
+            values.cpu(),
+            weights if isinstance(weights, Tensor) else None,
+            self._noise,
+            turn.clients,
+            stream,
+        )
+        context = mask_context(message, name, turn.round, masked, rows.shape[1])
+        self._masker.mask(rows, turn.clients.numbers(), context)
+        return from_ring(rows).reshape(values.shape)
+
+
+def mask_context(
+    message: Message | type[Message], name: str, round: int, masked: MaskedField, length: int
+) -> MaskContext:
+    """What a mask key serves: both sides must name it alike."""
+    bits, recipients = masked.grid.ring.bits, masked.recipients
+    return MaskContext(round, message.kind, name, length, bits, recipients)
+
+
+def check_budget(
+    policy: Policy, ledger: Ledger, clients: Clients, next_releases: list[Mechanism]
+) -> None:
+    """Raise before the releases that would carry any of these clients past the budget."""
+    if policy.budget is None:
+        return
+    extended = []
+    for profile in ledger.profiles(clients) or [{}]:
+        after = dict(profile)
+        for mechanism in next_releases:
+            after[mechanism] = after.get(mechanism, 0) + 1
+        extended.append(after)
+    after_it = claim(extended, policy.unit, policy.delta)
+    if after_it.epsilon > policy.budget:
+        raise BudgetExceeded(
+            f"the next release would bring epsilon per {policy.unit} to {after_it.epsilon:.4g}, "
+            f"past privacy.budget = {policy.budget:g}"
+        )
+
+
+def _refuse_personal(message: Message) -> None:
+    """Personal fields go from the server to clients; the other way they would leave unsealed."""
+    for name, declaration in message.declarations.items():
+        if declaration.scope == "personal":
+            raise ProtocolError(f"{message.kind}.{name} is personal and cannot be in a reply")
+
+
+def _checked(message: Message, name: str, value: Value, turn: Turn) -> Tensor:
+    if not isinstance(value, Tensor) or value.shape[:1] != (len(turn.clients),):
+        raise ProtocolError(
+            f"{message.kind}.{name}: the first axis must be the {len(turn.clients)} clients asked, "
+            f"found {message!r}"
+        )
+    return value

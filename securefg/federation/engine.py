@@ -1,0 +1,60 @@
+"""What an engine is: it carries framed messages to hosts and brings back answers or drop-outs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefg.federation.evaluation import LocalScore
+from securefg.privacy.ledger import Release
+from securefg.protocol.codec import Clients
+
+HostId = str
+
+AT_THE_END = 1
+"""The step that a release is framed with to be measured for the last time."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A host's framed reply, and the releases that its channel booked for it."""
+
+    framed: bytes
+    releases: list[Release]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Clients that did not answer, and why, in words without any private value."""
+
+    host: HostId
+    clients: Clients
+    reason: str
+
+
+class Engine(ABC):
+    """Runs hosts. `hosts` names them and the clients that each of them runs."""
+
+    hosts: Mapping[HostId, Clients]
+
+    @abstractmethod
+    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+        """Carry each framed request to its host; every host asked is in the result."""
+
+    @abstractmethod
+    def measure(self, release: bytes) -> list[LocalScore]:
+        """For the experiment alone: every host's own scores of a released model."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Every host writes its private state into a file of its own under `folder`."""
+
+    @abstractmethod
+    def load(self, folder: Path) -> None:
+        """Every host takes up its state; one that had died before comes back as new."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End everything that the engine started."""

@@ -1,0 +1,134 @@
+"""Scores: how good a released model is, on the union graph or on each client's own nodes.
+
+Evaluation belongs to the experiment, not to the federation: it sees the held-out labels, the
+server does not. Of all this only the validation score comes back into a run, through early
+stopping; no epsilon covers that, and the report says so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from securefg.data.graph import Split
+from securefg.protocol.messages import Message
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model on one graph: losses are means, accuracies are shares."""
+
+    train_loss: float
+    val_loss: float
+    val_accuracy: float
+    test_accuracy: float
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LocalScore:
+    """A model on one client's own nodes, as counts so that clients can be pooled.
+
+    train_count  by how much the training loss counts in the pool: 0 where the client trains nothing
+    extra        a method's own scores, by name
+    rows         what the experiment compares between clients (a method's `compare`); client data,
+                 so no deployed site tells it
+    """
+
+    client: int
+    train_loss: float
+    val_loss: float
+    val_correct: int
+    val_count: int
+    test_correct: int
+    test_count: int
+    train_count: int = 1
+    extra: dict[str, float] = field(default_factory=dict)
+    rows: list[list[float]] | None = None
+
+    @property
+    def test_accuracy(self) -> float | None:
+        return self.test_correct / self.test_count if self.test_count else None
+
+    def told(self) -> dict[str, Any]:
+        """What a deployed site may say of it."""
+        return asdict(replace(self, rows=None))
+
+
+class Evaluator(ABC):
+    """Scores what a server released."""
+
+    @abstractmethod
+    def score(self, release: Message) -> Scores: ...
+
+    def answers(self, release: Message) -> Tensor | None:
+        """What the released model says of every node when queried: logits, (N, C)."""
+        return None
+
+
+@torch.no_grad()
+def score_logits(logits: Tensor, labels: Tensor, split: Split) -> Scores:
+    """Scores of a node classifier over the three masks."""
+    correct = logits.argmax(-1) == labels
+    return Scores(
+        train_loss=_loss(logits, labels, split.train),
+        val_loss=_loss(logits, labels, split.val),
+        val_accuracy=_mean(correct, split.val),
+        test_accuracy=_mean(correct, split.test),
+    )
+
+
+@torch.no_grad()
+def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> LocalScore:
+    correct = logits.argmax(-1) == labels
+    return LocalScore(
+        client=client,
+        train_loss=_loss(logits, labels, split.train),
+        val_loss=_loss(logits, labels, split.val),
+        val_correct=int(correct[split.val].sum()),
+        val_count=int(split.val.sum()),
+        test_correct=int(correct[split.test].sum()),
+        test_count=int(split.test.sum()),
+    )
+
+
+@torch.no_grad()
+def score_clients(
+    clients: list[int], logits: Tensor, labels: Tensor, split: Split
+) -> list[LocalScore]:
+    """Scores of many clients at once: logits (n, S, C), labels and masks (n, S)."""
+    losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+    correct = logits.argmax(-1) == labels
+    counts = [mask.sum(1) for mask in (split.train, split.val, split.test)]
+    sums = [(losses * mask).sum(1) for mask in (split.train, split.val)]
+    hits = [(correct & mask).sum(1) for mask in (split.val, split.test)]
+    means = [total / count.clamp_min(1) for total, count in zip(sums, counts, strict=False)]
+    columns = [*means, hits[0], counts[1], hits[1], counts[2], counts[0]]
+    rows = zip(clients, *(column.tolist() for column in columns), strict=True)
+    return [LocalScore(*row) for row in rows]
+
+
+def pool(scores: list[LocalScore]) -> Scores:
+    """All clients' held-out nodes together: a node that two clients hold counts twice."""
+    val_count = sum(s.val_count for s in scores)
+    test_count = sum(s.test_count for s in scores)
+    train_count = sum(s.train_count for s in scores)
+    return Scores(
+        train_loss=sum(s.train_loss * s.train_count for s in scores) / max(train_count, 1),
+        val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
+        val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
+        test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),
+    )
+
+
+def _loss(logits: Tensor, labels: Tensor, mask: Tensor) -> float:
+    return float(cross_entropy(logits[mask], labels[mask])) if bool(mask.any()) else 0.0
+
+
+def _mean(correct: Tensor, mask: Tensor) -> float:
+    return float(correct[mask].double().mean()) if bool(mask.any()) else 0.0

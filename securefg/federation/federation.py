@@ -1,0 +1,256 @@
+"""The federation: the cohort over an engine, with everything that crosses recorded and counted.
+
+Recording sits here, between the server and the engine, so that no method can forget it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from securefg.federation.channel import check_budget, mask_context
+from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.recorder import Recorder, Traffic
+from securefg.federation.roles import Cohort, Replies
+from securefg.foundation.errors import ProtocolError, RunFailed
+from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
+from securefg.protocol import codec
+from securefg.protocol.arrays import Stored, concatenated
+from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.messages import Message, Value
+from securefg.protocol.transcript import TranscriptWriter
+from securefg.secagg.arrays import from_ring
+from securefg.secagg.server import Aggregator
+from securefg.settings.secagg import SecureAggregationSettings
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Secure:
+    """What the server needs to drive secure aggregation; nothing of it is secret."""
+
+    settings: SecureAggregationSettings
+    config_hash: str
+    identities: Sequence[bytes]
+
+
+class Federation(Cohort):
+    """Asks hosts through the engine, records both ways, and books what was released.
+
+    keep_body  whether a round's bodies stay in the transcript
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        ledger: Ledger,
+        transcript: TranscriptWriter,
+        keep_body: Callable[[int], bool] = lambda round: True,
+        attempt: int = 1,
+        secure: Secure | None = None,
+    ) -> None:
+        self._aggregator = None
+        if secure is not None:
+            self._aggregator = Aggregator(
+                secure.settings,
+                secure.config_hash,
+                secure.identities,
+                self.exchange,
+                policy.least_survivors,
+            )
+            bare = [m for m in policy.masked.values() if isinstance(m.rule, Plain)]
+            self.min_holders = secure.settings.min_holders if bare else 1
+        numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
+        if not np.array_equal(numbers, np.arange(len(numbers))):
+            raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
+        self.num_clients = len(numbers)
+        self._recorder = Recorder(transcript, keep_body, attempt)
+        self._engine = engine
+        self._policy = policy
+        self._ledger = ledger
+        self._round = 0
+        self._step = 0
+        self._planned: dict[type[Message], list[Mechanism]] = {}
+
+    @property
+    def traffic(self) -> Traffic:
+        return self._recorder.traffic
+
+    def take_up(self, traffic: Traffic) -> None:
+        """Count on from where a checkpoint stands."""
+        self._recorder.traffic = traffic
+
+    def begin_round(self, number: int) -> None:
+        self._round, self._step = number, 0
+
+    def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        if self._policy.masks(reply):
+            return self._ask_masked(request, reply, clients)
+        return self.exchange(request, reply, clients)
+
+    def exchange(
+        self, request: Message, reply: type[M], clients: Clients | None = None
+    ) -> Replies[M]:
+        """One request, one reply from each: masked fields stay masked."""
+        self._step += 1
+        asked = self._hosts_of(clients)
+        everybody = Clients.joined(asked.values())
+        check_budget(self._policy, self._ledger, everybody, self._planned.get(reply, []))
+        answers = self._engine.deliver(self._send(request, asked))
+        return self._receive(reply, asked, answers)
+
+    def _ask_masked(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
+        """One session of secure aggregation around the ask; of masked fields only sums come out."""
+        assert self._aggregator is not None
+        opened = self._aggregator.collect(request, reply, clients)
+        replies: Replies[M] = opened.replies
+        sums = {}
+        for name in self._policy.masks(reply):
+            values, masked = getattr(replies.message, name), self._policy.mask(reply, name)
+            if values is not None and masked is not None:
+                if replies.count > masked.grid.num_clients:
+                    raise ProtocolError(
+                        f"{reply.kind}.{name}: {replies.count} clients in a sum that was planned "
+                        f"for {masked.grid.num_clients}; it could have overflowed"
+                    )
+                context = mask_context(reply, name, self._round, masked, values[0].numel())
+                total = opened.total(name, context)
+                if masked.recipients:
+                    sums[name] = from_ring(total).reshape(values.shape[1:])
+                else:
+                    sums[name] = masked.decode(total, values.shape[1:])
+        self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
+        return replace(replies, sums=sums)
+
+    def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
+        if clients is None:
+            return dict(self._engine.hosts)
+        wanted = clients.array()
+        if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.num_clients:
+            raise ProtocolError(f"clients {clients} were asked; there are {self.num_clients}")
+        chosen = {
+            name: Clients.of(np.intersect1d(wanted, own.array(), assume_unique=True))
+            for name, own in self._engine.hosts.items()
+        }
+        return {name: own for name, own in chosen.items() if len(own)}
+
+    def _send(self, request: Message, asked: Mapping[HostId, Clients]) -> dict[HostId, bytes]:
+        """Frame the request for every host: the body once for all, or a host's own rows of it."""
+        personal = [
+            name
+            for name, declaration in request.declarations.items()
+            if declaration.scope == "personal" and getattr(request, name) is not None
+        ]
+        rows_of_each = {name: getattr(request, name) for name in personal}
+        _check_rows(request.kind, rows_of_each, sum(len(clients) for clients in asked.values()))
+        if any(d.is_private for d in request.declarations.values()):
+            raise ProtocolError(f"{request.kind} goes to clients and must have no private field")
+        shared = None if personal else codec.encode(request)
+        framed, first = {}, 0
+        for name, clients in asked.items():
+            rows = slice(first, first + len(clients))
+            body = shared or codec.encode_fields(_rows(request, personal, rows))
+            first += len(clients)
+            envelope = self._envelope(name, request, clients, body)
+            framed[name] = codec.frame(envelope)
+            if shared is None:
+                self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
+        if shared is not None and asked:
+            everybody = Clients.joined(asked.values())
+            self._recorder.sent(self._envelope("", request, everybody, shared), framed)
+        return framed
+
+    def _envelope(self, receiver: str, request: Message, clients: Clients, body: bytes) -> Envelope:
+        seq = self._recorder.next_seq()
+        return Envelope(
+            seq, self._round, self._step, "server", receiver, request.kind, clients, body
+        )
+
+    def _receive(
+        self,
+        reply: type[M],
+        asked: Mapping[HostId, Clients],
+        answers: Mapping[HostId, Answer | Dropped],
+    ) -> Replies[M]:
+        for answer in answers.values():
+            # What was delivered is on the books before anything of it can be refused.
+            if isinstance(answer, Answer):
+                self._book(reply, answer)
+        messages: list[dict[str, Any]] = []
+        replied: list[Clients] = []
+        dropped: list[Dropped] = []
+        for name, clients in asked.items():
+            answer = answers[name]
+            if isinstance(answer, Dropped):
+                dropped.append(replace(answer, clients=clients))
+                self._recorder.dropped(dropped[-1], self._round, self._step)
+                continue
+            envelope = codec.unframe(answer.framed)
+            self._check_reply(envelope, name, clients, reply)
+            fields = codec.read(envelope.body, reply)
+            arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
+            _check_rows(reply.kind, arrays, len(clients))
+            messages.append(fields)
+            self._recorder.received(reply, envelope, answer)
+            replied.append(clients)
+        together = _concatenated(reply, messages) if messages else None
+        return Replies(together, Clients.joined(replied), tuple(dropped))
+
+    def _check_reply(
+        self, envelope: Envelope, name: HostId, clients: Clients, reply: type[Message]
+    ) -> None:
+        found = (envelope.sender, envelope.kind, envelope.round, envelope.step, envelope.clients)
+        wanted = (name, reply.kind, self._round, self._step, clients)
+        if found != wanted:
+            raise ProtocolError(f"a reply that was not asked for: {found}, wanted {wanted}")
+
+    def _book(self, reply: type[Message], answer: Answer) -> None:
+        self._planned[reply] = [release.mechanism for release in answer.releases]
+        self._ledger.record(answer.releases)
+
+
+def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -> None:
+    """The first axis is the client: a row too many would weigh more than its client may."""
+    for name, array in arrays.items():
+        if array.shape[:1] != (wanted,):
+            raise ProtocolError(
+                f"{kind}.{name}: {list(array.shape)}, wanted {wanted} rows, one per client"
+            )
+
+
+def _rows(request: Message, personal: list[str], rows: slice) -> dict[str, Value]:
+    return request.values() | {name: getattr(request, name)[rows] for name in personal}
+
+
+def _concatenated(reply: type[M], messages: list[dict[str, Any]]) -> M:
+    """One message with every client's rows; a scalar must be the same in all."""
+    joined = {}
+    for name in reply.declarations:
+        values = [message[name] for message in messages]
+        if all(isinstance(value, Stored) for value in values):
+            if len({(value.shape[1:], value.dtype) for value in values}) > 1:
+                raise ProtocolError(f"{reply.kind}.{name}: clients sent arrays of different kinds")
+            joined[name] = concatenated(values)
+        elif any(isinstance(value, Stored) for value in values):
+            raise ProtocolError(f"{reply.kind}.{name}: only some clients sent it")
+        elif all(value == values[0] for value in values):
+            joined[name] = values[0]
+        else:
+            raise ProtocolError(f"{reply.kind}.{name}: the clients do not agree on it")
+    return reply(**joined)
+
+
+def require_replies(replies: Replies[M], round: int) -> Replies[M]:
+    """For methods that go on without some clients, but not without all of them."""
+    if replies.count == 0:
+        reasons = sorted({drop.reason for drop in replies.dropped})
+        raise RunFailed(f"round {round}: every client dropped out ({', '.join(reasons)})")
+    return replies

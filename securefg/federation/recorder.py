@@ -1,0 +1,118 @@
+"""The recorder: numbers, counts and writes down every message that crosses the boundary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from securefg.federation.engine import Answer, Dropped
+from securefg.privacy.ledger import Mechanism
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope, Size
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Record, TranscriptWriter
+
+
+@dataclass
+class Traffic:
+    """What was counted so far."""
+
+    seq: int = 0
+    up: Size = field(default_factory=Size)
+    down: Size = field(default_factory=Size)
+    dropped: int = 0
+
+
+class Recorder:
+    """Writes to one transcript.
+
+    keep_body  whether a round's bodies stay in the transcript; headers always do
+    """
+
+    def __init__(
+        self, transcript: TranscriptWriter, keep_body: Callable[[int], bool], attempt: int
+    ) -> None:
+        self.traffic = Traffic()
+        self._transcript = transcript
+        self._keep_body = keep_body
+        self._attempt = attempt
+
+    def next_seq(self) -> int:
+        self.traffic.seq += 1
+        return self.traffic.seq
+
+    def sent(
+        self, envelope: Envelope, framed: dict[str, bytes], personal: tuple[str, ...] = ()
+    ) -> None:
+        """A request: to one host, or the same body to many, which is stored once."""
+        size = sum((codec.size_of(data) for data in framed.values()), Size())
+        self.traffic.down += size
+        self._append(envelope, tuple(framed), size, personal=personal)
+
+    def received(self, reply: type[Message], envelope: Envelope, answer: Answer) -> None:
+        """A reply; key material in it is left out of what is written."""
+        size = codec.size_of(answer.framed)
+        self.traffic.up += size
+        rules = {
+            r.mechanism.field.partition(".")[2]: _in_words(r.mechanism) for r in answer.releases
+        }
+        hidden = {n for n, d in reply.declarations.items() if d.scope == "confidential"}
+        if hidden:
+            fields = codec.decode_fields(envelope.body)
+            kept = {name: value for name, value in fields.items() if name not in hidden}
+            envelope = replace(envelope, body=codec.encode_fields(kept))
+        self._append(replace(envelope, seq=self.next_seq()), ("server",), size, rules=rules)
+
+    def dropped(self, drop: Dropped, round: int, step: int) -> None:
+        self.traffic.dropped += len(drop.clients)
+        seq = self.next_seq()
+        envelope = Envelope(seq, round, step, drop.host, "server", "dropped", drop.clients, b"")
+        self._append(envelope, ("server",), Size(), note=drop.reason)
+
+    def opened(
+        self, kind: str, clients: Clients, sums: dict[str, Tensor], round: int, step: int
+    ) -> None:
+        """What the server learnt from a masked session; it crossed no wire, so it has no size."""
+        body, seq = codec.encode_fields(sums), self.next_seq()
+        envelope = Envelope(seq, round, step, "sum", "server", f"{kind}.sum", clients, body)
+        self._append(envelope, ("server",), Size())
+
+    def _append(
+        self,
+        envelope: Envelope,
+        receivers: tuple[str, ...],
+        size: Size,
+        *,
+        rules: dict[str, str] | None = None,
+        personal: tuple[str, ...] = (),
+        note: str = "",
+    ) -> None:
+        keep = self._keep_body(envelope.round) or not envelope.body
+        self._transcript.append(
+            Record(
+                seq=envelope.seq,
+                round=envelope.round,
+                step=envelope.step,
+                attempt=self._attempt,
+                seconds=round(time.time(), 3),
+                sender=envelope.sender,
+                receivers=receivers,
+                kind=envelope.kind,
+                clients=str(envelope.clients),
+                payload=size.payload,
+                envelope=size.envelope,
+                rules=rules or {},
+                personal=personal,
+                thinned=not keep,
+                note=note,
+                body=envelope.body if keep else b"",
+            )
+        )
+
+
+def _in_words(mechanism: Mechanism) -> str:
+    noised = mechanism.rule not in ("plain", "masked")
+    return f"{mechanism.rule}, masked" if noised and mechanism.masked else mechanism.rule

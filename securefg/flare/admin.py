@@ -1,0 +1,114 @@
+"""The admin's side: submit a job, ask how it does, fetch what it left, over FLARE's own session.
+
+    python -m securefg.flare.admin KIT JOB SECONDS SITE ...
+
+waits until all sites are connected, submits and prints the job's id. A local run asks for it so,
+in a process of its own: FLARE's session leaves threads and sockets behind in whoever opens it.
+Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securefg.foundation.errors import ConfigError, RunFailed
+
+ADMIN = "admin@securefg.local"
+
+
+def require_flare() -> None:
+    if importlib.util.find_spec("nvflare") is None:
+        raise ConfigError(
+            "engine.name: flare wants NVIDIA FLARE, which is not installed; "
+            "pip install 'securefg[flare]'"
+        )
+
+
+@dataclass(frozen=True)
+class Admin:
+    """A logged-in session; FLARE's chatter on the terminal is swallowed."""
+
+    _session: Any
+
+    def sites(self) -> list[str]:
+        """The sites that are connected."""
+        return sorted(client.name for client in self._ask("get_system_info").client_info)
+
+    def await_sites(self, sites: list[str], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while missing := sorted(set(sites) - set(self.sites())):
+            if time.monotonic() > end:
+                raise RunFailed(f"not connected after {seconds:g} s: {', '.join(missing)}")
+            time.sleep(0.1)
+
+    def submit(self, job: Path) -> str:
+        return str(self._ask("submit_job", str(job.resolve())))
+
+    def status(self, job_id: str) -> str:
+        return str(self._ask("get_job_meta", job_id)["status"])
+
+    def await_end(self, job_id: str, seconds: float) -> str:
+        """The job's status, when it has ended or the seconds are over."""
+        end = time.monotonic() + seconds
+        while not (state := self.status(job_id)).startswith("FINISHED") and time.monotonic() < end:
+            time.sleep(1.0)
+        return state
+
+    def download(self, job_id: str) -> Path:
+        return Path(self._ask("download_job_result", job_id))
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        with redirect_stdout(io.StringIO()):
+            try:
+                return getattr(self._session, name)(*arguments)
+            except Exception as error:
+                raise RunFailed(f"the FLARE server: {name}: {error}") from error
+
+
+@contextmanager
+def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
+    """A session with the server that the admin's kit names; waits until there is one."""
+    require_flare()
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    end, quiet = time.monotonic() + within, logging.NullHandler()
+    logging.getLogger().addHandler(quiet)  # else FLARE's warnings go to the terminal
+    session = None
+    try:
+        while session is None:
+            try:
+                with redirect_stdout(io.StringIO()):
+                    session = new_secure_session(ADMIN, str(kit.resolve()), timeout=2.0)
+            except Exception as error:
+                if time.monotonic() > end:
+                    raise RunFailed(f"no FLARE server answers: {error}") from error
+                time.sleep(0.2)
+        yield Admin(session)
+    finally:
+        if session is not None:
+            session.close()
+        logging.getLogger().removeHandler(quiet)
+
+
+def main(kit: str, job: str, seconds: str, *sites: str) -> int:
+    try:
+        with log_in(Path(kit), float(seconds)) as admin:
+            admin.await_sites(list(sites), float(seconds))
+            sys.stdout.write(admin.submit(Path(job)) + "\n")
+    except RunFailed as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""What FLARE loads at a site: it passes packets to the site's run, one after the other."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from securefg.flare.job import JOB_FILE, Job
+from securefg.flare.orphans import end_with_parent
+from securefg.flare.packets import Packet
+from securefg.flare.site_side import SiteKit, SiteRun
+from securefg.foundation.errors import SecurefgError
+
+ASK, PING = "securefg.ask", "securefg.ping"
+
+
+class SiteExecutor(Executor):  # type: ignore[misc]
+    """Holds the site's run for the life of the job; its one worker does all the work in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="site")
+        self._run: SiteRun | None = None
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.START_RUN:
+            end_with_parent()
+            workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+            kit = SiteKit.load(
+                Path(workspace.get_startup_kit_dir()), Path(workspace.get_site_config_dir())
+            )
+            job_id = fl_ctx.get_job_id()
+            job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
+            self._run = SiteRun(kit, job, job_id)
+            engine = fl_ctx.get_engine()
+            engine.register_aux_message_handler(ASK, self._ask)
+            engine.register_aux_message_handler(PING, self._ping)
+        elif event_type == EventType.END_RUN:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        assert self._run is not None
+        try:
+            packet = self._worker.submit(self._run.handle, Packet.of(request)).result()
+        except SecurefgError as error:
+            # Not a request of the server's, or not of this job: it is told no more than that.
+            self.log_error(fl_ctx, f"refused a request: {error}")
+            return make_reply(ReturnCode.BAD_REQUEST_DATA)
+        reply = make_reply(ReturnCode.OK)
+        reply.update(packet.to_dict())
+        return reply
+
+    def _ping(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        return make_reply(ReturnCode.OK)
+
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
+        """No task is ever answered: requests come signed, by the other way."""
+        return make_reply(ReturnCode.TASK_UNKNOWN)

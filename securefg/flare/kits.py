@@ -1,0 +1,147 @@
+"""Provisioning: a kit for every party, with certificates by NVIDIA FLARE and what securefg adds.
+
+<folder>/<party>/startup/          certificates and addresses, by FLARE
+<folder>/<party>/local/            FLARE's local settings, ours stricter than its defaults:
+                                   only our two classes may be loaded, and no logs are streamed
+<folder>/<party>/local/securefg/   roster.json; at a site, site.json: where its home is
+<folder>/<site>/securefg/          a site's home, where it is not elsewhere
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from securefg.flare.admin import ADMIN, require_flare
+from securefg.flare.certificates import Root, Signer
+from securefg.flare.party import component
+from securefg.flare.roster import enrol_site, read_roster, write_roster
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.files import write_json
+from securefg.protocol.codec import Clients
+
+PROJECT = "securefg"
+CLASSES = [
+    "securefg.flare.controller.RunController",
+    "securefg.flare.executor.SiteExecutor",
+]
+LAUNCHER = "securefg.flare.launcher.SiteLauncher"
+UNWANTED = {"site_log_streamer", "log_receiver"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who takes part.
+
+    server  the name by which the sites reach it
+    sites   the hosts that each site runs, with their clients
+    homes   where a site keeps its own, if not in its kit
+    """
+
+    server: str
+    port: int
+    sites: Mapping[str, Mapping[str, Clients]]
+    homes: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kits:
+    """A provisioned federation by its folder."""
+
+    path: Path
+
+    @property
+    def server(self) -> Path:
+        name = json.loads((self.path / "federation.json").read_text())["server"]
+        return self.path / str(name)
+
+    @property
+    def admin(self) -> Path:
+        return self.path / ADMIN
+
+    def site(self, name: str) -> Path:
+        return self.path / name
+
+    def home(self, name: str) -> Path:
+        own = self.site(name) / "local" / "securefg"
+        return Path(own / json.loads((own / "site.json").read_text())["home"]).resolve()
+
+
+def provision(folder: Path, plan: Plan) -> Kits:
+    """Make all kits anew. The root's own key stays in `state`: guard it or delete it."""
+    if folder.exists():
+        raise ConfigError(f"{folder} exists; wanted a new folder for the kits")
+    made = _by_flare(folder.with_name(f".{folder.name}.provisioning"), plan)
+    shutil.move(made / "prod_00", folder)
+    shutil.move(made / "state", folder / "state")
+    (folder / "state").chmod(0o700)
+    shutil.rmtree(made.parent)
+    kits = Kits(folder)
+    write_json(folder / "federation.json", {"server": plan.server, "port": plan.port})
+    _tighten(folder / plan.server, is_server=True)
+    entries = []
+    for site, hosts in plan.sites.items():
+        kit = folder / site
+        _tighten(kit, is_server=False)
+        home = plan.homes.get(site, kit / "securefg")
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own = kit / "local" / "securefg"
+        write_json(own / "site.json", {"home": os.path.relpath(home, own)})
+        entries.append(enrol_site(Signer.load(kit / "startup"), home / "keys", hosts))
+    for party in (plan.server, *plan.sites):
+        path = folder / party / "local" / "securefg" / "roster.json"
+        write_roster(path, entries)
+        read_roster(path, Root.load(folder / party / "startup"), plan.sites)
+    return kits
+
+
+def _by_flare(workspace: Path, plan: Plan) -> Path:
+    require_flare()
+    from nvflare.lighter.entity import Project
+    from nvflare.lighter.impl.cert import CertBuilder
+    from nvflare.lighter.impl.signature import SignatureBuilder
+    from nvflare.lighter.impl.static_file import StaticFileBuilder
+    from nvflare.lighter.impl.workspace import WorkspaceBuilder
+    from nvflare.lighter.provisioner import Provisioner
+
+    shutil.rmtree(workspace, ignore_errors=True)
+    try:
+        project = Project(PROJECT, "", props={"api_version": 3})
+        ports = {"fed_learn_port": plan.port, "admin_port": plan.port}
+        project.set_server(plan.server, "server", ports)
+        for site in plan.sites:
+            project.add_client(site, re.sub(r"\W", "_", site), {})
+        project.add_admin(ADMIN, "server", {"role": "project_admin"})
+    except ValueError as error:
+        raise ConfigError(f"--site, --server: {error}") from error
+    builders = [
+        WorkspaceBuilder(["master_template.yml"]),
+        StaticFileBuilder(config_folder="config", scheme="tcp", require_signed_jobs=True),
+        CertBuilder(),
+        SignatureBuilder(),
+    ]
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        Provisioner(str(workspace), builders).provision(project)
+    return workspace / PROJECT
+
+
+def _tighten(kit: Path, is_server: bool) -> None:
+    """FLARE's local settings, with what we do not use left out and its files kept in the kit."""
+    local = kit / "local"
+    settings = json.loads((local / "resources.json.default").read_text())
+    settings["class_allow_list"] = CLASSES
+    settings["components"] = [c for c in settings["components"] if c["id"] not in UNWANTED]
+    if is_server:
+        component(settings, "job_scheduler")["args"]["min_schedule_interval"] = 1.0
+    else:
+        settings["allow_log_streaming"] = False
+        component(settings, "process_launcher")["path"] = LAUNCHER
+    write_json(local / "resources.json", settings)
+    for key in (kit / "startup").glob("*.key"):
+        key.chmod(0o600)

@@ -1,0 +1,161 @@
+"""A federation on this machine: a server and sites on loopback, under mutual TLS, for one run.
+
+The kits lie in the run's folder and are made anew for every attempt; what the sites keep (shards,
+keys, books, states) lies beside them and stays.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from securefg.data.shard_store import save_shards
+from securefg.engines.breaches import raise_breach
+from securefg.flare.flare_job import write_flare_job
+from securefg.flare.job import Job, Sizes, spread
+from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.party import environment
+from securefg.flare.processes import LocalProcesses, end_leftovers
+from securefg.flare.server_run import OUTCOME, STOP
+from securefg.foundation.errors import RunFailed
+from securefg.run.assembly import Experiment, hosts_of
+from securefg.run.folder import RunFolder, read_json_lines
+from securefg.run.observing import Observer, RoundReport
+from securefg.run.runner import Outcome
+
+SERVER = "localhost"
+POLL_SECONDS = 0.1
+
+
+def run_locally(
+    experiment: Experiment,
+    folder: RunFolder,
+    observer: Observer,
+    meddle: Callable[[LocalProcesses], None] | None = None,
+) -> Outcome:
+    """One attempt at a run, new or resumed. `meddle` is for tests: called at every look."""
+    flare = folder.path / "private" / "flare"
+    end_leftovers(flare / "logs")
+    job, kits = _prepare(experiment, folder, flare)
+    with LocalProcesses(kits, flare / "logs") as processes:
+        processes.start_server()
+        for site in job.sites:
+            processes.start_site(site)
+        _submit(kits, flare / "job", job, experiment.config.engine.start_within)
+        return _follow(experiment, folder, observer, job, processes, meddle)
+
+
+def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Job, Kits]:
+    """Kits, shards and the job's folder; what an earlier attempt left of them goes."""
+    hosts = hosts_of(experiment)
+    names = [f"site-{i + 1}" for i in range(experiment.config.engine.sites)]
+    sites = spread(hosts, names)
+    homes = {site: flare / "sites" / site for site in sites}
+    for site, own in sites.items():
+        _write_shards(homes[site] / "shards", experiment, own)
+    shutil.rmtree(flare / "kits", ignore_errors=True)
+    shutil.rmtree(flare / "job", ignore_errors=True)
+    (folder.path / "private" / OUTCOME).unlink(missing_ok=True)
+    (folder.path / "private" / STOP).unlink(missing_ok=True)
+    kits = provision(flare / "kits", Plan(SERVER, _free_port(), sites, homes))
+    job = Job(
+        run=folder.path.name,
+        submission=_next_submission(flare),
+        server=SERVER,
+        config=experiment.config.model_dump(mode="json"),
+        sizes=Sizes.of(experiment.public),
+        sites=sites,
+        run_folder=str(folder.path.resolve()),
+        has_truth=True,
+    )
+    write_flare_job(flare / "job", job)
+    return job, kits
+
+
+def _next_submission(flare: Path) -> int:
+    path = flare / "submissions"
+    number = int(path.read_text()) + 1 if path.exists() else 1
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(str(number))
+    return number
+
+
+def _write_shards(folder: Path, experiment: Experiment, hosts: Any) -> None:
+    for name, clients in hosts.items():
+        own = tuple(experiment.shards[number] for number in clients.numbers())
+        save_shards(folder / f"{name}.safetensors", own)
+
+
+def _submit(kits: Kits, folder: Path, job: Job, seconds: float) -> None:
+    command = [sys.executable, "-m", "securefg.flare.admin"]
+    arguments = [str(kits.admin), str(folder), str(seconds), *job.sites]
+    asked = subprocess.run(
+        command + arguments,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,  # the first Ctrl-C is a wish, not an end
+    )
+    if asked.returncode:
+        last = asked.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise RunFailed(f"the job was not submitted: {last[0]}; see {kits.path.parent / 'logs'}")
+
+
+def _follow(
+    experiment: Experiment,
+    folder: RunFolder,
+    observer: Observer,
+    job: Job,
+    processes: LocalProcesses,
+    meddle: Callable[[LocalProcesses], None] | None,
+) -> Outcome:
+    """Show the rounds as they come; pass on a wish to stop; return or raise what the server did."""
+    attempts, told, started = folder.path / "attempts.jsonl", 0, False
+    before = len(read_json_lines(attempts))
+    while True:
+        ended = _outcome(folder, job)
+        lines = read_json_lines(attempts)
+        if not started and len(lines) > before:
+            started, told = True, lines[-1]["after_round"]
+            observer.started(experiment, told + 1)
+        if started:
+            for line in folder.metrics():
+                if line["round"] > told:
+                    told = line["round"]
+                    observer.round_done(RoundReport(**line))
+        if ended is not None:
+            raise_breach(ended)
+            summary = folder.summary() if ended["finished"] else None
+            return Outcome(folder, summary, ended["reason"])
+        if SERVER in processes.dead:
+            raise RunFailed(
+                f"the server's process ended; `securefg run --resume {folder.path}` goes on"
+            )
+        if observer.stop_requested():
+            (folder.path / "private" / STOP).touch()
+        if meddle is not None:
+            meddle(processes)
+        time.sleep(POLL_SECONDS)
+
+
+def _outcome(folder: RunFolder, job: Job) -> dict[str, Any] | None:
+    path = folder.path / "private" / OUTCOME
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found if found["submission"] == job.submission else None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,111 @@
+"""What travels between the server and a site: a header and a blob, signed by the sender.
+
+A signature covers (job, sender, receiver, number, header, blob). TLS tells a site that bytes came
+from the server's machine; the signature tells it that they are a request of the server's, made for
+this site, in this job, and not one that another site had relayed or that was made before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from securefg.flare.certificates import Root, Signer
+from securefg.foundation.errors import ProtocolError
+from securefg.secagg.encoding import Item
+
+REQUEST = "request"
+REPLY = "reply"
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One message as FLARE carries it; every part is bytes."""
+
+    header: bytes
+    blob: bytes
+    certificate: bytes
+    signature: bytes
+
+    def to_dict(self) -> dict[str, bytes]:
+        return dict(vars(self))
+
+    @classmethod
+    def of(cls, parts: Any) -> Packet:
+        try:
+            names = ("header", "blob", "certificate", "signature")
+            return cls(**{name: bytes(parts[name]) for name in names})
+        except (KeyError, TypeError) as error:
+            raise ProtocolError(f"not a packet: {error}") from None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A packet that was found to be its sender's, for its receiver."""
+
+    content: dict[str, Any]
+    blob: bytes
+
+
+@dataclass(frozen=True)
+class Route:
+    """Between whom and in which job packets go; `number` is the exchange's."""
+
+    job: str
+    sender: str
+    receiver: str
+    number: int
+
+    def back(self) -> Route:
+        return Route(self.job, self.receiver, self.sender, self.number)
+
+
+def seal(
+    signer: Signer, purpose: str, route: Route, content: dict[str, Any], blob: bytes = b""
+) -> Packet:
+    """Sign content and blob for this route."""
+    header = json.dumps({**vars(route), "content": content}, allow_nan=False).encode()
+    signature = signer.sign(purpose, *_said(route, header, blob))
+    return Packet(header, blob, signer.certificate, signature)
+
+
+def read_route(packet: Packet) -> Route:
+    """What a packet says of its way; nothing of it is proven yet."""
+    try:
+        data = json.loads(packet.header)
+        return Route(data["job"], data["sender"], data["receiver"], int(data["number"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProtocolError(f"a packet without a route: {error}") from None
+
+
+def open_packet(root: Root, purpose: str, wanted: Route, packet: Packet) -> Opened:
+    """Raise unless the packet goes the wanted way and the sender signed all of it."""
+    found = read_route(packet)
+    if found != wanted:
+        raise ProtocolError(f"a packet for another exchange: {found}, wanted {wanted}")
+    said = _said(wanted, packet.header, packet.blob)
+    root.check(wanted.sender, packet.certificate, packet.signature, purpose, *said)
+    return Opened(json.loads(packet.header)["content"], packet.blob)
+
+
+def join(parts: Sequence[bytes]) -> tuple[list[int], bytes]:
+    """Several blobs as one, and their lengths."""
+    return [len(part) for part in parts], b"".join(parts)
+
+
+def split(lengths: Sequence[int], blob: bytes) -> list[bytes]:
+    if sum(lengths) != len(blob) or any(length < 0 for length in lengths):
+        raise ProtocolError(f"{len(blob)} bytes came, {sum(lengths)} were announced")
+    parts, first = [], 0
+    for length in lengths:
+        parts.append(blob[first : first + length])
+        first += length
+    return parts
+
+
+def _said(route: Route, header: bytes, blob: bytes) -> tuple[Item, ...]:
+    digests = (hashlib.sha256(header).digest(), hashlib.sha256(blob).digest())
+    return (route.job, route.sender, route.receiver, route.number, *digests)

@@ -1,0 +1,51 @@
+"""How a party's process is started from its kit. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from securefg.foundation.errors import DataError
+from securefg.foundation.files import write_json
+
+MARK = "SECUREFG_FEDERATION"
+
+
+def command_for(kit: Path) -> list[str]:
+    """How a party's process is started from its kit."""
+    kind = "server" if (kit / "startup" / "fed_server.json").exists() else "client"
+    settings = kit / "startup" / f"fed_{kind}.json"
+    if not settings.exists():
+        raise DataError(f"{kit}: not a kit (it has no startup/fed_{kind}.json)")
+    settle(kit)
+    facts = json.loads(settings.read_text())
+    name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
+    return [
+        *(sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train"),
+        *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
+        *("--set", "secure_train=true", *name, "org=none", "config_folder=config"),
+    ]
+
+
+def environment() -> dict[str, str]:
+    """For processes of ours: what can be imported here can be there; one thread each."""
+    paths = [*filter(None, sys.path), os.getcwd()]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+
+
+def settle(kit: Path) -> None:
+    """Let a server keep its jobs in its kit, wherever that lies now; FLARE wants whole paths."""
+    path = kit / "local" / "resources.json"
+    settings = json.loads(path.read_text())
+    if "snapshot_persistor" in settings:
+        component(settings, "job_manager")["args"]["uri_root"] = str((kit / "jobs").resolve())
+        storage = settings["snapshot_persistor"]["args"]["storage"]["args"]
+        storage["root_dir"] = str((kit / "snapshots").resolve())
+        write_json(path, settings)
+
+
+def component(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(part for part in settings["components"] if part["id"] == name)

@@ -1,0 +1,124 @@
+"""From a config to kits that can be handed out, and what a site does with its own kit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from securefg.data.datasets import load
+from securefg.data.shard import Shard
+from securefg.data.shard_store import save_shards
+from securefg.flare import runbook
+from securefg.flare.job import Job, Sizes, spread
+from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.plan_file import PLAN_FILE, FederationPlan
+from securefg.flare.server_experiment import refuse_what_a_server_is_not_given
+from securefg.flare.site_ledger import SiteBooks
+from securefg.flare.site_policy import load_policy, planned_profile
+from securefg.foundation.errors import ConfigError, DataError, PrivacyError
+from securefg.foundation.files import write_atomically
+from securefg.methods import get_method
+from securefg.protocol.codec import Clients
+from securefg.run.assembly import hosts_of, prepare
+from securefg.settings.config import RunConfig
+from securefg.settings.data import DataSettings, SplitSettings
+
+
+def dealt_out(out: Path, config: RunConfig, server: str, port: int, sites: list[str]) -> Kits:
+    """Kits with a partition of the config's own dataset in them: a rehearsal with known data."""
+    _refuse_doubles([*sites, server])
+    experiment = prepare(config)
+    plan = _plan(config, server, Sizes.of(experiment.public), spread(hosts_of(experiment), sites))
+    kits = provision_for(out, plan, port)
+    for site, hosts in plan.sites.items():
+        for name, clients in hosts.items():
+            own = tuple(experiment.shards[number] for number in clients.numbers())
+            save_shards(kits.home(site) / "shards" / f"{name}.safetensors", own)
+    return kits
+
+
+def without_any_data(
+    config: RunConfig, server: str, sites: list[str], sizes: Sizes
+) -> FederationPlan:
+    """One client per site; nobody here has seen the data."""
+    _refuse_doubles([*sites, server])
+    hosts = {f"client-{k}": Clients(((k, k + 1),)) for k in range(len(sites))}
+    return _plan(config, server, sizes, spread(hosts, sites))
+
+
+def _refuse_doubles(names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise ConfigError(f"--site, --server: {', '.join(names)}; wanted different names")
+
+
+def _plan(
+    config: RunConfig, server: str, sizes: Sizes, sites: dict[str, dict[str, Clients]]
+) -> FederationPlan:
+    refuse_what_a_server_is_not_given(get_method(config.method.name))
+    run = f"{config.name}-s{config.seed}-{config.hash}"
+    return FederationPlan(run, server, config.model_dump(mode="json"), sizes, sites)
+
+
+def provision_for(out: Path, plan: FederationPlan, port: int) -> Kits:
+    """Kits, each with the job to look at and a page of instructions."""
+    kits = provision(out, Plan(plan.server, port, plan.sites))
+    plan.write(out)
+    job = plan.job(1)
+    for site in plan.sites:
+        job.write(out / site / "local" / "securefg" / PLAN_FILE)
+        write_atomically(out / site / "RUNBOOK.md", runbook.site_page(job, site))
+    write_atomically(out / plan.server / "RUNBOOK.md", runbook.server_page(job, port))
+    write_atomically(out / "RUNBOOK.md", runbook.ADMIN)
+    return kits
+
+
+def home_of(kit: Path) -> Path:
+    own = kit / "local" / "securefg"
+    try:
+        return Path(own / json.loads((own / "site.json").read_text())["home"]).resolve()
+    except OSError as error:
+        raise DataError(f"{kit}: not a site's kit (it has no local/securefg/site.json)") from error
+
+
+def reviewed(kit: Path) -> tuple[list[str], str | None]:
+    """What the job that the kit was made for would send, and why the site's floor refuses it."""
+    home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    policy, planned = job.policy(), job.planned()
+    floor = load_policy(home / "site_policy.yaml")
+    try:
+        floor.check(job.parsed().method.name, policy, planned)
+        SiteBooks(home).check(floor.budget_per_month, planned_profile(policy, planned))
+    except PrivacyError as error:
+        return runbook.leaving(job), str(error)
+    return runbook.leaving(job), None
+
+
+def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> Path:
+    """A site's folder as the shard of its one client, under the federation's node numbers."""
+    home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    mine = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
+    hosts = job.sites[mine]
+    numbers = [number for clients in hosts.values() for number in clients.numbers()]
+    if len(numbers) != 1:
+        raise ConfigError(f"{mine} has the clients {numbers}; a folder makes one client's shard")
+    settings = SplitSettings.model_validate(dict(part.split("=", 1) for part in split))
+    graph = load(DataSettings(name="folder", folder=folder, split=settings), job.parsed().seed)
+    if graph.num_features != job.sizes.num_features:
+        raise DataError(
+            f"{folder}: {graph.num_features} features; the federation has {job.sizes.num_features}"
+        )
+    if graph.num_classes > job.sizes.num_classes:
+        raise DataError(f"{folder}: labels up to {graph.num_classes - 1}; wanted fewer")
+    if first_node + graph.num_nodes > job.sizes.num_nodes:
+        raise DataError(
+            f"{folder}: nodes {first_node} to {first_node + graph.num_nodes - 1}; the federation's "
+            f"index has {job.sizes.num_nodes}"
+        )
+    ids = torch.arange(first_node, first_node + graph.num_nodes)
+    shard = Shard(numbers[0], ids, replace(graph, num_classes=job.sizes.num_classes))
+    path = home / "shards" / f"{next(iter(hosts))}.safetensors"
+    save_shards(path, (shard,))
+    return path

@@ -1,0 +1,128 @@
+"""The engine at the server: hosts spread over sites, one packet per site and step.
+
+Several hosts of one site share a packet, so a step costs one exchange whatever the number of hosts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from securefg.engines.breaches import raise_breach
+from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.evaluation import LocalScore
+from securefg.flare.courier import Courier, Silent
+from securefg.flare.job import Job
+from securefg.flare.packets import Opened, join, split
+from securefg.foundation.errors import RunFailed
+from securefg.privacy.ledger import Release
+from securefg.protocol.codec import Clients
+
+Results = Mapping[HostId, tuple[dict[str, Any], bytes]]
+
+
+class Flare(Engine):
+    """Carries framed messages to hosts at sites.
+
+    start_within  seconds until every site must have taken up the job, or refused it
+    """
+
+    def __init__(
+        self, job: Job, courier: Courier, attempt: int, after_round: int, start_within: float
+    ) -> None:
+        self._job, self._courier = job, courier
+        self.hosts: dict[HostId, Clients] = job.hosts
+        self._site_of = {name: site for site, hosts in job.sites.items() for name in hosts}
+        self._greet(attempt, after_round, start_within)
+
+    def _greet(self, attempt: int, after_round: int, seconds: float) -> None:
+        """Ask every site to take up the job; a refusal ends the run with the site's reason."""
+        content = {
+            "do": "begin",
+            "digest": self._job.digest,
+            "attempt": attempt,
+            "after_round": after_round,
+        }
+        waiting, end = set(self._job.sites), time.monotonic() + seconds
+        refusals: dict[str, str] = {}
+        while waiting:
+            answers = self._courier.exchange(dict.fromkeys(sorted(waiting), (content, b"")))
+            for site, answer in answers.items():
+                if isinstance(answer, Opened):
+                    waiting.discard(site)
+                    if "refused" in answer.content:
+                        refusals[site] = answer.content["refused"]
+            if waiting and time.monotonic() > end:
+                raise RunFailed(f"{', '.join(sorted(waiting))}: did not start in {seconds:g} s")
+            time.sleep(0.1 if waiting else 0)
+        if refusals:
+            words = "; ".join(f"{site} refuses: {reason}" for site, reason in refusals.items())
+            raise RunFailed(words)
+
+    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+        results, silent = self._ask("answer", requests)
+        return {
+            name: Dropped(name, self.hosts[name], silent[self._site_of[name]].reason)
+            if self._site_of[name] in silent
+            else self._answer(name, *results[name])
+            for name in requests
+        }
+
+    def _answer(self, name: HostId, result: dict[str, Any], framed: bytes) -> Answer | Dropped:
+        if "dropped" in result:
+            return Dropped(name, self.hosts[name], result["dropped"])
+        return Answer(framed, [Release.from_json(release) for release in result["releases"]])
+
+    def measure(self, release: bytes) -> list[LocalScore]:
+        results, _ = self._ask("measure", dict.fromkeys(self.hosts, release))
+        scores = [s for name in self.hosts if name in results for s in results[name][0]["scores"]]
+        return [LocalScore(**score) for score in scores]
+
+    def save(self, folder: Path) -> None:
+        """Sites keep their states themselves; the server's folder gets none of them."""
+        self._ask("save", dict.fromkeys(self.hosts, b""), tag=_tag(folder))
+
+    def load(self, folder: Path) -> None:
+        self._ask("load", dict.fromkeys(self.hosts, b""), tag=_tag(folder))
+
+    def close(self) -> None:
+        self._ask("close", dict.fromkeys(self.hosts, b""))
+
+    def _ask(
+        self, do: str, blobs: Mapping[HostId, bytes], **more: Any
+    ) -> tuple[Results, dict[str, Silent]]:
+        """One exchange with every site that has a host among `blobs`."""
+        packets = {}
+        for site, hosts in self._job.sites.items():
+            names = [name for name in hosts if name in blobs]
+            if names:
+                # One blob for all where it is the same: a released model travels once per site.
+                same = len({id(blobs[name]) for name in names}) == 1
+                lengths, blob = join([blobs[names[0]]] if same else [blobs[n] for n in names])
+                packets[site] = (
+                    {"do": do, "to": site, "hosts": names, "lengths": lengths, **more},
+                    blob,
+                )
+        results: dict[HostId, tuple[dict[str, Any], bytes]] = {}
+        silent: dict[str, Silent] = {}
+        for site, answer in self._courier.exchange(packets).items():
+            if isinstance(answer, Silent):
+                silent[site] = answer
+                continue
+            results |= _results(answer, packets[site][0]["hosts"])
+        for result, _ in results.values():
+            raise_breach(result)
+        return results, silent
+
+
+def _results(answer: Opened, names: list[HostId]) -> Results:
+    raise_breach(answer.content)
+    blobs = split(answer.content["lengths"], answer.blob)
+    return dict(zip(names, zip(answer.content["results"], blobs, strict=True), strict=True))
+
+
+def _tag(folder: Path) -> str:
+    """`checkpoints/round-000040/hosts`, or the same before it is renamed, is `round-000040`."""
+    return folder.parent.name.removeprefix(".").removesuffix(".tmp")

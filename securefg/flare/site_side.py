@@ -1,0 +1,292 @@
+"""A site's side of a job, all but FLARE itself: its hosts, its policy, its books.
+
+Everything that a site has lies below its own `home`, which no server ever writes to:
+
+    shards/<host>.safetensors   keys/<host>.keys   site_policy.yaml
+    jobs.jsonl  ledger.jsonl    what was taken up and what left, over all runs
+    runs/<run>/                 this run's ledger, the hosts' states, a line per message
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from securefg.data.shard import Shard
+from securefg.data.shard_store import load_shards
+from securefg.engines.breaches import breach
+from securefg.engines.endpoint import Endpoint
+from securefg.engines.hosting import HostSpec, build_endpoint
+from securefg.federation.engine import Answer
+from securefg.flare.certificates import Root, Signer
+from securefg.flare.job import Job
+from securefg.flare.packets import (
+    REPLY,
+    REQUEST,
+    Opened,
+    Packet,
+    Route,
+    join,
+    open_packet,
+    read_route,
+    seal,
+    split,
+)
+from securefg.flare.roster import read_roster
+from securefg.flare.site_ledger import SiteBooks
+from securefg.flare.site_policy import JobRefused, SitePolicy, load_policy, planned_profile
+from securefg.foundation.errors import ConfigError, DataError, PrivacyError, ProtocolError
+from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.run.assembly import choose_device
+
+Content = dict[str, Any]
+KEPT = 3  # one more than the server keeps: its last checkpoint may not have become whole
+
+
+@dataclass(frozen=True)
+class SiteKit:
+    """What a site was given at provisioning, and where it keeps its own."""
+
+    name: str
+    server: str
+    signer: Signer
+    root: Root
+    home: Path
+    roster: Path
+
+    @classmethod
+    def load(cls, startup: Path, local: Path) -> SiteKit:
+        """From a FLARE workspace: certificates in `startup`, the site's own settings in `local`."""
+        signer = Signer.load(startup)
+        facts = json.loads((startup / "fed_client.json").read_text())
+        own = local / "securefg"
+        home = json.loads((own / "site.json").read_text())["home"]
+        return cls(
+            name=signer.name,
+            server=facts["servers"][0]["identity"],
+            signer=signer,
+            root=Root.load(startup),
+            home=(own / home).resolve(),
+            roster=own / "roster.json",
+        )
+
+
+class SiteRun:
+    """One job at one site. `handle` is called for one packet after the other."""
+
+    def __init__(self, kit: SiteKit, job: Job, job_id: str) -> None:
+        self._kit, self._job, self._job_id = kit, job, job_id
+        self._books = SiteBooks(kit.home)
+        self._policy = SitePolicy()
+        self._endpoints: dict[str, Endpoint] | None = None
+        self._refusal: str | None = None
+        self._last = 0
+
+    def handle(self, packet: Packet) -> Packet:
+        """Answer a request of the server's; whatever else it is, nothing private leaves."""
+        route = read_route(packet)
+        wanted = Route(self._job_id, self._kit.server, self._kit.name, route.number)
+        opened = open_packet(self._kit.root, REQUEST, wanted, packet)
+        if route.number <= self._last:
+            raise ProtocolError(f"request {route.number} came after request {self._last}")
+        self._last = route.number
+        content, blob = self._perform(opened)
+        return seal(self._kit.signer, REPLY, wanted.back(), content, blob)
+
+    def _perform(self, opened: Opened) -> tuple[Content, bytes]:
+        if opened.content["do"] == "begin":
+            return self._begin(opened.content), b""
+        try:
+            return self._do(opened)
+        except (PrivacyError, ProtocolError) as error:
+            return breach(error), b""
+
+    # ------------------------------------------------------------------------------- taking up
+
+    def _begin(self, content: Content) -> Content:
+        """Check all that can be checked, then build the hosts. A refusal stands."""
+        if self._endpoints is None and self._refusal is None:
+            try:
+                self._take_up(content)
+            except Exception as error:
+                # The whole reason is for the site; a text about its own files is for it alone.
+                self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
+                told = isinstance(error, PrivacyError | ProtocolError | ConfigError)
+                self._refusal = str(error) if told else f"{type(error).__name__} at the site"
+        return {"refused": self._refusal} if self._refusal is not None else {"ready": True}
+
+    def _take_up(self, content: Content) -> None:
+        job, config = self._job, self._job.parsed()
+        if content["digest"] != job.digest:
+            raise JobRefused("the server runs another job than the one that was deployed here")
+        hosts = job.sites.get(self._kit.name)
+        if not hosts:
+            raise JobRefused("the job has no host at this site")
+        self._policy = load_policy(self._kit.home / "site_policy.yaml")
+        policy, planned = job.policy(), job.planned()
+        self._policy.check(config.method.name, policy, planned)
+        self._books.check(self._policy.budget_per_month, planned_profile(policy, planned))
+        masked = config.privacy.secure_aggregation is not None
+        roster = read_roster(self._kit.roster, self._kit.root, job.sites) if masked else []
+        self._books.take_up(job)
+        fresh_noise = policy.protects and any(r.name != "plain" for r in policy.rules.values())
+        ledger_path = self._folder / "ledger.jsonl"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        Ledger.resume(ledger_path, job.sizes.num_clients, content["after_round"], fresh_noise)
+        torch.set_num_threads(config.engine.threads)
+        self._endpoints = {
+            name: build_endpoint(
+                HostSpec(
+                    name=name,
+                    clients=clients,
+                    num_clients=job.sizes.num_clients,
+                    config=config,
+                    policy=policy,
+                    device=str(choose_device(config.device)),
+                    ledger_path=ledger_path,
+                    attempt=content["attempt"],
+                    identity_file=self._kit.home / "keys" / f"{name}.keys" if masked else None,
+                    roster=tuple(roster),
+                ),
+                self._shards(name, clients),
+            )
+            for name, clients in hosts.items()
+        }
+
+    def _shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
+        path = self._kit.home / "shards" / f"{host}.safetensors"
+        shards = load_shards(path)
+        if [shard.client for shard in shards] != clients.numbers():
+            raise DataError(f"{path.name}: not the shards of the clients {clients}")
+        found = {(s.graph.num_features, s.graph.num_classes) for s in shards}
+        wanted = (self._job.sizes.num_features, self._job.sizes.num_classes)
+        if found != {wanted}:
+            raise DataError(f"{path.name}: other features or classes than the job's {wanted}")
+        return shards
+
+    @property
+    def _folder(self) -> Path:
+        return self._kit.home / "runs" / self._job.run
+
+    # ------------------------------------------------------------------------------- answering
+
+    def _do(self, opened: Opened) -> tuple[Content, bytes]:
+        content, names = opened.content, opened.content["hosts"]
+        endpoints = self._endpoints
+        if endpoints is None:
+            raise ProtocolError("asked before the job was taken up")
+        if content["to"] != self._kit.name or not set(names) <= set(endpoints):
+            raise ProtocolError(
+                f"a request for {content['to']}: {names}; here is {sorted(endpoints)}"
+            )
+        lengths = content["lengths"]
+        blobs = split(lengths, opened.blob) * (len(names) if len(lengths) == 1 else 1)
+        chosen = {name: endpoints[name] for name in names}
+        match content["do"]:
+            case "answer":
+                return self._answers(chosen, blobs)
+            case "measure":
+                return self._scores(chosen, blobs[0])
+            case "save":
+                return self._save(chosen, content["tag"])
+            case "load":
+                return self._each(chosen, lambda e: e.load(self._states(content["tag"])))
+            case "close":
+                return self._each(chosen, lambda e: None)
+        raise ProtocolError(f"no control {content['do']!r}")
+
+    def _answers(self, chosen: dict[str, Endpoint], blobs: list[bytes]) -> tuple[Content, bytes]:
+        """Every host's answer; booked before any leaves, and none leaves where one may not."""
+        results: list[Content] = []
+        answers: list[Answer] = []
+        for (name, endpoint), framed in zip(chosen.items(), blobs, strict=True):
+            answer = self._answer(name, endpoint, framed)
+            answers.append(answer if isinstance(answer, Answer) else Answer(b"", []))
+            results.append(
+                {"releases": [r.to_json() for r in answer.releases]}
+                if isinstance(answer, Answer)
+                else {"dropped": answer}
+            )
+        releases = [release for answer in answers for release in answer.releases]
+        self._books.check(self._policy.budget_per_month, _worst(answers))
+        self._books.book(self._job.run, self._job.sizes.num_clients, releases)
+        Ledger(self._job.sizes.num_clients, self._folder / "ledger.jsonl").record(releases)
+        self._note(blobs, answers)
+        lengths, blob = join([answer.framed for answer in answers])
+        return {"results": results, "lengths": lengths}, blob
+
+    def _answer(self, name: str, endpoint: Endpoint, framed: bytes) -> Answer | str:
+        receiver = codec.unframe(framed).receiver
+        if receiver != name:
+            raise ProtocolError(f"a message to {receiver} came to {name}")
+        try:
+            return endpoint.answer(framed)
+        except (PrivacyError, ProtocolError):
+            raise
+        except Exception as error:
+            return type(error).__name__
+
+    def _scores(self, chosen: dict[str, Endpoint], framed: bytes) -> tuple[Content, bytes]:
+        told = self._policy.scores
+        results = [
+            {"scores": [score.told() for score in endpoint.measure(framed)] if told else []}
+            for endpoint in chosen.values()
+        ]
+        return {"results": results, "lengths": [0] * len(results)}, b""
+
+    def _save(self, chosen: dict[str, Endpoint], tag: str) -> tuple[Content, bytes]:
+        done = self._each(chosen, lambda endpoint: endpoint.save(self._states(tag)))
+        for old in sorted((self._folder / "states").iterdir())[:-KEPT]:
+            shutil.rmtree(old)
+        return done
+
+    def _each(
+        self, chosen: dict[str, Endpoint], work: Callable[[Endpoint], None]
+    ) -> tuple[Content, bytes]:
+        for endpoint in chosen.values():
+            work(endpoint)
+        return {"results": [{"done": True} for _ in chosen], "lengths": [0] * len(chosen)}, b""
+
+    def _states(self, tag: str) -> Path:
+        if not re.fullmatch(r"round-\d{6,}", tag):
+            raise ProtocolError(f"no checkpoint can be called {tag!r}")
+        return self._folder / "states" / tag
+
+    def _note(self, blobs: list[bytes], answers: list[Answer]) -> None:
+        """A line per message and host in the site's own record: kinds and sizes, no values."""
+        lines = []
+        for framed, answer in zip(blobs, answers, strict=True):
+            came = codec.unframe(framed)
+            left = codec.unframe(answer.framed).kind if answer.framed else "nothing"
+            lines.append(
+                {
+                    "round": came.round,
+                    "step": came.step,
+                    "host": came.receiver,
+                    "came": came.kind,
+                    "bytes_in": len(framed),
+                    "left": left,
+                    "bytes_out": len(answer.framed),
+                    "rules": {r.mechanism.field: r.mechanism.rule for r in answer.releases},
+                }
+            )
+        with (self._folder / "messages.jsonl").open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def _worst(answers: list[Answer]) -> dict[Mechanism, int]:
+    """Per mechanism the most that one host's clients release at once."""
+    worst: Counter[Mechanism] = Counter()
+    for answer in answers:
+        worst |= Counter(release.mechanism for release in answer.releases)
+    return worst

@@ -1,0 +1,315 @@
+"""The exchange of public nodes' embeddings: PPFL-GNN's server, and a client's part in it.
+
+Every client embeds the public nodes in a space of its own. Two ways to a common mean:
+
+pairwise   clients upload their rows; the server rotates everybody's into each client's space and
+           returns to each its own mean (the paper's lines 10-18). It needs every single upload.
+reference  clients rotate their rows onto the last mean themselves, and rotate the new mean back:
+           the server needs only the sum, so secure aggregation applies.
+
+With `aggregation: degree` a row counts by the node's degree at the client, which is private too: a
+node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP` count alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from securefg.federation.evaluation import LocalScore
+from securefg.federation.federation import require_replies
+from securefg.federation.roles import (
+    Cohort,
+    MethodSettings,
+    PublicInfo,
+    Replies,
+    Server,
+    State,
+    asked_at_once,
+    sample_clients,
+)
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import torch_stream
+from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message, personal, private, public
+
+DEGREE_CAP: Final = 16
+NEIGHBOURS: Final = (1, 5, 10)
+
+
+class ExchangeSettings(MethodSettings):
+    """What both methods say about the exchange."""
+
+    exchange: bool = Field(True, description="false: every client trains by itself (LOC)")
+    alignment: Literal["pairwise", "reference"] = Field(
+        "pairwise", description="the server rotates every upload, or clients rotate their own"
+    )
+    aggregation: Literal["mean", "degree"] = Field(
+        "mean", description="clients count alike, or by the node's degree at each"
+    )
+
+
+# ------------------------------------------------------------------------------------- messages
+
+
+class Aligned(Message):
+    """Train on; `rows` are to stand in for the client's own rows of the public nodes."""
+
+    number: int = public("the round")
+    upload: bool = public("whether rows are asked for")
+    rows: Tensor | None = personal("mean of all clients' rows, in the client's own space")
+    known: Tensor | None = personal("1 where the client uploaded before, so that it has a space")
+
+
+class Rows(Message):
+    rows: Tensor = private("each", "embedding per public node", rows="node")
+    weights: Tensor | None = private("each", "capped degree per public node", rows="node")
+
+
+class Mean(Message):
+    """Train on; every client rotates the mean into its own space itself."""
+
+    number: int = public("the round")
+    upload: bool = public("whether rows are asked for")
+    made: int = public("the round whose uploads the mean is of")
+    mean: Tensor | None = public("mean of the rotated rows")
+    known: Tensor | None = public("nodes in which any client had a say")
+    released: Tensor | None = public("nodes with an edge at enough clients to be uploaded")
+
+
+class RotatedRows(Message):
+    rows: Tensor = private(
+        "sum", "rotated embedding per public node, times its weight", rows="node"
+    )
+    weights: Tensor | None = private("sum", "capped degree per public node", rows="node")
+
+
+class Census(Message):
+    """Asks which public nodes have an edge, before degrees are summed under masks."""
+
+    number: int = public("the round")
+
+
+class Connected(Message):
+    connected: Tensor = private("sum", "1 for every public node with an edge", rows="node")
+
+
+class Trained(Message):
+    """Trained; nothing else is said."""
+
+    number: int = public("the round")
+
+
+class Iteration(Message):
+    """What the server releases: in pairwise alignment every client's result is its own affair."""
+
+    number: int = public("the round")
+    mean: Tensor | None = public("mean of the rotated rows")
+
+
+MESSAGES: Final = (Aligned, Rows, Mean, RotatedRows, Census, Connected, Trained, Iteration)
+
+
+def num_uploads(settings: ExchangeSettings, rounds: int) -> int:
+    """Rows are uploaded in all rounds but the last: what nobody would use is not sent."""
+    return rounds - 1 if settings.exchange else 0
+
+
+def planned_rows(
+    settings: ExchangeSettings, training: Any, info: PublicInfo, width: int
+) -> list[PlannedRelease]:
+    if not settings.exchange:
+        return []
+    nodes, count = info.num_public, num_uploads(settings, training.rounds)
+    if not nodes:
+        raise ConfigError(
+            "partition: it has no public nodes to exchange; allowed: name: public_private with a "
+            "public_share above 0 and merged: false, or method.exchange: false"
+        )
+    reply = Rows if settings.alignment == "pairwise" else RotatedRows
+    planned = [PlannedRelease(reply, "rows", count, nodes * width, nodes)]
+    if settings.aggregation == "degree":
+        planned.append(PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0))
+        if settings.alignment == "reference":
+            # The census is taken only where sums carry no noise, so no noise is planned for it.
+            planned.append(PlannedRelease(Connected, "connected", 0, nodes, nodes, bound=1.0))
+    return planned
+
+
+# --------------------------------------------------------------------------------------- client
+
+
+class ClientRows:
+    """A client's part: what it uploads of its rows, and what it makes of what comes back.
+
+    degrees  of the public nodes at this client
+    start    for reference alignment: what all clients rotate onto before there is a mean
+    """
+
+    def __init__(self, settings: ExchangeSettings, degrees: Tensor, start: Tensor) -> None:
+        self._settings, self._start, self._dim = settings, start, start.shape[1]
+        self._degrees = degrees.clamp_max(DEGREE_CAP).to(start.dtype) / DEGREE_CAP
+
+    def received(self, request: Message, own: Tensor) -> Tensor | None:
+        """The others' view of the client's rows, in its own space, where one came."""
+        if isinstance(request, Aligned):
+            if request.rows is None or request.known is None or not bool(request.known[0]):
+                return None
+            return request.rows[0].to(own)
+        assert isinstance(request, Mean)
+        if request.mean is None or request.known is None:
+            return None
+        mean = request.mean.to(own)
+        back = rotation(own[:, : self._dim], mean[:, : self._dim]).T
+        return torch.where(request.known.to(own.device)[:, None], rotated(mean, back), own)
+
+    def reply(self, request: Message, own: Tensor) -> Message:
+        if isinstance(request, Census):
+            return Connected(connected=(self._degrees > 0).to(own.dtype)[None, :, None])
+        assert isinstance(request, Aligned | Mean)
+        if not request.upload:
+            return Trained(number=request.number)
+        weighted = self._settings.aggregation == "degree"
+        weights = self._degrees[:, None] if weighted else None
+        if isinstance(request, Aligned):
+            return Rows(rows=own[None], weights=None if weights is None else weights[None])
+        target = self._start if request.mean is None else request.mean.to(own)
+        turned = rotated(own, rotation(own[:, : self._dim], target[:, : self._dim]))
+        if weights is None:
+            return RotatedRows(rows=turned[None], weights=None)
+        if request.released is not None:
+            weights = weights * request.released.to(weights)[:, None]
+        return RotatedRows(rows=(weights * turned)[None], weights=weights[None])
+
+
+def alignment_figures(scores: list[LocalScore]) -> dict[str, float]:
+    """P@k over all ordered pairs of clients: a figure of the experiment, no server computes it."""
+    rows = [torch.tensor(s.rows) for s in scores if s.rows]
+    return {f"alignment_p{k}": p for k, p in alignment_precision(rows, NEIGHBOURS).items()}
+
+
+# --------------------------------------------------------------------------------------- server
+
+
+class RowServer(Server):
+    """Lines 10-18 of the paper's algorithms, for rows of `dim` columns in one or more blocks."""
+
+    def __init__(
+        self,
+        info: PublicInfo,
+        settings: ExchangeSettings,
+        training: Any,
+        cohort: Cohort,
+        dim: int,
+        width: int,
+    ) -> None:
+        self._info, self._settings, self._training = info, settings, training
+        self._cohort, self._dim = cohort, dim
+        self._held: State = {}
+        if settings.exchange and settings.alignment == "pairwise":
+            shape = (info.num_clients, info.num_public)
+            self._held = {
+                "rows": torch.zeros(*shape, width),
+                "weights": torch.zeros(shape),
+                "seen": torch.zeros(info.num_clients, dtype=torch.bool),
+                "fresh": torch.zeros(info.num_clients, dtype=torch.bool),
+            }
+
+    def round(self, number: int) -> Iteration:
+        clients = sample_clients(
+            self._info.num_clients,
+            self._training.participation,
+            torch_stream(self._info.seed, "participation", number),
+        )
+        upload = number <= num_uploads(self._settings, self._training.rounds)
+        if self._settings.alignment == "pairwise" or not self._settings.exchange:
+            self._pairwise(number, upload, clients)
+        else:
+            self._reference(number, upload, clients)
+        return Iteration(number=number, mean=self._held.get("mean"))
+
+    # Pairwise: every client gets a mean of its own.
+
+    def _pairwise(self, number: int, upload: bool, clients: Clients) -> None:
+        rows = known = None
+        if self._settings.exchange and bool(self._held["fresh"].any()):
+            asked = clients.numbers()
+            rows = torch.stack([self._mean_for(client) for client in asked])
+            known = self._held["seen"][asked]
+        request = Aligned(number=number, upload=upload, rows=rows, known=known)
+        if not upload:
+            require_replies(self._cohort.ask(request, Trained, clients), number)
+            return
+        replies = require_replies(self._cohort.ask(request, Rows, clients), number)
+        came = torch.tensor(replies.clients.numbers())
+        self._held["rows"][came] = replies.each("rows")
+        weighted = self._settings.aggregation == "degree"
+        self._held["weights"][came] = replies.each("weights")[..., 0] if weighted else 1.0
+        self._held["seen"][came] = True
+        self._held["fresh"] = torch.zeros_like(self._held["seen"])
+        self._held["fresh"][came] = True
+
+    def _mean_for(self, client: int) -> Tensor:
+        """Lines 11-16; a client that dropped out counts as last seen in its own mean alone."""
+        others = self._held["fresh"].clone()
+        others[client] = False
+        rows, weights = self._held["rows"], self._held["weights"]
+        return mean_seen_by(rows[client], rows[others], weights[others], weights[client], self._dim)
+
+    # Reference: one mean for all, of which the server sees only sums.
+
+    def _reference(self, number: int, upload: bool, clients: Clients) -> None:
+        request = Mean(
+            number=number,
+            upload=upload,
+            made=int(self._held["made"]) if "made" in self._held else 0,
+            mean=self._held.get("mean"),
+            known=self._held.get("known"),
+            released=self._enough_connected(number) if upload else None,
+        )
+        if not upload:
+            require_replies(self._cohort.ask(request, Trained, clients), number)
+            return
+        replies = require_replies(self._cohort.ask(request, RotatedRows, clients), number)
+        self._held.update(self._mean(replies), made=torch.tensor(number))
+
+    def _mean(self, replies: Replies[RotatedRows]) -> State:
+        rows = replies.sum("rows")
+        if self._settings.aggregation == "mean":
+            known = torch.ones(len(rows), dtype=torch.bool)
+            return {"mean": rows / replies.count, "known": known}
+        total = replies.sum("weights")
+        # A degree is at least one: less is noise, or nobody.
+        known = total > 0.5 / DEGREE_CAP
+        mean = torch.where(known, rows / total.clamp_min(0.5 / DEGREE_CAP), 0)
+        return {"mean": mean.float(), "known": known[:, 0]}
+
+    def _enough_connected(self, number: int) -> Tensor | None:
+        """Of a node with an edge at one client alone, the sum would be that client's row: such
+        nodes stay out. Counted under masks, once, over all clients."""
+        if self._cohort.min_holders <= 1 or self._settings.aggregation == "mean":
+            return None
+        if "released" not in self._held:
+            census = self._cohort.ask(Census(number=number), Connected)
+            counts = require_replies(census, number).sum("connected")[:, 0].round()
+            total = self._info.num_clients
+            absent = total - asked_at_once(total, self._training.participation)
+            self._held["released"] = counts >= self._cohort.min_holders + absent
+        return self._held["released"]
+
+    def facts(self) -> dict[str, float]:
+        released = self._held.get("released")
+        return (
+            {} if released is None else {"share_of_nodes_released": float(released.float().mean())}
+        )
+
+    def state(self) -> State:
+        return {name: value.clone() for name, value in self._held.items()}
+
+    def restore(self, state: State) -> None:
+        self._held = dict(state)

@@ -1,0 +1,156 @@
+"""Messages: what the parties may say to one another, every field declared.
+
+    class Update(Message):
+        weights: Tensor = private("sum", "model after local training", weight="num_nodes")
+        num_nodes: Tensor = private("sum", "how many nodes the client holds")
+
+A declaration says who may learn the value. `public`: everybody. `personal`: the server computes it
+and only the client that it is addressed to receives it; the first axis is the client.
+`confidential`: key material, which no record keeps. `private`: it comes from a client's data and
+leaves through `Channel.seal` alone; `"each"` where the server needs the single value, `"sum"` where
+it needs only the sum over the clients, `"recipients"` where it needs nothing: part k of the array
+is for client k, who opens the sum of all such parts, and nobody else does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, dataclass_transform
+
+from torch import Tensor
+
+from securefg.foundation.errors import ProtocolError, UndeclaredField
+
+Scope = Literal["public", "personal", "confidential", "each", "sum", "recipients"]
+Scalar = bool | int | float | str
+Value = Tensor | Scalar | None
+
+ALLOWED_TYPES = (Tensor, bool, int, float, str, NoneType)
+RESERVED = {"kind", "declarations", "optional", "types", "values"}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a field is and who may see it.
+
+    about   in words, for the ledger and the report: "softmax outputs"
+    rows    what one row of a client's array belongs to ("node"), where it has rows of that kind
+    weight  for sums: the field by which each client's value is weighted
+    opens   for what the server passes on unread: the `Message.field` of which it is the sum
+    """
+
+    scope: Scope
+    about: str
+    rows: str | None = None
+    weight: str | None = None
+    opens: str | None = None
+
+    @property
+    def is_private(self) -> bool:
+        return self.scope in ("each", "sum", "recipients")
+
+
+def public(about: str) -> Any:
+    """The same for everybody, and not derived from one client's data alone."""
+    return Declaration("public", about)
+
+
+def personal(about: str, *, opens: str | None = None) -> Any:
+    """Addressed to single clients: row i of the array goes to the i-th client asked.
+
+    With `opens`, the row is the client's own sum of that upload, under pads that the client takes
+    off before its host sees the request; the server cannot.
+    """
+    return Declaration("personal", about, opens=opens)
+
+
+def confidential(about: str) -> Any:
+    """Key material of a protocol: it crosses, and is never written to a transcript."""
+    return Declaration("confidential", about)
+
+
+def private(
+    needed: Literal["each", "sum", "recipients"],
+    about: str,
+    *,
+    rows: str | None = None,
+    weight: str | None = None,
+) -> Any:
+    """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
+    none at all: an array (client, recipient, …) whose sums go to the `recipients` alone."""
+    return Declaration(needed, about, rows, weight)
+
+
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(public, personal, confidential, private),
+)
+class Message:
+    """Base of all messages; a subclass is a frozen record of declared fields.
+
+    In a reply the first axis of every array is the client, also where a host runs a single one.
+    """
+
+    kind: ClassVar[str] = ""
+    declarations: ClassVar[dict[str, Declaration]] = {}
+    optional: ClassVar[frozenset[str]] = frozenset()
+    types: ClassVar[dict[str, frozenset[type]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if cls.__mro__[1] is not Message:
+            raise ProtocolError(f"{cls.__qualname__}: a message cannot be derived from another")
+        reserved = sorted(cls.__annotations__.keys() & RESERVED)
+        if reserved:
+            raise ProtocolError(f"{cls.__qualname__}: {', '.join(reserved)} cannot name a field")
+        declared = {name: _declaration(cls, name) for name in cls.__annotations__}
+        for name in declared:
+            delattr(cls, name)
+        cls.declarations = declared
+        cls.kind = f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+        dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+        _check_types(cls)
+
+    def values(self) -> dict[str, Value]:
+        return {name: getattr(self, name) for name in self.declarations}
+
+    def __repr__(self) -> str:
+        """Sizes only: a message may hold private values, and a repr ends up in logs."""
+        parts = ", ".join(f"{name}={_describe(value)}" for name, value in self.values().items())
+        return f"{self.kind}({parts})"
+
+
+def _declaration(cls: type[Message], name: str) -> Declaration:
+    declaration = cls.__dict__.get(name)
+    if not isinstance(declaration, Declaration):
+        raise UndeclaredField(
+            f"{cls.__qualname__}.{name} has no declaration: public(), personal() or private()"
+        )
+    return declaration
+
+
+def _check_types(cls: type[Message]) -> None:
+    hints = typing.get_type_hints(cls)
+    cls.types = {}
+    cls.optional = frozenset(
+        name for name in cls.declarations if NoneType in typing.get_args(hints[name])
+    )
+    for field in dataclasses.fields(typing.cast(Any, cls)):
+        hint, declaration = hints[field.name], cls.declarations[field.name]
+        options = set(typing.get_args(hint) if isinstance(hint, UnionType) else (hint,))
+        cls.types[field.name] = frozenset(options)
+        if not options <= set(ALLOWED_TYPES):
+            raise ProtocolError(f"{cls.kind}.{field.name}: {hint} is not a type of the codec")
+        if declaration.scope != "public" and not options <= {Tensor, NoneType}:
+            raise ProtocolError(f"{cls.kind}.{field.name}: only public fields may be scalars")
+        if declaration.weight is not None and declaration.weight not in cls.declarations:
+            raise ProtocolError(
+                f"{cls.kind}.{field.name}: no field {declaration.weight!r} to weigh by"
+            )
+
+
+def _describe(value: Value) -> str:
+    return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__

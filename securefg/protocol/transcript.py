@@ -1,0 +1,287 @@
+"""The transcript: every message of a run, as it crossed the boundary, and each party's view of it.
+
+    transcript/messages.bin = record*
+    record = "SFGT" | header length (u32) | body length (u64) | CRC-32 of both (u32) | header | body
+
+The header (JSON) holds when, who, kind, sizes and the rules that were applied; the body is the
+encoded message. A broadcast is stored once with all its receivers. Where a transcript is thinned,
+headers of all messages stay and bodies go; a reader sees which. A file torn by a crash loads up to
+the tear, with a warning.
+
+Records are chained: every header ends in `chain` = SHA-256(the chain before | the header without
+`chain` | body), so a record that was changed, left out or put in shows; the run's summary keeps the
+last link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from torch import Tensor
+
+from securefg.foundation.errors import RunFolderError
+from securefg.protocol import codec
+from securefg.protocol.codec import Body, Clients, Size
+from securefg.protocol.messages import Scalar
+
+MAGIC = b"SFGT"
+_PREFIX = struct.Struct("<4sIQI")
+_START = hashlib.sha256(b"securefg transcript").hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """One message, or one drop-out (`kind` is then "dropped" and `note` the reason).
+
+    payload, envelope  encoded bytes over all receivers together
+    rules              what was done to each private field before it left
+    """
+
+    seq: int
+    round: int
+    step: int
+    attempt: int
+    seconds: float
+    sender: str
+    receivers: tuple[str, ...]
+    kind: str
+    clients: str
+    payload: int
+    envelope: int
+    rules: dict[str, str] = field(default_factory=dict)
+    personal: tuple[str, ...] = ()
+    thinned: bool = False
+    note: str = ""
+    chain: str = field(default="", compare=False)
+    body: Body = field(default=b"", repr=False)
+
+    @property
+    def up(self) -> bool:
+        return self.receivers == ("server",)
+
+    def fields(self) -> dict[str, Tensor | Scalar]:
+        if self.thinned:
+            raise RunFolderError(f"message {self.seq} was thinned out of this transcript")
+        return codec.decode_fields(self.body)
+
+
+class TranscriptWriter:
+    """Appends records; `position` is where a resumed run cuts off what it will say again."""
+
+    def __init__(self, folder: Path, position: int | None = None) -> None:
+        folder.mkdir(exist_ok=True)
+        path = folder / "messages.bin"
+        if position is not None and path.exists():
+            os.truncate(path, min(position, path.stat().st_size))
+        self._chain = last_link(folder)
+        self._file: BinaryIO = path.open("ab")
+
+    @property
+    def position(self) -> int:
+        return self._file.tell()
+
+    @property
+    def chain(self) -> str:
+        """The last link so far."""
+        return self._chain
+
+    def append(self, record: Record) -> None:
+        said = _said(record)
+        self._chain = _link(self._chain, said, record.body)
+        head = _json(said | {"chain": self._chain})
+        checksum = zlib.crc32(record.body, zlib.crc32(head))
+        self._file.write(_PREFIX.pack(MAGIC, len(head), len(record.body), checksum))
+        self._file.write(head)
+        self._file.write(record.body)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_transcript(folder: Path) -> Iterator[Record]:
+    """The records, one at a time; stops with a warning where the file is torn or damaged."""
+    path = folder / "messages.bin"
+    if not path.exists():
+        raise RunFolderError(f"{folder}: no transcript here (wanted a file messages.bin)")
+    with path.open("rb") as file:
+        start = 0
+        while prefix := file.read(_PREFIX.size):
+            record = _read_record(file, prefix)
+            if record is None:
+                warnings.warn(
+                    f"{path} is cut off or damaged after byte {start}; "
+                    "what comes before it was read",
+                    stacklevel=2,
+                )
+                return
+            start = file.tell()
+            yield record
+
+
+def _said(record: Record) -> dict[str, Any]:
+    """What the chain covers of a header: all but the link itself."""
+    header = asdict(replace(record, body=b""))
+    del header["body"], header["chain"]
+    return header
+
+
+def _json(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+
+
+def _link(before: str, said: dict[str, Any], body: Body) -> str:
+    digest = hashlib.sha256(before.encode())
+    digest.update(_json(said))
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def last_link(folder: Path) -> str:
+    """The chain's last link; of an empty transcript, its start."""
+    link = _START
+    if (folder / "messages.bin").exists():
+        for record in read_transcript(folder):
+            link = record.chain
+    return link
+
+
+def broken_link(folder: Path, last: str | None = None) -> str | None:
+    """Where the chain breaks, in words; None where it is whole and ends in `last`, if given."""
+    link = _START
+    with warnings.catch_warnings(record=True) as torn:
+        warnings.simplefilter("always")
+        for record in read_transcript(folder):
+            if record.chain != _link(link, _said(record), record.body):
+                return f"message {record.seq} is not the one that was recorded"
+            link = record.chain
+    if torn:
+        return str(torn[0].message)
+    if last is not None and link != last:
+        return "messages at its end were taken away or added"
+    return None
+
+
+def whole_length(folder: Path) -> int:
+    """How many bytes of a transcript are whole records."""
+    end = 0
+    path = folder / "messages.bin"
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        while (prefix := file.read(_PREFIX.size)) and _read_record(file, prefix) is not None:
+            end = file.tell()
+    return end
+
+
+def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
+    if len(prefix) < _PREFIX.size:
+        return None
+    magic, head_length, body_length, checksum = _PREFIX.unpack(prefix)
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    if magic != MAGIC or head_length + body_length > left:
+        return None
+    head, body = file.read(head_length), file.read(body_length)
+    if zlib.crc32(body, zlib.crc32(head)) != checksum or len(body) != body_length:
+        return None
+    parsed: dict[str, Any] = json.loads(head)
+    parsed["receivers"], parsed["personal"] = tuple(parsed["receivers"]), tuple(parsed["personal"])
+    return Record(**parsed, body=body)
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Whose eyes: the server, a set of colluding clients, the wire, or an outsider.
+
+    Parsed from `server`, `client:3,5`, `wire`, `outsider`.
+    """
+
+    kind: str
+    clients: frozenset[int] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Adversary:
+        kind, _, rest = text.partition(":")
+        try:
+            numbers = frozenset(Clients.parse(rest).numbers())
+        except ValueError:
+            numbers = frozenset()
+        known = kind in ("server", "client", "wire", "outsider")
+        if not known or (kind == "client") != bool(numbers) or bool(rest) != bool(numbers):
+            raise RunFolderError(
+                f"no adversary {text!r}; wanted server, client:3,5, wire or outsider"
+            )
+        return cls(kind, numbers)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A message as one adversary saw it: a header without body, and the fields it could read.
+
+    `fields` is None where it could read none, or where the transcript was thinned.
+    """
+
+    header: Record
+    clients: Clients
+    fields: dict[str, Tensor | Scalar] | None
+
+
+def view(folder: Path, adversary: Adversary) -> Iterator[Seen]:
+    """Exactly what the adversary saw. The wire is encrypted: it shows times and sizes. An outsider
+    sees no message; all it has is the released model."""
+    for record in read_transcript(folder):
+        clients = Clients.parse(record.clients)
+        opened = record.sender == "sum"  # what the server computed from a session; it never crossed
+        if adversary.kind == "server":
+            readable = not record.thinned and record.kind != "dropped"
+            yield Seen(_header(record), clients, record.fields() if readable else None)
+        elif adversary.kind == "wire" and not opened and record.kind != "dropped":
+            yield Seen(_outside(record), Clients(()), None)
+        elif adversary.kind == "client" and not opened and record.kind != "dropped":
+            yield from _seen_by_clients(record, clients, adversary.clients)
+
+
+def _header(record: Record) -> Record:
+    return replace(record, body=b"", thinned=True)
+
+
+def _outside(record: Record) -> Record:
+    """What encryption leaves visible: when, between whom, and how much."""
+    return replace(_header(record), kind="", clients="", rules={}, personal=(), note="")
+
+
+def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> Iterator[Seen]:
+    """Their own rows of what has a row per client; all of what went to everybody."""
+    numbers = clients.numbers()
+    rows = [row for row, number in enumerate(numbers) if number in own]
+    if not rows:
+        return
+    mine, fields = Clients.of([numbers[row] for row in rows]), None
+    if not record.thinned:
+        found = record.fields()
+        by_client = found.keys() if record.up else set(record.personal)
+        fields = {
+            name: value[rows] if name in by_client and isinstance(value, Tensor) else value
+            for name, value in found.items()
+        }
+    yield Seen(replace(_header(record), clients=str(mine)), mine, fields)
+
+
+def total(records: Iterator[Record]) -> tuple[Size, Size]:
+    """Bytes up and down."""
+    up, down = Size(), Size()
+    for record in records:
+        size = Size(record.payload, record.envelope)
+        up, down = (up + size, down) if record.up else (up, down + size)
+    return up, down

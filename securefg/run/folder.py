@@ -1,0 +1,153 @@
+"""The run's folder: where everything of a run lies, and the rules for opening one.
+
+config.yaml        resolved, with versions, seed and hash
+metrics.jsonl      a line per round
+ledger.jsonl       a line per private release
+transcript/        every message
+checkpoints/       the last whole rounds
+partition.safetensors, partition.json
+model.safetensors  what the server released, at the best validation score
+private/           shards, hosts' states: the truth, never read by attacks
+summary.json, report.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from securefg.foundation.errors import ConfigError, RunFolderError
+from securefg.foundation.files import write_atomically
+from securefg.foundation.versions import versions
+from securefg.settings.config import RunConfig, parse_config
+
+FORMAT = 3
+"""Of everything in the folder; raised whenever an older reader would misread it."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder by its path."""
+
+    path: Path
+
+    @classmethod
+    def create(
+        cls, config: RunConfig, fill: Callable[[Path], None], fresh: bool = False
+    ) -> RunFolder:
+        """A new folder, named by the config's name, seed and hash; refuses one that exists.
+
+        It is made under another name, filled, and renamed: it is there whole or not at all.
+        """
+        name = f"{config.name}-s{config.seed}-{config.hash}"
+        path = config.output.root / name
+        if path.exists() and not fresh:
+            raise RunFolderError(
+                f"{path} exists: this config has been run. "
+                f"`securefg run --resume {path}` goes on with it, --fresh starts it anew"
+            )
+        config.output.root.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=config.output.root))
+        (temporary / "private").mkdir(mode=0o700)
+        fill(temporary)
+        cls(temporary)._write_config(config)
+        if path.exists():
+            cls.open(path)  # raises if it is anything but a run's folder
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+        path.chmod(0o755)
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        if not (path / "config.yaml").is_file():
+            raise RunFolderError(f"{path}: not a run folder (it has no config.yaml)")
+        return cls(path)
+
+    def _write_config(self, config: RunConfig) -> None:
+        tree = config.model_dump(mode="json")
+        tree["resolved"] = {
+            "format": FORMAT,
+            "config_hash": config.hash,
+            "versions": versions(),
+        }
+        write_atomically(self.path / "config.yaml", yaml.safe_dump(tree, sort_keys=False))
+
+    def config(self) -> RunConfig:
+        """The config of the run; refuses one that was changed by hand after the run began."""
+        try:
+            tree = yaml.safe_load((self.path / "config.yaml").read_text())
+            resolved = tree.pop("resolved")
+            if resolved.get("format") != FORMAT:
+                raise RunFolderError(
+                    f"{self.path}: a run of format {resolved.get('format')}; wanted {FORMAT}"
+                )
+            config = parse_config(tree)
+        except (yaml.YAMLError, KeyError, AttributeError, ConfigError) as error:
+            raise RunFolderError(f"{self.path}/config.yaml cannot be read: {error}") from error
+        if config.hash != resolved["config_hash"]:
+            raise RunFolderError(
+                f"{self.path}/config.yaml was changed, or a default since then: its hash is "
+                f"{config.hash}, the run's {resolved['config_hash']}"
+            )
+        return config
+
+    def summary(self) -> dict[str, Any]:
+        path = self.path / "summary.json"
+        if not path.is_file():
+            raise RunFolderError(
+                f"{self.path}: the run has not finished; `securefg run --resume {self.path}`"
+            )
+        return dict(json.loads(path.read_text()))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_json_lines(self.metrics_path)
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "summary.json").is_file()
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.path / "ledger.jsonl"
+
+    @property
+    def transcript(self) -> Path:
+        return self.path / "transcript"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def identities(self) -> Path:
+        return self.path / "private" / "identities"
+
+    @property
+    def shards(self) -> Path:
+        return self.path / "private" / "shards"
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """All whole lines; the last may have been torn by a crash."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    parsed = []
+    for number, line in enumerate(lines, 1):
+        try:
+            parsed.append(json.loads(line))
+        except ValueError as error:
+            if number < len(lines):
+                raise RunFolderError(f"{path}:{number}: not JSON: {error}") from error
+    return parsed

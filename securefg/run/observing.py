@@ -1,0 +1,47 @@
+"""Watching a run: what it reports after every round, and to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from securefg.run.assembly import Experiment
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """One round, as the progress display and `metrics.jsonl` show it.
+
+    `aborted` gives the reason where too few clients were left; the scores are then the last ones.
+    """
+
+    round: int
+    train_loss: float
+    val_loss: float
+    val_accuracy: float
+    test_accuracy: float
+    epsilon: dict[str, float | None]
+    bytes_up: int
+    bytes_down: int
+    dropped: int
+    seconds: float
+    aborted: str = ""
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class Observer(Protocol):
+    """Watches a run. `stop_requested` is asked after every round."""
+
+    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def round_done(self, report: RoundReport) -> None: ...
+    def stop_requested(self) -> bool: ...
+
+
+class Silent:
+    """An observer that says nothing and never stops."""
+
+    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def round_done(self, report: RoundReport) -> None: ...
+
+    def stop_requested(self) -> bool:
+        return False

@@ -1,0 +1,149 @@
+"""What a run shows while it runs: a live bar on a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from securefg.run.assembly import Experiment
+from securefg.run.observing import RoundReport
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Interrupt:
+    """The first Ctrl-C asks for a stop after the round; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before = signal.getsignal(signal.SIGINT)
+
+    def __enter__(self) -> Self:
+        signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        print("\nfinishing this round; Ctrl-C again stops at once", file=sys.stderr)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self._interrupt = interrupt
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def started(self, experiment: Experiment, first_round: int) -> None: ...
+
+    def round_done(self, report: RoundReport) -> None: ...
+
+    def stop_requested(self) -> bool:
+        return self._interrupt.requested
+
+
+class Lines(Quiet):
+    """A plain line every few seconds, for logs."""
+
+    def __init__(self, interrupt: Interrupt, console: Console) -> None:
+        super().__init__(interrupt)
+        self._console = console
+        self._rounds, self._first, self._began, self._last = 0, 1, time.monotonic(), 0.0
+
+    def started(self, experiment: Experiment, first_round: int) -> None:
+        self._rounds = experiment.config.training.rounds
+        self._first, self._began = first_round, time.monotonic()
+        self._console.print(opening(experiment, first_round), highlight=False, soft_wrap=True)
+
+    def round_done(self, report: RoundReport) -> None:
+        now = time.monotonic()
+        if now - self._last < SECONDS_BETWEEN_LINES and report.round != self._rounds:
+            return
+        self._last = now
+        done = report.round - self._first + 1
+        left = (now - self._began) / done * (self._rounds - report.round)
+        line = f"round {report.round}/{self._rounds}  {figures(report)}  at most {left:.0f} s left"
+        self._console.print(line, highlight=False, soft_wrap=True)
+
+
+class Bar(Lines):
+    """A live bar with the figures of the last round."""
+
+    def __init__(self, interrupt: Interrupt, console: Console) -> None:
+        super().__init__(interrupt, console)
+        self._progress = Progress(
+            TextColumn("[bold]round"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
+        self._task = self._progress.add_task("preparing", total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def started(self, experiment: Experiment, first_round: int) -> None:
+        self._console.print(opening(experiment, first_round), highlight=False)
+        total = experiment.config.training.rounds
+        self._progress.update(self._task, total=total, completed=first_round - 1)
+
+    def round_done(self, report: RoundReport) -> None:
+        self._progress.update(self._task, completed=report.round, description=figures(report))
+
+
+def opening(experiment: Experiment, first_round: int) -> str:
+    config, clients = experiment.config, experiment.partition.num_clients
+    again = f", going on with round {first_round}" if first_round > 1 else ""
+    return (
+        f"{config.method.name} on {config.data.name}: {clients} client{'s' * (clients != 1)}, "
+        f"seed {config.seed}, engine {config.engine.name}, device {experiment.public.device}{again}"
+    )
+
+
+def figures(report: RoundReport) -> str:
+    epsilon = " ".join(f"ε/{unit} {_number(value)}" for unit, value in report.epsilon.items())
+    dropped = f"  dropped {report.dropped}" if report.dropped else ""
+    return (
+        f"loss {report.train_loss:.3f}  val {report.val_accuracy:.3f}  "
+        f"test {report.test_accuracy:.3f}  {epsilon}  "
+        f"↑{human_bytes(report.bytes_up)} ↓{human_bytes(report.bytes_down)}{dropped}"
+    )
+
+
+def human_bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def _number(value: float | None) -> str:
+    return "∞" if value is None else f"{value:.3g}"

@@ -1,0 +1,328 @@
+"""The runner: rounds until done, with metrics, checkpoints, early stopping, budget and resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from securefg.federation.engine import AT_THE_END, Engine
+from securefg.federation.evaluation import Scores, pool
+from securefg.federation.federation import Federation, Secure
+from securefg.federation.recorder import Traffic
+from securefg.federation.roles import Server
+from securefg.flare.admin import require_flare
+from securefg.foundation.errors import BudgetExceeded, RoundAborted, RunFolderError
+from securefg.foundation.files import write_atomically, write_json
+from securefg.privacy.accountants import Claim, claims
+from securefg.privacy.ledger import Ledger
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Envelope, Size
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import TranscriptWriter, read_transcript, whole_length
+from securefg.run.assembly import Experiment, enrol, prepare, start_engine
+from securefg.run.checkpoint import Checkpoint, Progress, last_checkpoint, write_checkpoint
+from securefg.run.folder import RunFolder, read_json_lines
+from securefg.run.observing import Observer, RoundReport, Silent
+from securefg.run.recovered import recovered_by_algebra
+from securefg.run.release_file import write_release
+from securefg.run.summary import summarize
+from securefg.settings.config import RunConfig
+
+
+@dataclass
+class Best:
+    """The released model with the best validation score so far, and when anything last improved."""
+
+    round: int = 0
+    score: float = -math.inf
+    kind: str = ""
+    body: bytes = b""
+    loss: float = math.inf
+    improved: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `summary` is None where it was interrupted and can be resumed."""
+
+    folder: RunFolder
+    summary: dict[str, Any] | None
+    reason: str
+
+
+def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
+    """Run a config from its first round. Nothing is written before all input was found good."""
+    if config.engine.name == "flare":
+        require_flare()
+    experiment = prepare(config)
+
+    def fill(path: Path) -> None:
+        experiment.partition.save(path / "partition.safetensors")
+        write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
+
+    folder = RunFolder.create(config, fill, fresh)
+    return _execute(experiment, folder, observer or Silent(), None)
+
+
+def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
+    """Go on with a run after its last whole checkpoint, to the same weights as if unbroken."""
+    if folder.finished:
+        raise RunFolderError(f"{folder.path}: the run has finished; nothing is left to resume")
+    config = folder.config()
+    checkpoint = last_checkpoint(folder.checkpoints, config.hash)
+    return _execute(prepare(config), folder, observer or Silent(), checkpoint)
+
+
+def _execute(
+    experiment: Experiment, folder: RunFolder, observer: Observer, checkpoint: Checkpoint | None
+) -> Outcome:
+    if experiment.config.engine.name == "flare":
+        # Another runner, at the federation's server, does the work; this one starts it and looks.
+        from securefg.flare.local import run_locally
+
+        return run_locally(experiment, folder, observer)
+    return Run(experiment, folder, observer, checkpoint).execute()
+
+
+class Run:
+    """One execution of an experiment, new or taken up from a checkpoint."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: RunFolder,
+        observer: Observer,
+        checkpoint: Checkpoint | None,
+        make_secure: Callable[[Experiment, RunFolder], Secure | None] = enrol,
+        make_engine: Callable[[Experiment, RunFolder, int, Secure | None], Engine] = start_engine,
+    ) -> None:
+        self._make_secure, self._make_engine = make_secure, make_engine
+        self._x, self._folder, self._observer = experiment, folder, observer
+        self._checkpoint = checkpoint
+        self._config = experiment.config
+        self._best = Best()
+        self._scores = Scores(0.0, 0.0, 0.0, 0.0)
+        self._unscored = False
+        self._seconds_before = 0.0
+        self._started = time.monotonic()
+        torch.set_num_threads(self._config.engine.threads)
+
+    def execute(self) -> Outcome:
+        first_round = self._take_up()
+        with ExitStack() as opened:
+            opened.callback(self._transcript.close)
+            secure = self._make_secure(self._x, self._folder)
+            engine = self._make_engine(self._x, self._folder, self._attempt, secure)
+            opened.callback(engine.close)
+            return self._rounds(engine, self._federation(engine, secure), first_round)
+
+    def _take_up(self) -> int:
+        """Bring ledger, transcript and metrics to where the checkpoint stands.
+
+        Bytes that a repeated round sends again are the same ones, so what was recorded of it goes;
+        but where noise is drawn afresh, the lost rounds told something that the repeated ones do
+        not, and both stay on the books.
+        """
+        progress = self._checkpoint.progress if self._checkpoint else None
+        done = progress.round if progress else 0
+        fresh_noise = self._config.privacy.noise_rng == "system" and any(
+            rule.name != "plain" for rule in self._x.policy.rules.values()
+        )
+        earlier = read_json_lines(self._folder.path / "attempts.jsonl")
+        self._attempt = len(earlier) + 1
+        with (self._folder.path / "attempts.jsonl").open("a") as file:
+            file.write(json.dumps({"attempt": self._attempt, "after_round": done}) + "\n")
+        self._ledger = Ledger.resume(
+            self._folder.ledger_path, self._x.partition.num_clients, done, fresh_noise
+        )
+        position = progress.transcript_position if progress else 0
+        if fresh_noise:
+            position = whole_length(self._folder.transcript)
+        self._transcript = TranscriptWriter(self._folder.transcript, position)
+        self._trim_metrics(done)
+        if progress and self._checkpoint:
+            self._best = Best(
+                progress.best_round,
+                progress.best_score,
+                progress.best_kind,
+                self._checkpoint.best_body(),
+                progress.best_loss,
+                progress.improved,
+            )
+            self._seconds_before = progress.seconds
+        return done + 1
+
+    def _trim_metrics(self, done: int) -> None:
+        kept = [m for m in self._folder.metrics() if m["round"] <= done]
+        lines = "".join(json.dumps(line) + "\n" for line in kept)
+        write_atomically(self._folder.metrics_path, lines)
+
+    def _federation(self, engine: Engine, secure: Secure | None) -> Federation:
+        every = self._config.output.transcript_every
+        federation = Federation(
+            engine,
+            self._x.policy,
+            self._ledger,
+            self._transcript,
+            keep_body=lambda round: every > 0 and (round == 1 or round % every == 0),
+            attempt=self._attempt,
+            secure=secure,
+        )
+        if self._checkpoint:
+            progress = self._checkpoint.progress
+            sizes = (Size(*progress.up), Size(*progress.down))
+            federation.take_up(Traffic(progress.seq, *sizes, progress.dropped))
+            engine.load(self._checkpoint.hosts)
+        return federation
+
+    def _rounds(self, engine: Engine, federation: Federation, first_round: int) -> Outcome:
+        config, method = self._config, self._x.method
+        server = method.make_server(self._x.public, config.method, config.training, federation)
+        self._facts = server.facts
+        if self._checkpoint:
+            server.restore(self._checkpoint.server_state())
+        evaluator = (
+            method.make_evaluator(self._x.union, config.method, self._x.public.device)
+            if method.make_evaluator and self._x.has_truth
+            else None
+        )
+
+        def score(release: Message, body: bytes) -> Scores:
+            if evaluator is not None:
+                return evaluator.score(release)
+            local = engine.measure(_framed(release.kind, body))
+            self._unscored = not local
+            return replace(pool(local), extra=method.compare(local) if method.compare else {})
+
+        self._observer.started(self._x, first_round)
+        number, reason = first_round - 1, "all rounds done"
+        for number in range(first_round, config.training.rounds + 1):
+            if self._is_stale(number):
+                return self._finish(engine, federation, number - 1, "early stopping")
+            federation.begin_round(number)
+            try:
+                aborted = self._round(number, server, score)
+            except BudgetExceeded as error:
+                reason = f"privacy budget: {error}"
+                return self._finish(engine, federation, number - 1, reason)
+            self._tell(number, federation.traffic, aborted)
+            interrupted = self._observer.stop_requested() and number < config.training.rounds
+            if interrupted or number % config.output.checkpoint_every == 0:
+                self._write_checkpoint(number, federation.traffic, server.state(), engine)
+            if interrupted:
+                return Outcome(self._folder, None, "interrupted")
+        return self._finish(engine, federation, number, reason)
+
+    def _round(self, number: int, server: Server, score: Callable[[Message, bytes], Scores]) -> str:
+        """One round of the method, scored; returns why it was aborted, if it was."""
+        secure = self._config.privacy.secure_aggregation
+        try:
+            release = server.round(number)
+        except RoundAborted as error:
+            if secure is not None and secure.on_abort == "skip":
+                return str(error)
+            raise
+        body = codec.encode(release)
+        self._scores = score(release, body)
+        self._keep_best(number, release, body)
+        return ""
+
+    def _tell(self, number: int, traffic: Traffic, aborted: str) -> None:
+        report = RoundReport(
+            round=number,
+            **asdict(self._scores),
+            epsilon={c.unit: finite(c.epsilon) for c in self._claims()},
+            bytes_up=traffic.up.payload + traffic.up.envelope,
+            bytes_down=traffic.down.payload + traffic.down.envelope,
+            dropped=traffic.dropped,
+            seconds=self._seconds(),
+            aborted=aborted,
+        )
+        self._append_metrics(report)
+        self._observer.round_done(report)
+
+    def _is_stale(self, number: int) -> bool:
+        patience = self._config.training.patience
+        return patience is not None and number - self._best.improved > patience and number > 1
+
+    def _keep_best(self, number: int, release: Message, body: bytes) -> None:
+        """Keep the model with the best score; patience starts anew at every improvement."""
+        scores, best, monitor = self._scores, self._best, self._config.training.monitor
+        score = -scores.val_loss if monitor == "val_loss" else scores.val_accuracy
+        if score > best.score or self._unscored:  # where nobody tells scores, the last model stays
+            best.round, best.score, best.kind, best.body = number, score, release.kind, body
+            best.improved = number
+        if scores.val_loss < best.loss:
+            best.loss = scores.val_loss
+            best.improved = number if monitor == "either" else best.improved
+
+    def _claims(self) -> list[Claim]:
+        return claims(self._ledger, self._x.policy.delta)
+
+    def _seconds(self) -> float:
+        return round(self._seconds_before + time.monotonic() - self._started, 3)
+
+    def _append_metrics(self, report: RoundReport) -> None:
+        with self._folder.metrics_path.open("a") as file:
+            file.write(json.dumps(asdict(report), allow_nan=False) + "\n")
+        self._transcript.flush()
+
+    def _write_checkpoint(
+        self, number: int, traffic: Traffic, server: dict[str, torch.Tensor], engine: Engine
+    ) -> None:
+        progress = Progress(
+            config_hash=self._config.hash,
+            round=number,
+            seq=traffic.seq,
+            up=(traffic.up.payload, traffic.up.envelope),
+            down=(traffic.down.payload, traffic.down.envelope),
+            dropped=traffic.dropped,
+            transcript_position=self._transcript.position,
+            best_round=self._best.round,
+            best_score=self._best.score,
+            best_kind=self._best.kind,
+            best_loss=self._best.loss,
+            improved=self._best.improved,
+            seconds=self._seconds(),
+        )
+        write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)
+
+    def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
+        write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
+        best = _framed(self._best.kind, self._best.body, AT_THE_END)
+        local = engine.measure(best) if self._best.body else []
+        summary = summarize(
+            self._x,
+            self._ledger,
+            self._folder.metrics(),
+            local,
+            federation.traffic,
+            rounds=rounds,
+            best_round=self._best.round,
+            stopped=reason,
+            seconds=self._seconds(),
+            attempts=self._attempt,
+            facts=self._facts(),
+        )
+        self._transcript.flush()
+        records = read_transcript(self._folder.transcript)
+        summary["recovered_by_algebra"] = recovered_by_algebra(self._x, records)
+        summary["transcript_chain"] = self._transcript.chain
+        write_json(self._folder.path / "summary.json", summary)
+        return Outcome(self._folder, summary, reason)
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _framed(kind: str, body: bytes, step: int = 0) -> bytes:
+    return codec.frame(Envelope(0, 0, step, "runner", "", kind, Clients(()), body))

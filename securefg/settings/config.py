@@ -1,0 +1,268 @@
+"""The run's configuration: YAML and `--set a.b=c` parsed once into frozen models."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import hashlib
+import json
+import re
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from securefg.data.canaries import AuditSettings
+from securefg.data.partitions.registry import PartitionSettings
+from securefg.data.partitions.shares import SharesSettings
+from securefg.federation.roles import MethodSettings
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.settings import Settings
+from securefg.methods import get_method, method_names
+from securefg.settings.data import DataSettings
+from securefg.settings.privacy import DpSgdSettings, PrivacySettings
+
+
+class TrainingSettings(Settings):
+    """How long and how the clients train."""
+
+    rounds: int = Field(300, ge=1, description="at most so many rounds")
+    local_epochs: int = Field(10, ge=1, description="epochs per client and round")
+    lr: float = Field(0.01, gt=0)
+    weight_decay: float = Field(5e-4, ge=0)
+    participation: float = Field(
+        1.0, gt=0, le=1, description="share of the clients asked per round"
+    )
+    patience: int | None = Field(
+        30, ge=1, description="stop after so many rounds without a better validation score"
+    )
+    monitor: Literal["val_accuracy", "val_loss", "either"] = Field(
+        "either",
+        description="what counts as better: the accuracy, the loss, or one of the two (the kept "
+        "model is then the most accurate one)",
+    )
+    dp_sgd: DpSgdSettings | None = Field(
+        None, description="noise in local training, for methods whose samples meet in no gradient"
+    )
+
+
+class EngineSettings(Settings):
+    """Where the hosts run."""
+
+    name: Literal["inprocess", "processes", "flare"] = "inprocess"
+    hosts: int = Field(2, ge=1, description="hosts over which one-node-per-user clients are spread")
+    threads: int = Field(1, ge=1, description="threads per process; part of the result's last bits")
+    timeout: float = Field(600.0, gt=0, description="seconds until a silent host counts as dropped")
+    sites: int = Field(4, ge=1, description="flare: sites over which the hosts are spread")
+    patience: float = Field(
+        10.0, gt=0, description="flare: seconds without a sign of life until a site is given up"
+    )
+    start_within: float = Field(
+        120.0, gt=0, description="flare: seconds until every site must have taken up the job"
+    )
+
+
+class OutputSettings(Settings):
+    """What is written, and where."""
+
+    root: Path = Field(Path("runs"), description="where run folders go")
+    checkpoint_every: int = Field(10, ge=1, description="rounds between checkpoints")
+    transcript_every: int = Field(
+        10, ge=0, description="rounds between message bodies kept (1: all, 0: none); headers always"
+    )
+
+
+class RunConfig(Settings):
+    """One run, complete: the same config gives the same result to the bit on one machine."""
+
+    name: str = Field("run", pattern=r"^[\w.-]+$", description="the run folder's name begins so")
+    method: SerializeAsAny[MethodSettings]
+    data: DataSettings
+    partition: PartitionSettings = SharesSettings()
+    merged: bool = Field(
+        False, description="one client holds what all clients of the partition hold together"
+    )
+    training: TrainingSettings = TrainingSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    engine: EngineSettings = EngineSettings()
+    output: OutputSettings = OutputSettings()
+    audit: AuditSettings = AuditSettings()
+    seed: int = Field(0, ge=0)
+    device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, value: str) -> str:
+        if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", value):
+            raise ValueError("wanted auto, cpu, cuda or cuda:N")
+        return value
+
+    @model_validator(mode="after")
+    def _no_wrong_label_is_scored(self) -> Self:
+        if self.data.label_noise and getattr(self.method, "scoring", "") == "cross_validation":
+            raise ValueError(
+                f"data.label_noise is {self.data.label_noise}, and method.scoring: "
+                "cross_validation would score the wrong labels; allowed: method.scoring: split"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_canary_is_scored(self) -> Self:
+        if self.audit.canaries and getattr(self.method, "scoring", "") == "cross_validation":
+            raise ValueError(
+                f"audit.canaries is {self.audit.canaries}, and method.scoring: cross_validation "
+                "would score the canaries' labels; allowed: method.scoring: split"
+            )
+        return self
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _of_its_own_class(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        name = value.get("name")
+        if not isinstance(name, str):
+            raise ConfigError(f"method.name: missing; allowed: {', '.join(method_names())}")
+        return get_method(name).settings.model_validate(value)
+
+    @property
+    def hash(self) -> str:
+        """Of everything that can change the result: all but names, places and the engine's kind.
+
+        What has its default value is left out, so that a setting added later does not make another
+        run of an old one.
+        """
+        relevant = self.model_dump(
+            mode="json", exclude={"output", "name", "engine"}, exclude_defaults=True
+        )
+        relevant["method"]["name"] = self.method.name
+        relevant["partition"] = {**relevant.get("partition", {}), "name": self.partition.name}
+        relevant["engine"] = {"threads": self.engine.threads}
+        relevant["data"].pop("root", None)
+        if not self.audit.canaries:  # nothing is inserted, whatever the seed
+            relevant.pop("audit", None)
+        return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a YAML file and apply `a.b=c` overrides, in that order."""
+    return parse_config(_read_yaml(path), overrides, default_name=path.stem)
+
+
+def parse_config(
+    tree: dict[str, Any], overrides: Sequence[str] = (), default_name: str = "run"
+) -> RunConfig:
+    tree = {"name": default_name, **copy.deepcopy(tree)}
+    tree.pop("resolved", None)  # a run folder's own config.yaml can be run again
+    for override in overrides:
+        _set(tree, override)
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(e, tree) for e in error.errors()[:3])) from error
+
+
+def config_schema() -> dict[str, Any]:
+    """JSON Schema for editors; every method's own settings are among the choices."""
+    schema = RunConfig.model_json_schema()
+    definitions = schema.setdefault("$defs", {})
+    choices = []
+    for name in method_names():
+        own = get_method(name).settings.model_json_schema(ref_template="#/$defs/{model}")
+        definitions.update(own.pop("$defs", {}))
+        own["properties"]["name"] = {"const": name}
+        definitions[f"method_{name}"] = own
+        choices.append({"$ref": f"#/$defs/method_{name}"})
+    schema["properties"]["method"] = {"oneOf": choices}
+    return schema
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f":{where.line + 1}" if where else ""
+        raise ConfigError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"{path}: found {type(tree).__name__}; wanted keys such as method and data"
+        )
+    return tree
+
+
+def _set(tree: dict[str, Any], override: str) -> None:
+    """`a.b=c`: c is read as YAML, so 3, true, [1, 2] and null mean what they mean there."""
+    path, separator, text = override.partition("=")
+    *parents, last = path.strip().split(".")
+    if not separator or not last:
+        raise ConfigError(f"--set {override}: wanted KEY.KEY=VALUE")
+    if parents[:2] == ["privacy", "fields"] and len(parents) == 4:
+        parents = [*parents[:2], f"{parents[2]}.{parents[3]}"]  # the names of fields have a dot
+    for key in parents:
+        node = tree.setdefault(key, {})
+        if not isinstance(node, dict):
+            raise ConfigError(f"--set {override}: {key} is {node!r} and has no keys below it")
+        tree = node
+    try:
+        tree[last] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {override}: the value is not YAML") from error
+
+
+def _explain(error: Any, tree: dict[str, Any]) -> str:
+    """`key: what is wrong, found, allowed`, without pydantic's framing."""
+    keys = _path(error["loc"], tree)
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        return f"{'.'.join(keys)}: unknown key{_allowed(keys, tree)}"
+    found = error.get("input")
+    shown = f", found {found!r}" if isinstance(found, str | int | float | bool | list) else ""
+    return f"{'.'.join(keys) or 'config'}: {message}{shown}"
+
+
+def _path(location: Sequence[Any], tree: Any) -> list[str]:
+    """The keys as the user wrote them: pydantic puts names of choices between them."""
+    keys: list[str] = []
+    for index, key in enumerate(location[:-1]):
+        if index == 1 and keys == ["partition"] and key == tree.get("name"):
+            continue
+        inside = tree.get(key) if isinstance(tree, dict) else None
+        if inside is not None or not isinstance(tree, dict):
+            keys.append(str(key))
+            tree = inside
+    return [*keys, *(str(key) for key in location[-1:])]
+
+
+def _allowed(keys: list[str], tree: dict[str, Any]) -> str:
+    """The keys that the settings at this place have, the nearest one first."""
+    models: list[type[BaseModel]] = [RunConfig]
+    for key in keys[:-1]:
+        tree = tree[key] if isinstance(tree.get(key), dict) else {}
+        if key == "method":
+            models = [get_method(tree["name"]).settings]
+        else:
+            found = [m.model_fields[key].annotation for m in models if key in m.model_fields]
+            models = [model for annotation in found for model in _models_in(annotation)] or models
+    names = {name: None for model in models for name in model.model_fields}
+    near = difflib.get_close_matches(keys[-1], names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{hint} allowed: {', '.join(names)}" if hint else f"; allowed: {', '.join(names)}"
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in typing.get_args(annotation) for model in _models_in(part)]

@@ -1,0 +1,167 @@
+"""What a configuration may say about the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from securefg.data.catalogue import Norm, canonical
+from securefg.foundation.settings import Settings
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class SplitSettings(Settings):
+    """Which nodes train, validate and test.
+
+    public  the published split; `index` chooses where there are several (Chameleon and Squirrel
+            have 10, Wiki-CS has 20)
+    random  `labels_per_class`, `num_val` and `num_test` nodes, drawn from the run's seed
+    shares  `train_share` and `val_share` of every class, the rest for testing, from the seed
+    folds   cross-validation: fold `fold` of `num_folds` tests, a tenth of the others validates; the
+            folds are the same in all runs of one seed
+    """
+
+    kind: Literal["public", "random", "shares", "folds"] = "public"
+    index: Annotated[int, Field(ge=0)] = 0
+    labels_per_class: Annotated[int, Field(ge=1)] = 20
+    num_val: Annotated[int, Field(ge=0)] = 500
+    num_test: Annotated[int, Field(ge=0)] = 1000
+    train_share: Share = 0.2
+    val_share: Share = 0.4
+    fold: Annotated[int, Field(ge=0)] = 0
+    num_folds: Annotated[int, Field(ge=2)] = 5
+
+    @model_validator(mode="after")
+    def _fold_exists(self) -> Self:
+        if self.fold >= self.num_folds:
+            raise ValueError(f"fold is {self.fold}; allowed: 0 to {self.num_folds - 1}")
+        return self
+
+
+# The experiments of "Graph Federated Learning with Hidden Representation Sharing", appendix A.2.1.
+_PAPER: dict[str, dict[str, float]] = {
+    "dnc": {"num_nodes": 200, "degree": 8, "lambda_": 2, "mu": 1, "samples_per_node": 1},
+    "snc": {"num_nodes": 200, "degree": 10, "lambda_": 2, "mu": 1, "samples_per_node": 40},
+    "sc": {
+        "num_nodes": 50,
+        "degree": 5,
+        "lambda_": 2.2,
+        "mu": 0.1,
+        "samples_per_node": 120,
+        "train_share": 1 / 12,
+        "val_share": 1 / 12,
+    },
+}
+
+
+class CsbmSettings(Settings):
+    """The contextual stochastic block model; what is left out is as the paper has it for `task`.
+
+    dnc  every node has one sample and a label
+    snc  every node has several samples that share its label
+    sc   every node has several samples, each with a label of its own
+
+    The shares are of the nodes (dnc, snc) or of every node's samples (sc); the rest is for testing.
+    `topology_seed` draws the graph and the split, the run's seed draws features and sample labels,
+    so repeats with other seeds redraw the features only, as in the paper.
+    """
+
+    task: Literal["dnc", "snc", "sc"] = "dnc"
+    num_nodes: Annotated[int, Field(ge=4)]
+    degree: Annotated[float, Field(gt=0)]
+    lambda_: Annotated[float, Field(ge=0)]
+    mu: Annotated[float, Field(ge=0)]
+    num_features: Annotated[int, Field(ge=1)] = 100
+    samples_per_node: Annotated[int, Field(ge=1)]
+    train_share: Share = 0.1
+    val_share: Share = 0.1
+    topology_seed: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_the_paper(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {**_PAPER.get(str(given.get("task", "dnc")), {}), **given}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.lambda_**2 > self.degree:
+            raise ValueError(
+                f"lambda_ is {self.lambda_}; allowed: 0 to sqrt(degree), so c_out >= 0"
+            )
+        if self.degree + self.lambda_ * self.degree**0.5 > self.num_nodes:
+            raise ValueError(f"degree is {self.degree}; allowed: c_in up to num_nodes")
+        if self.train_share + self.val_share >= 1:
+            raise ValueError("train_share + val_share leaves nothing to test on; allowed: below 1")
+        if self.task == "dnc" and self.samples_per_node != 1:
+            raise ValueError(f"samples_per_node is {self.samples_per_node}; allowed for dnc: 1")
+        return self
+
+
+class SubCoraSettings(Settings):
+    """Subgraphs of Cora, as in the GFL-APPNP paper's appendix A.2.1, drawn from the run's seed.
+
+    test_from  "near": the nodes nearest to the training set; "anywhere": any nodes of Cora
+    """
+
+    num_nodes: Annotated[int, Field(ge=4)] = 300
+    drawn_nodes: Annotated[int, Field(ge=1, le=2708)] = 800
+    least_train: Annotated[int, Field(ge=1)] = 30
+    most_train: Annotated[int, Field(ge=1)] = 50
+    class_spread: Annotated[float, Field(ge=0)] = 2.5
+    test_from: Literal["near", "anywhere"] = "near"
+
+    @model_validator(mode="after")
+    def _leaves_test_nodes(self) -> Self:
+        if not self.least_train <= self.most_train <= (self.num_nodes - 1) // 2:
+            raise ValueError(
+                f"least_train, most_train are {self.least_train}, {self.most_train}; allowed: "
+                "ascending, and most_train twice must leave test nodes among num_nodes"
+            )
+        return self
+
+
+class DataSettings(Settings):
+    """Which dataset, from where, and how it is split.
+
+    root                where the raw files lie; else SECUREFG_DATA; else they are downloaded
+    normalize_features  what rows are scaled by; not set: as is usual for the dataset
+    csbm, subcora       for these names only, and filled in for them when left out
+    projection          project the features to so many dimensions with a public random matrix:
+                        fewer parameters, so that noise of one epsilon costs less accuracy
+    folder              for the name "folder" only: the folder to read
+    label_noise         share of the training labels that are replaced by another class at random;
+                        validation and test labels stay true
+    """
+
+    name: Annotated[str, AfterValidator(canonical)]
+    root: Path | None = None
+    split: SplitSettings = SplitSettings()
+    normalize_features: Norm | None = None
+    projection: Annotated[int, Field(ge=1)] | None = None
+    csbm: CsbmSettings | None = None
+    subcora: SubCoraSettings | None = None
+    folder: Path | None = None
+    label_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drawn_as_in_the_paper(cls, given: Any) -> Any:
+        name = str(given.get("name")).lower() if isinstance(given, dict) else ""
+        return {**given, name: given.get(name) or {}} if name in ("csbm", "subcora") else given
+
+    @model_validator(mode="after")
+    def _parts_go_with_their_names(self) -> Self:
+        parts = (("csbm", self.csbm), ("subcora", self.subcora), ("folder", self.folder))
+        for part, value in parts:
+            if (self.name == part) != (value is not None):
+                found = "not set" if value is None else "set"
+                raise ValueError(
+                    f"{part} is {found} and name is {self.name!r}; "
+                    f"allowed: {part} together with name: {part}, and only then"
+                )
+        return self

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from securefg.data.graph import Split
+from securefg.federation.evaluation import LocalScore, pool, score_clients, score_locally
+
+
+def test_many_clients_at_once_score_as_each_by_itself() -> None:
+    stream = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 6, 3, generator=stream)
+    labels = torch.randint(3, (5, 6), generator=stream)
+    part = torch.randint(4, (5, 6), generator=stream)
+    part[0] = 2  # a client without training and validation samples
+    split = Split(part == 0, part == 1, part == 2)
+    together = score_clients([3, 4, 7, 8, 9], logits, labels, split)
+    for row, found in enumerate(together):
+        one = score_locally(found.client, logits[row], labels[row], split[torch.tensor(row)])
+        assert found.train_loss == pytest.approx(one.train_loss, rel=1e-5)
+        assert found.val_loss == pytest.approx(one.val_loss, rel=1e-5)
+        counts = (one.val_correct, one.val_count, one.test_correct, one.test_count)
+        assert (found.val_correct, found.val_count) == counts[:2]
+        assert (found.test_correct, found.test_count) == counts[2:]
+        assert found.train_count == int(split.train[row].sum())
+    assert [score.client for score in together] == [3, 4, 7, 8, 9]
+
+
+def test_clients_that_train_nothing_do_not_dilute_the_training_loss() -> None:
+    trains = LocalScore(0, 2.0, 1.0, 1, 1, 1, 1, train_count=1)
+    idle = LocalScore(1, 0.0, 1.0, 1, 1, 1, 1, train_count=0)
+    assert pool([trains, idle, idle]).train_loss == 2.0

@@ -1,0 +1,129 @@
+"""A federation without FLARE: real kits, sites and server over a transport that tests can break."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+from securefg.data.shard_store import save_shards
+from securefg.flare.job import Job, Sizes, spread
+from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.packets import Packet
+from securefg.flare.server_run import ServerKit, ServerRun
+from securefg.flare.site_side import SiteKit, SiteRun
+from securefg.foundation.errors import SecurefgError
+from securefg.run.assembly import Experiment, hosts_of, prepare
+from securefg.run.folder import RunFolder
+from securefg.settings.config import RunConfig
+
+pytest.importorskip("nvflare")
+SITES = ("site-1", "site-2", "site-3", "site-4")
+Deliver = Callable[[str, Packet], Packet | None]
+
+
+@cache
+def certificates() -> Path:
+    """One set of kits for all tests: keys take a while to make."""
+    from securefg.protocol.codec import Clients
+
+    folder = Path(mkdtemp(prefix="securefg-kits-")) / "kits"
+    sites = {site: {f"none-{i}": Clients(((i, i + 1),))} for i, site in enumerate(SITES)}
+    return provision(folder, Plan("localhost", 1, sites)).path
+
+
+class World:
+    """A run over the sites of `folder`. `between` may replace what the transport does."""
+
+    def __init__(self, folder: Path, config: RunConfig) -> None:
+        self.folder, self.config = folder, config
+        self.experiment: Experiment = prepare(config)
+        self.kits = Kits(folder / "kits")
+        self.submission = 0
+        self.between: Callable[[str, Packet, Deliver], Packet | None] = (
+            lambda site, packet, deliver: deliver(site, packet)
+        )
+        self.alive: Callable[[str], bool] = lambda site: True
+        self.refusals: list[tuple[str, str]] = []
+        self.sites: dict[str, SiteRun] = {}
+        self._deal_out()
+
+    def _deal_out(self) -> None:
+        from securefg.flare.certificates import Signer
+        from securefg.flare.roster import enrol_site, write_roster
+
+        shutil.copytree(certificates(), self.kits.path)
+        self.assignment = spread(hosts_of(self.experiment), list(SITES))
+        entries = []
+        for site, hosts in self.assignment.items():
+            home = self.kits.home(site)
+            shutil.rmtree(home / "keys", ignore_errors=True)
+            signer = Signer.load(self.kits.site(site) / "startup")
+            entries.append(enrol_site(signer, home / "keys", hosts))
+            for name, clients in hosts.items():
+                own = tuple(self.experiment.shards[n] for n in clients.numbers())
+                save_shards(home / "shards" / f"{name}.safetensors", own)
+        for party in ("localhost", *self.assignment):
+            write_roster(self.roster(party), entries)
+
+    def roster(self, party: str) -> Path:
+        return self.kits.path / party / "local" / "securefg" / "roster.json"
+
+    def policy(self, site: str, text: str) -> None:
+        (self.kits.home(site) / "site_policy.yaml").write_text(text)
+
+    def job(self, **changes: Any) -> Job:
+        """A new submission, as every party would read it from its file."""
+        self.submission += 1
+        job = Job(
+            run=f"{self.config.name}-s{self.config.seed}-{self.config.hash}",
+            submission=self.submission,
+            server="localhost",
+            config=self.config.model_dump(mode="json"),
+            sizes=Sizes.of(self.experiment.public),
+            sites=self.assignment,
+            has_truth=True,
+        )
+        path = self.folder / "job.json"
+        dataclasses.replace(job, **changes).write(path)
+        return Job.read(path)
+
+    def start(self, job: Job, job_id: str = "job") -> ServerRun:
+        """New processes, as it were, at every party."""
+        self.sites = {site: SiteRun(self.site_kit(site), job, job_id) for site in self.assignment}
+        kit = self.kits.server
+        server = ServerKit.load(kit / "startup", kit / "local", kit)
+        return ServerRun(server, job, job_id, self._send, lambda site, _: self.alive(site))
+
+    def run(self, job: Job | None = None, job_id: str = "job") -> RunFolder:
+        """Run to the end; raises what ended it."""
+        path, error = self.start(job or self.job(), job_id).execute()
+        if error is not None:
+            raise error
+        return RunFolder(path)
+
+    def site_kit(self, site: str) -> SiteKit:
+        kit = self.kits.site(site)
+        return SiteKit.load(kit / "startup", kit / "local")
+
+    def _send(self, site: str, packet: Packet, timeout: float) -> Packet | None:
+        return self.between(site, packet, self.hand_over)
+
+    def hand_over(self, site: str, packet: Packet) -> Packet | None:
+        """As the executor does: what is refused gets no answer."""
+        try:
+            return self.sites[site].handle(packet)
+        except SecurefgError as error:
+            self.refusals.append((site, str(error)))
+            return None
+
+    def left(self, site: str) -> list[str]:
+        """The lines of what private left a site."""
+        path = self.kits.home(site) / "ledger.jsonl"
+        return path.read_text().splitlines() if path.exists() else []

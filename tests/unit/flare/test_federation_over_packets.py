@@ -1,0 +1,164 @@
+"""Runs over signed packets: the bits of one process, drop-outs in every stage, resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.deploy.federation_world import Deliver, World
+
+from securefg.flare.packets import Packet
+from securefg.flare.server_run import STOP
+from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from tests.e2e.dying import STAGES
+from tests.small import config
+
+FIVE = "partition.shares=[0.5, 0.6, 0.7, 0.8, 0.9]"
+MASKED = "privacy.secure_aggregation={min_holders: 1, malicious: true}"
+QUICK = ("engine.patience=0.3", "engine.timeout=20", "engine.start_within=5")
+
+
+def same(one: RunFolder, other: RunFolder) -> bool:
+    models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
+    sizes = [run.summary()["bytes"] for run in (one, other)]
+    return models[0] == models[1] and sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("more", [(), (MASKED, FIVE)], ids=["plain", "masked"])
+def test_a_run_over_sites_has_the_weights_and_bytes_of_one_process(
+    more: tuple[str, ...], tmp_path: Path
+) -> None:
+    here = runner.start(config(tmp_path / "here", *more)).folder
+    apart = World(tmp_path / "apart", config(tmp_path, *more)).run()
+    assert same(here, apart)
+    assert here.metrics()[-1]["epsilon"] == apart.metrics()[-1]["epsilon"]
+
+
+def test_hosts_with_many_clients_run_at_sites(tmp_path: Path) -> None:
+    more = ("partition={name: one_node}", "engine.hosts=4", "training.local_epochs=1")
+    here = runner.start(config(tmp_path / "here", *more, method="nfedgnn")).folder
+    apart = World(tmp_path / "apart", config(tmp_path, *more, method="nfedgnn")).run()
+    assert same(here, apart)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_survivors_are_summed_exactly_when_a_site_goes_in_any_stage(
+    stage: str, tmp_path: Path
+) -> None:
+    method = f"method={{name: tests.e2e.dying, stage: {stage}, pseudo_labels: false}}"
+    overrides = (method, FIVE, MASKED, "training.rounds=3")
+    here = runner.start(config(tmp_path / "here", *overrides))
+    plain = "method={name: tests.e2e.dying, in_round: 99, pseudo_labels: false}"
+    world = World(tmp_path / "apart", config(tmp_path, plain, *overrides[1:], *QUICK))
+    gone: set[str] = set()
+
+    def lose(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
+        if site == "site-2" and is_stage(packet, stage, 2):
+            gone.add(site)
+        return None if site in gone else deliver(site, packet)
+
+    world.between, world.alive = lose, lambda site: site not in gone
+    apart = world.run()
+    models = [(p / "model.safetensors").read_bytes() for p in (here.folder.path, apart.path)]
+    assert gone == {"site-2"}
+    assert models[0] == models[1]
+    assert apart.summary()["recovered_by_algebra"]["contributions_recoverable"] == 0
+    assert apart.summary()["rounds"] == 3
+
+
+def is_stage(packet: Packet, stage: str, number: int) -> bool:
+    from securefg.protocol import codec
+
+    content = json.loads(packet.header)["content"]
+    if content["do"] != "answer":
+        return False
+    request = codec.unframe(packet.blob[: content["lengths"][0]])
+    return request.round == number and request.kind.rpartition(".")[2] == stage
+
+
+def test_a_site_that_was_away_for_a_round_takes_part_in_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, *QUICK))
+    away: set[str] = set()
+
+    def lose(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
+        if site == "site-3" and is_stage(packet, "Globals", 2):
+            away.add(site)
+            return None
+        return deliver(site, packet)
+
+    def alive(site: str) -> bool:
+        back = site not in away
+        away.clear()
+        return back
+
+    world.between, world.alive = lose, alive
+    drops = [line["dropped"] for line in world.run().metrics()]
+    assert drops[0] == 0
+    assert drops[-1] == 1
+
+
+def test_a_site_that_never_comes_ends_the_run_before_it_begins(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "engine.start_within=0.2"))
+    world.alive = lambda site: site != "site-2"
+    with pytest.raises(RunFailed, match=r"site-2: did not start in 0\.2 s"):
+        world.run()
+    assert not world.left("site-1")
+
+
+def test_a_stopped_run_goes_on_with_a_new_submission_to_the_same_bits(tmp_path: Path) -> None:
+    here = runner.start(config(tmp_path / "here", MASKED, FIVE)).folder
+    world = World(tmp_path / "apart", config(tmp_path, MASKED, FIVE))
+    job = world.job()
+    server = world.start(job)
+
+    def stop_in_round_2(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
+        if is_stage(packet, "Globals", 2):
+            (world.kits.server / "securefg_runs" / job.run / "private" / STOP).touch()
+        return deliver(site, packet)
+
+    world.between = stop_in_round_2
+    path, error = server.execute()
+    assert error is None
+    assert not (path / "summary.json").exists()
+    (path / "private" / STOP).unlink()
+    world.between = lambda site, packet, deliver: deliver(site, packet)
+    assert same(here, world.run(job_id="another"))
+    assert len(json.loads((path / "summary.json").read_text())) > 0
+    with pytest.raises(RunFolderError, match="has finished"):
+        world.run(job_id="a third")
+
+
+def test_a_deployed_server_has_no_data_and_scores_come_from_the_sites(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path))
+    folder = world.run(world.job(has_truth=False))
+    summary = folder.summary()
+    assert summary["rounds"] == 4
+    assert summary["test_accuracy"] == summary["local_test_accuracy"]["pooled"]
+    assert not (folder.path / "partition.safetensors").exists()
+    states = list(folder.path.rglob("hosts/*"))
+    assert states == []  # the sites keep their own
+    kept = list((world.kits.home("site-1") / "runs" / folder.path.name / "states").iterdir())
+    assert [tag.name for tag in kept] == ["round-000002", "round-000004"]
+
+
+def test_each_site_keeps_its_own_books_of_what_left(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path))
+    run = world.run()
+    lines = [json.loads(line) for line in world.left("site-2")]
+    assert {line["release"]["clients"] for line in lines} == {"1"}
+    server = [json.loads(line) for line in run.ledger_path.read_text().splitlines()]
+    assert [x["release"] for x in lines] == [x for x in server if x["clients"] == "1"]
+
+
+def test_without_flare_the_engine_names_what_to_install_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'securefg\[flare\]'"):
+        runner.start(config(tmp_path / "run", "engine.name=flare"))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,159 @@
+"""A site's own floor holds, whatever the server asks; the reason is told and nothing leaves."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.deploy.federation_world import World
+
+from securefg.flare.site_ledger import SiteBooks
+from securefg.flare.site_policy import MonthlyBudget, SitePolicy, load_policy
+from securefg.foundation.errors import BudgetExceeded, ConfigError, RunFailed
+from securefg.privacy.ledger import Mechanism, Release
+from securefg.protocol.codec import Clients
+from securefg.run import runner
+from tests.small import config
+
+NOISE = "privacy={mechanism: local_gaussian, noise_multiplier: 2}"
+PLAIN_FEDGL = "method={name: fedgl, pseudo_labels: false, pseudo_graph: false, weighting: equal}"
+MASKED = "privacy.secure_aggregation={}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "overrides", "reason"),
+    [
+        ("methods: [gfl_appnp]", (), "method fedgl; allowed here: gfl_appnp"),
+        ("masking: required", (), "Update.weights would leave without masks"),
+        ("least_noise: 1.0", (), "Update.weights has no noise; wanted 1"),
+        ("least_noise: 3.0", (NOISE, PLAIN_FEDGL), "noise multiplier 2; wanted 3"),
+        ("least_noise: 1.0", (NOISE, PLAIN_FEDGL, "privacy.noise_rng=seeded"), "seeded"),
+        ("budget_per_month: {epsilon: 8}", (), "epsilon per client would be inf"),
+        ("budget_per_month: {epsilon: 1}", (NOISE, PLAIN_FEDGL), "past the site's budget of 1"),
+    ],
+)
+def test_a_job_under_the_floor_is_refused_with_the_reason_and_nothing_leaves(
+    policy: str, overrides: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path, config(tmp_path, *overrides))
+    world.policy("site-2", policy)
+    with pytest.raises(RunFailed, match=r"site-2 refuses: .*" + reason):
+        world.run()
+    for site in world.assignment:
+        assert world.left(site) == []
+        assert not list(world.kits.home(site).rglob("messages.jsonl"))
+    told = (world.kits.home("site-2") / "refusals.jsonl").read_text()
+    assert reason.partition(";")[0] in told
+
+
+@pytest.mark.parametrize(
+    ("policy", "overrides"),
+    [
+        ("methods: [fedgl]", ()),
+        ("masking: required", (PLAIN_FEDGL, MASKED)),
+        ("least_noise: 2\nbudget_per_month: {epsilon: 30}", (NOISE, PLAIN_FEDGL)),
+    ],
+)
+def test_a_job_above_the_floor_runs(
+    policy: str, overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    world = World(tmp_path, config(tmp_path, *overrides, "training.rounds=1"))
+    world.policy("site-2", policy)
+    assert world.run().summary()["rounds"] == 1
+
+
+def test_a_server_cannot_run_another_job_than_the_one_deployed(tmp_path: Path) -> None:
+    """The site checks the job that it was given; a server with a laxer one does not get in."""
+    world = World(tmp_path, config(tmp_path, "training.rounds=1"))
+    server = world.start(world.job())
+    for site in world.sites.values():
+        site._job = world.job(run="another")
+    _, error = server.execute()
+    assert "runs another job than the one that was deployed here" in str(error)
+
+
+def test_a_replayed_job_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "training.rounds=1"))
+    job = world.job()
+    world.run(job)
+    before = world.left("site-1")
+    # The server forgets that the run has finished, and plays the same submission again.
+    (world.kits.server / "securefg_runs" / job.run / "summary.json").unlink()
+    with pytest.raises(RunFailed, match=r"submission 1 of .* was replayed"):
+        world.run(job, job_id="job again")
+    assert world.left("site-1") == before
+
+
+def test_scores_stay_at_a_site_that_does_not_tell_them(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "training.rounds=1"))
+    world.policy("site-1", "scores: false")
+    local = world.run(world.job(has_truth=False)).summary()["local_test_accuracy"]
+    assert sorted(local["by_client"]) == ["1", "2"]
+
+
+def test_a_site_that_tells_scores_keeps_the_rows_behind_them(tmp_path: Path) -> None:
+    """PPFL-GNN's alignment compares clients' embeddings: in one process the experiment may, but no
+    site sends its rows un-noised and un-booked to a server."""
+    settings = ("partition={name: public_private}", "training.rounds=2", "data.split.kind=folds")
+    chosen = config(tmp_path, *settings, method="ppfl_deepwalk")
+    here = runner.start(chosen).folder
+    assert "alignment_p1" in here.metrics()[-1]["extra"]
+    folder = World(tmp_path, chosen).run()
+    assert folder.summary()["local_test_accuracy"]["by_client"]
+    assert "alignment_p1" not in folder.metrics()[-1]["extra"]
+
+
+def test_where_no_site_tells_scores_the_last_model_is_kept(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "training.rounds=3", "training.patience=1"))
+    for site in world.assignment:
+        world.policy(site, "scores: false")
+    summary = world.run(world.job(has_truth=False)).summary()
+    assert (summary["rounds"], summary["best_round"]) == (3, 3)
+    assert summary["local_test_accuracy"] is None
+
+
+def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
+    now = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
+    books = SiteBooks(tmp_path, lambda: now)
+    noised = Mechanism("Update.weights", "local_gaussian", noise_multiplier=5.0)
+    for run, client in (("first", 0), ("second", 1)):
+        release = Release(noised, Clients(((client, client + 1),)), 1, 1)
+        books.book(run, 2, [release] * 50)
+    spent = books.spent("client", 1e-5).epsilon
+    assert spent == pytest.approx(9.99726, abs=2e-3)  # sigma 5, 100 releases
+    books.check(MonthlyBudget(epsilon=11), {noised: 1})
+    with pytest.raises(BudgetExceeded, match=r"past the site's budget of 10$"):
+        books.check(MonthlyBudget(epsilon=10), {noised: 1})
+    next_month = SiteBooks(tmp_path, lambda: now + datetime.timedelta(days=1))
+    assert next_month.spent("client", 1e-5).epsilon == 0
+
+
+def test_a_budget_that_is_used_up_in_the_middle_ends_the_run_before_the_reply(
+    tmp_path: Path,
+) -> None:
+    """Another job books at the same site while this one runs."""
+    world = World(tmp_path, config(tmp_path, NOISE, PLAIN_FEDGL))
+    world.policy("site-2", "budget_per_month: {epsilon: 12}")
+    books = SiteBooks(world.kits.home("site-2"))
+
+    def spend(site: str, packet: object, deliver: object) -> object:
+        if len(world.left("site-2")) == 2:
+            line = json.loads(world.left("site-2")[-1])["release"]
+            books.book("another run", 3, [Release.from_json(line)] * 20)
+        return deliver(site, packet)  # type: ignore[operator]
+
+    world.between = spend  # type: ignore[assignment]
+    summary = world.run().summary()
+    assert summary["rounds"] == 2
+    assert "past the site's budget of 12" in summary["stopped"]
+    own = [line for line in world.left("site-2") if json.loads(line)["run"] != "another run"]
+    assert len(own) == 2
+
+
+def test_a_policy_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "site_policy.yaml").write_text("masking: sometimes")
+    with pytest.raises(ConfigError, match="masking"):
+        load_policy(tmp_path / "site_policy.yaml")
+    assert load_policy(tmp_path / "missing.yaml") == SitePolicy()
