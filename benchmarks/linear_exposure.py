@@ -18,9 +18,9 @@ from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.registry import draw_partition
-from securefg.data.partitions.shares import SharesSettings
 from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
 from securefg.settings.data import DataSettings
+from securefg.settings.partition import SharesSettings
 
 TELEPORT, HOPS = 0.1, 10
 

@@ -42,8 +42,8 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import TranscriptWriter
 from securefg.reports.figures.scales import Scale
 from securefg.reports.figures.svg import coordinate, element
-from securefg.settings.config import TrainingSettings
 from securefg.settings.privacy import PrivacySettings
+from securefg.settings.training import TrainingSettings
 
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
 WORDS, WORDS_PER_USER, EDGES_PER_USER, CLASSES = 2000, 20, 5, 10

@@ -29,12 +29,12 @@ from securefg.protocol.messages import Message, private, public
 from securefg.secagg import server, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.graph_parameters import GraphParameters, Threat, choose
+from securefg.secagg.graph_parameters import GraphParameters, choose
 from securefg.secagg.keys import Identity
 from securefg.secagg.ring import RingArray
 from securefg.secagg.server import Aggregator, Opened
 from securefg.secagg.statements import request_hash
-from securefg.settings.secagg import SecureAggregationSettings
+from securefg.settings.secagg import SecureAggregationSettings, Threat
 
 TARGET_SECONDS = {"complete": 20.0, "sparse": 3.0}
 CONFIG_HASH, SETTINGS = "0123456789ab", SecureAggregationSettings()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from securefg.data.catalogue import DATASETS
 from securefg.data.partitions.registry import PARTITIONS
 from securefg.methods import get_method, method_names
+from securefg.settings.datasets import DATASETS
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 

@@ -12,25 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.settings import Settings
 from securefg.foundation.streams import numpy_stream
+from securefg.settings.audit import AuditSettings
 
 DEGREE = 2
 SPARSE = 0.25
 WORDS = 8
-
-
-class AuditSettings(Settings):
-    """What a run carries for its audit. Runs of other seeds with the same `seed` here have the same
-    canaries, each with a coin of its own."""
-
-    canaries: int = Field(0, ge=0, description="nodes inserted before the data is dealt out")
-    seed: int = Field(0, ge=0, description="draws what the canaries look like")
 
 
 @dataclass(frozen=True)

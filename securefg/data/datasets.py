@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from securefg.data.cache import cached
-from securefg.data.catalogue import DATASETS, Norm
 from securefg.data.csbm import draw_csbm
 from securefg.data.dataset import Dataset
 from securefg.data.graph import Graph
@@ -21,6 +20,7 @@ from securefg.data.splits import choose_split
 from securefg.data.subcora import draw_subcora
 from securefg.foundation.streams import torch_stream
 from securefg.settings.data import DataSettings
+from securefg.settings.datasets import DATASETS, Norm
 
 
 class _Reader(NamedTuple):

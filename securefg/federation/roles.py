@@ -22,20 +22,14 @@ from securefg.federation.channel import Turn
 from securefg.federation.engine import Dropped
 from securefg.federation.evaluation import Evaluator, LocalScore
 from securefg.foundation.errors import ConfigError, ProtocolError
-from securefg.foundation.settings import Settings
 from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
+from securefg.settings.methods.base import MethodSettings
 
 State = dict[str, Tensor]
 M = TypeVar("M", bound=Message)
-
-
-class MethodSettings(Settings):
-    """The `method` part of a config; every method has its own."""
-
-    name: str
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ halves this is federated averaging of a GCN, the paper's baseline "Federated".
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from securefg.data.graph import Graph
@@ -29,7 +28,6 @@ from securefg.federation.roles import (
     Cohort,
     Host,
     Method,
-    MethodSettings,
     PublicInfo,
     Replies,
     Server,
@@ -41,40 +39,11 @@ from securefg.federation.roles import (
 from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
 from securefg.models.local_training import GcnTrainer, Targets
-from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
+from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message, private, public
-
-
-class Settings(MethodSettings):
-    """Section 5.3.2 of the paper; what it leaves open (`fusion`, `embedding`, `degree`, `warmup`,
-    `weighting`) defaults to what reproduces its tables."""
-
-    name: Literal["fedgl"] = "fedgl"
-    hidden: int = Field(16, ge=1)
-    dropout: float = Field(0.5, ge=0, lt=1)
-    pseudo_labels: bool = Field(True, description="enrich the training labels")
-    pseudo_graph: bool = Field(True, description="complement the graph structure")
-    threshold: float = Field(0.5, ge=0, lt=1, description="lambda: confidence of a pseudo label")
-    alpha: float = Field(0.2, ge=0, description="weight of the pseudo labels in the loss")
-    beta: float = Field(1.0, ge=0, description="weight of the pseudo graph beside the client's own")
-    num_neighbors: int = Field(100, ge=1, description="s: pseudo neighbours kept per node")
-    fusion: Literal["paper", "renormalised"] = Field(
-        "paper", description="divide by all clients' weight, or by that of a node's holders"
-    )
-    embedding: Literal["final", "hidden"] = Field("final", description="the layer that is uploaded")
-    degree: Degree = Field(
-        "count", description="D of equation 9: a node's pseudo neighbours, or their weights"
-    )
-    upload: Literal["model", "update"] = Field(
-        "model", description="the trained weights, or their change: the same sum, a smaller clip"
-    )
-    warmup: int = Field(0, ge=0, description="rounds before the pseudo graph is used")
-    weighting: Literal["nodes", "equal"] = Field(
-        "nodes", description="clients count by their nodes, or alike (then no size is uploaded)"
-    )
-
+from securefg.settings.methods.fedgl import Settings
 
 # ------------------------------------------------------------------------------------- messages
 

@@ -9,11 +9,10 @@ are averaged. Comments give the line numbers of the paper's Algorithm 1, counted
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -21,16 +20,7 @@ from securefg.data.graph import Split
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.federation import require_replies
-from securefg.federation.roles import (
-    Cohort,
-    Host,
-    Method,
-    MethodSettings,
-    PublicInfo,
-    Server,
-    Site,
-    State,
-)
+from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream, uniform_at
 from securefg.models.appnp import propagation_matrix
@@ -50,35 +40,7 @@ from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
-
-
-class Settings(MethodSettings):
-    """Appendix A.2.2 of the paper. `training.local_epochs` is its I: local steps per round."""
-
-    name: Literal["gfl_appnp"] = "gfl_appnp"
-    hidden: int = Field(64, ge=1)
-    teleport: float = Field(0.1, gt=0, le=1, description="alpha of APPNP")
-    steps: int = Field(10, ge=0, description="M: steps of the propagation")
-    jacobian: Literal["full", "none"] = Field(
-        "full", description="compensate gradients for the neighbours, or not (the paper's V2)"
-    )
-    jacobian_noise: float = Field(
-        0.0,
-        ge=0,
-        description="standard deviation on every entry of the Jacobian (V1: 1), unclipped",
-    )
-    batch_size: int | None = Field(None, ge=1, description="samples per local step; null: all")
-    represent: Literal["all", "train"] = Field(
-        "all", description="the samples whose mean is h_j, where samples are labelled apart"
-    )
-    upload: Literal["model", "update"] = Field(
-        "model", description="the trained weights, or their change: the same sum, a smaller clip"
-    )
-    sums: Literal["server", "recipients"] = Field(
-        "server",
-        description="who forms C_k: the server from every h_j, or client k alone, under masks",
-    )
-
+from securefg.settings.methods.gfl_appnp import Settings
 
 # ------------------------------------------------------------------------------------- messages
 

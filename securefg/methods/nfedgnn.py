@@ -12,12 +12,11 @@ without the smoothness term gets by with sums over closed neighbourhoods, and th
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -29,7 +28,6 @@ from securefg.federation.roles import (
     Cohort,
     Host,
     Method,
-    MethodSettings,
     PublicInfo,
     Server,
     Site,
@@ -49,58 +47,10 @@ from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
+from securefg.settings.methods.nfedgnn import Settings
 
 Ints = NDArray[np.int64]
 NEIGHBOURS = ("whose", "weight")
-
-
-class Settings(MethodSettings):
-    """The paper's networks; `smoothness` is its lambda."""
-
-    name: Literal["nfedgnn"] = "nfedgnn"
-    network: Literal["gcn", "gat"] = "gcn"
-    hidden: int = Field(16, ge=1, description="numbers in a latent, per head")
-    heads: int = Field(8, ge=1, description="of a GAT's first layer; a GCN has none")
-    dropout: float = Field(0.5, ge=0, lt=1, description="on the server; users have none")
-    smoothness: float = Field(1.0, ge=0, description="lambda: weight of the regulariser")
-    init: Literal["shared", "private"] = Field(
-        "shared", description="all W_i start alike, or each user draws its own"
-    )
-    missing: Literal["keep", "zero"] = Field(
-        "keep", description="a user that did not reply: its last latent counts, or none"
-    )
-    average: bool = Field(
-        False, description="CNFGNN: users send W_i as well; the server averages and broadcasts"
-    )
-    upload: Literal["latents", "neighbourhood_sums"] = Field(
-        "latents",
-        description="each latent, or parts of a sum per node, which can be masked (GCN only)",
-    )
-
-    @property
-    def width(self) -> int:
-        """How many numbers a user uploads."""
-        return self.hidden * (self.heads if self.network == "gat" else 1)
-
-    @model_validator(mode="after")
-    def _averaged_weights_start_alike(self) -> Self:
-        if self.average and self.init != "shared":
-            raise ValueError("average: true wants init: shared, since all users go on from one W")
-        return self
-
-    @model_validator(mode="after")
-    def _sums_suffice(self) -> Self:
-        """A server with sums alone cannot do what needs a single latent."""
-        needs = {
-            "network: gat": self.network == "gat" and "attention compares every two latents",
-            "smoothness > 0": self.smoothness > 0 and "it compares every two neighbours' latents",
-            "missing: keep": self.missing == "keep" and "a latent must be known to be kept",
-            "average: true": self.average and "CNFGNN sends its latents one by one",
-        }
-        for what, why in needs.items():
-            if self.upload == "neighbourhood_sums" and why:
-                raise ValueError(f"upload: neighbourhood_sums cannot go with {what}: {why}")
-        return self
 
 
 # ------------------------------------------------------------------------------------- messages

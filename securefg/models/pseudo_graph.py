@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from securefg.models.sparse import SparseMatrix
+from securefg.settings.methods.fedgl import Degree
 
-Degree = Literal["count", "weight"]
 BLOCK_ENTRIES = 1 << 22
 
 

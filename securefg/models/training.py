@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -11,8 +9,7 @@ from torch.nn.functional import cross_entropy
 from securefg.models.adam import Adam
 from securefg.models.network import Network, split
 from securefg.models.sgd import Sgd
-
-Optimizer = Literal["adam", "sgd"]
+from securefg.settings.methods.alone import Optimizer
 
 
 class Trainer:

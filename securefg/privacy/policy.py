@@ -18,9 +18,8 @@ from securefg.privacy.rules import (
     Rule,
     TrainedWithNoise,
 )
-from securefg.privacy.stages import Per
 from securefg.protocol.messages import Declaration, Message
-from securefg.settings.privacy import FieldSettings, PrivacySettings
+from securefg.settings.privacy import FieldSettings, Per, PrivacySettings
 
 
 @dataclass(frozen=True)

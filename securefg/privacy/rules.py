@@ -19,8 +19,9 @@ from securefg.privacy.discrete_gaussian import rho_of_sum
 from securefg.privacy.dp_sgd import DpSgdPlan
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.rounding import RoundingPlan
-from securefg.privacy.stages import Adjacency, Per, clip_l2, sensitivity_l2
+from securefg.privacy.stages import clip_l2, sensitivity_l2
 from securefg.protocol.codec import Clients
+from securefg.settings.privacy import Adjacency, Per
 
 
 @dataclass(frozen=True)

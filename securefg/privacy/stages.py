@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from securefg.foundation.errors import PrivacyError
-
-Per = Literal["row", "message"]
-Adjacency = Literal["replace_one", "zero_out"]
+from securefg.settings.privacy import Adjacency, Per
 
 
 def clip_l2(values: Tensor, bound: float, per: Per) -> Tensor:

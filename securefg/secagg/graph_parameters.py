@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from securefg.foundation.errors import ConfigError
+from securefg.settings.secagg import Threat
 
 SECURITY_BITS: Final = 40
 CORRECTNESS_BITS: Final = 20
@@ -35,38 +36,6 @@ class GraphParameters:
     @property
     def complete(self) -> bool:
         return self.degree == self.num_clients - 1
-
-
-@dataclass(frozen=True)
-class Threat:
-    """At most `corrupt` of the clients collude with the server, at most `dropout` fall silent.
-
-    A `malicious` server may also tell different clients different survivors; that takes a higher
-    threshold, so that no two disjoint sets of answers open both secrets of one client.
-    """
-
-    corrupt: float = 0.05
-    dropout: float = 0.05
-    malicious: bool = False
-
-    def __post_init__(self) -> None:
-        silent = 2 * self.dropout if self.malicious else self.dropout
-        if not (0 <= self.corrupt < 1 and 0 <= self.dropout < 1 and self.corrupt + silent <= 0.9):
-            raise ConfigError(
-                f"corrupt {self.corrupt} and dropout {self.dropout}: wanted fractions with "
-                f"corrupt + {'2 dropout' if self.malicious else 'dropout'} <= 0.9"
-            )
-
-    def num_corrupt(self, num_clients: int) -> int:
-        return math.floor((self.corrupt + _ROUNDING) * num_clients)
-
-    def num_dropped(self, num_clients: int) -> int:
-        return math.floor((self.dropout + _ROUNDING) * num_clients)
-
-    def threshold_above(self, num_corrupt: int, num_holders: int) -> int:
-        """The least t that keeps a secret: t > c; against a malicious server 2t > holders + c."""
-        least = (num_holders + num_corrupt) // 2 + 1 if self.malicious else num_corrupt + 1
-        return max(least, 2)
 
 
 @lru_cache(maxsize=256)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from securefg.data.catalogue import Norm, canonical
 from securefg.foundation.settings import Settings
+from securefg.settings.datasets import Norm, canonical
 
 Share = Annotated[float, Field(gt=0, le=1)]
 

@@ -7,9 +7,10 @@ from typing import Literal
 from pydantic import Field, PositiveFloat, model_validator
 
 from securefg.foundation.settings import Settings
-from securefg.privacy.stages import Adjacency, Per
 from securefg.settings.secagg import SecureAggregationSettings
 
+Per = Literal["row", "message"]
+Adjacency = Literal["replace_one", "zero_out"]
 Mechanism = Literal["plain", "local_gaussian", "distributed_discrete"]
 
 

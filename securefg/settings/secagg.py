@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from pydantic import Field, PositiveFloat
 
+from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
-from securefg.secagg.graph_parameters import Threat
+
+_ROUNDING: Final = 1e-14
+
+
+@dataclass(frozen=True)
+class Threat:
+    """At most `corrupt` of the clients collude with the server, at most `dropout` fall silent.
+
+    A `malicious` server may also tell different clients different survivors; that takes a higher
+    threshold, so that no two disjoint sets of answers open both secrets of one client.
+    """
+
+    corrupt: float = 0.05
+    dropout: float = 0.05
+    malicious: bool = False
+
+    def __post_init__(self) -> None:
+        silent = 2 * self.dropout if self.malicious else self.dropout
+        if not (0 <= self.corrupt < 1 and 0 <= self.dropout < 1 and self.corrupt + silent <= 0.9):
+            raise ConfigError(
+                f"corrupt {self.corrupt} and dropout {self.dropout}: wanted fractions with "
+                f"corrupt + {'2 dropout' if self.malicious else 'dropout'} <= 0.9"
+            )
+
+    def num_corrupt(self, num_clients: int) -> int:
+        return math.floor((self.corrupt + _ROUNDING) * num_clients)
+
+    def num_dropped(self, num_clients: int) -> int:
+        return math.floor((self.dropout + _ROUNDING) * num_clients)
+
+    def threshold_above(self, num_corrupt: int, num_holders: int) -> int:
+        """The least t that keeps a secret: t > c; against a malicious server 2t > holders + c."""
+        least = (num_holders + num_corrupt) // 2 + 1 if self.malicious else num_corrupt + 1
+        return max(least, 2)
 
 
 class SecureAggregationSettings(Settings):

@@ -12,18 +12,10 @@ from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
-from securefg.federation.roles import (
-    Cohort,
-    Host,
-    Method,
-    MethodSettings,
-    PublicInfo,
-    Server,
-    Site,
-    State,
-)
+from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message, public
+from securefg.settings.methods.base import MethodSettings
 
 STASH: list[Tensor] = []
 

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from securefg.federation.channel import Turn
-from securefg.federation.roles import Cohort, Host, MethodSettings, PublicInfo, Server, Site, State
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods import fedgl
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message, private, public
+from securefg.settings.methods.base import MethodSettings
 
 
 class Settings(MethodSettings):

@@ -7,31 +7,17 @@ its nodes. A small alpha means few classes at a client.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.limits import check_num_clients
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.settings import Settings
+from securefg.settings.partition import DirichletSettings
 
 MAX_TRIES = 1000
-
-
-class DirichletSettings(Settings):
-    """Drawn again until every client has `min_nodes`."""
-
-    summary: ClassVar[str] = "disjoint clients with label skew, Dirichlet(alpha)"
-
-    name: Literal["dirichlet"] = "dirichlet"
-    num_clients: Annotated[int, Field(ge=1)] = 10
-    alpha: Annotated[float, Field(gt=0)] = 0.5
-    min_nodes: Annotated[int, Field(ge=1)] = 10
 
 
 def draw(graph: Graph, settings: DirichletSettings, stream: np.random.Generator) -> Partition:

@@ -7,30 +7,17 @@ then, from the largest to the smallest, each goes to the client that has the few
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions.limits import check_num_clients
-from securefg.foundation.settings import Settings
+from securefg.settings.partition import LouvainSettings
 
 Ints = NDArray[np.int64]
-
-
-class LouvainSettings(Settings):
-    """`resolution` above 1 favours smaller communities."""
-
-    summary: ClassVar[str] = "Louvain communities packed to balanced sizes (OpenFGL)"
-
-    name: Literal["louvain"] = "louvain"
-    num_clients: Annotated[int, Field(ge=1)] = 10
-    resolution: Annotated[float, Field(gt=0)] = 1.0
 
 
 def draw(graph: Graph, settings: LouvainSettings, stream: np.random.Generator) -> Partition:

@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from securefg.data.graph import Graph, undirected
 from securefg.data.partition import Partition
 from securefg.data.partitions.limits import check_num_clients
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.settings import Settings
-
-
-class MetisSettings(Settings):
-    summary: ClassVar[str] = "disjoint clients that cut few edges (needs securefg[metis])"
-
-    name: Literal["metis"] = "metis"
-    num_clients: Annotated[int, Field(ge=1)] = 10
+from securefg.settings.partition import MetisSettings
 
 
 def draw(graph: Graph, settings: MetisSettings, stream: np.random.Generator) -> Partition:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
 import numpy as np
 import torch
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.foundation.settings import Settings
-
-
-class OneNodeSettings(Settings):
-    summary: ClassVar[str] = "every node is a client (GFL-APPNP, nFedGNN)"
-
-    name: Literal["one_node"] = "one_node"
+from securefg.settings.partition import OneNodeSettings
 
 
 def draw(graph: Graph, settings: OneNodeSettings, stream: np.random.Generator) -> Partition:

@@ -7,28 +7,14 @@ overlap: `public_share` is that overlap, and 0 gives disjoint parts.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.settings import Settings
-
-
-class PublicPrivateSettings(Settings):
-    """The defaults are the paper's: 4 clients, 40 % public at random, 15 % private at each."""
-
-    summary: ClassVar[str] = "public nodes at every client, the others dealt out (PPFL-GNN)"
-
-    name: Literal["public_private"] = "public_private"
-    num_clients: Annotated[int, Field(ge=1)] = 4
-    public_share: Annotated[float, Field(ge=0, le=1)] = 0.4
-    selection: Literal["random", "top_degree"] = "random"
+from securefg.settings.partition import PublicPrivateSettings
 
 
 def draw(graph: Graph, settings: PublicPrivateSettings, stream: np.random.Generator) -> Partition:

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field
+from typing import Any, NamedTuple
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions import dirichlet, louvain, metis, one_node, public_private, shares
-from securefg.data.partitions.dirichlet import DirichletSettings
-from securefg.data.partitions.louvain import LouvainSettings
-from securefg.data.partitions.metis import MetisSettings
-from securefg.data.partitions.one_node import OneNodeSettings
-from securefg.data.partitions.public_private import PublicPrivateSettings
-from securefg.data.partitions.shares import SharesSettings
 from securefg.foundation.streams import numpy_stream
-
-PartitionSettings = Annotated[
-    SharesSettings
-    | PublicPrivateSettings
-    | OneNodeSettings
-    | LouvainSettings
-    | DirichletSettings
-    | MetisSettings,
-    Field(discriminator="name"),
-]
+from securefg.settings.partition import (
+    DirichletSettings,
+    LouvainSettings,
+    MetisSettings,
+    OneNodeSettings,
+    PartitionSettings,
+    PublicPrivateSettings,
+    SharesSettings,
+)
 
 
 class _Scheme(NamedTuple):

@@ -9,30 +9,16 @@ round(r N) nodes are held by all, and the shares stay as they are.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.settings import Settings
-from securefg.settings.data import Share
+from securefg.settings.partition import SharesSettings
 
 Ints = NDArray[np.int64]
-
-
-class SharesSettings(Settings):
-    """`overlap` of None draws freely; a number is the share of nodes that every client holds."""
-
-    summary: ClassVar[str] = "random shares that overlap (FedGL)"
-
-    name: Literal["shares"] = "shares"
-    shares: Annotated[tuple[Share, ...], Field(min_length=1)] = (0.3, 0.4, 0.5, 0.5, 0.6, 0.7)
-    overlap: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 def draw(graph: Graph, settings: SharesSettings, stream: np.random.Generator) -> Partition:

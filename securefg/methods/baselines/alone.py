@@ -7,25 +7,15 @@ FedGL's baseline "Local"; with `merged: true`, where one party holds what all ho
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self
+from typing import Any
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from securefg.data.graph import Graph
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
-from securefg.federation.roles import (
-    Cohort,
-    Host,
-    Method,
-    MethodSettings,
-    PublicInfo,
-    Server,
-    Site,
-    State,
-)
+from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
 from securefg.models.appnp_classifier import Appnp
@@ -34,32 +24,10 @@ from securefg.models.gcn_classifier import Gcn
 from securefg.models.graphsage import GraphSage
 from securefg.models.mlp import Mlp
 from securefg.models.network import Network, glorot, split
-from securefg.models.training import Optimizer, Trainer
+from securefg.models.training import Trainer
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message, public
-
-
-class Settings(MethodSettings):
-    """No network has a bias. With `training.monitor: val_loss` the weights with the lowest
-    validation loss are kept, else the most accurate ones."""
-
-    name: Literal["alone"] = "alone"
-    network: Literal["gcn", "gat", "graphsage", "appnp", "mlp"] = "gcn"
-    hidden: int = Field(16, ge=1, description="hidden units; of all heads together for gat")
-    heads: int = Field(8, ge=1, description="attention heads of gat's first layer")
-    readout: Literal["attention", "linear"] = Field(
-        "attention", description="what gives gat's scores: its second layer, or a matrix after it"
-    )
-    teleport: float = Field(0.1, gt=0, le=1, description="alpha of appnp")
-    steps: int = Field(10, ge=0, description="M of appnp: how far it propagates")
-    dropout: float = Field(0.5, ge=0, lt=1)
-    optimizer: Optimizer = "adam"
-
-    @model_validator(mode="after")
-    def _heads_are_alike(self) -> Self:
-        if self.network == "gat" and self.hidden % self.heads:
-            raise ValueError(f"hidden is {self.hidden}; allowed: a multiple of heads, {self.heads}")
-        return self
+from securefg.settings.methods.alone import Settings
 
 
 def build_network(settings: Settings, graph: Graph, device: torch.device) -> Network:

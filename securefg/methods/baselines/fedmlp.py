@@ -7,10 +7,9 @@ count alike, so that no size leaves a client, and the server needs nothing but t
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from securefg.federation.channel import Turn
@@ -20,7 +19,6 @@ from securefg.federation.roles import (
     Cohort,
     Host,
     Method,
-    MethodSettings,
     PublicInfo,
     Server,
     Site,
@@ -42,17 +40,7 @@ from securefg.privacy.dp_sgd import (
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.messages import Message, private, public
-
-
-class Settings(MethodSettings):
-    """Appendix A.2.2 of the paper. `training.local_epochs` is its I: local steps per round."""
-
-    name: Literal["fedmlp"] = "fedmlp"
-    hidden: int = Field(64, ge=1)
-    batch_size: int | None = Field(5, ge=1, description="samples per local step; null: all")
-    upload: Literal["model", "update"] = Field(
-        "model", description="the trained weights, or their change: the same sum, a smaller clip"
-    )
+from securefg.settings.methods.fedmlp import Settings
 
 
 class Globals(Message):

@@ -6,15 +6,14 @@ the like for clients with graphs.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
-from securefg.federation.roles import Host, Method, MethodSettings, PublicInfo, Server, Site, State
+from securefg.federation.roles import Host, Method, PublicInfo, Server, Site, State
 from securefg.foundation.streams import torch_stream
 from securefg.methods.baselines.alone import Clock as AloneClock
 from securefg.methods.baselines.alone import Done, Go
@@ -24,14 +23,7 @@ from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, split
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message
-
-
-class Settings(MethodSettings):
-    """Appendix A.2.2 of the paper. `training.local_epochs` counts updates per round."""
-
-    name: Literal["mlps"] = "mlps"
-    hidden: int = Field(64, ge=1)
-    batch_size: int | None = Field(5, ge=1, description="samples per update; null: all")
+from securefg.settings.methods.mlps import Settings
 
 
 def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:

@@ -13,17 +13,15 @@ node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP`
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.federation import require_replies
 from securefg.federation.roles import (
     Cohort,
-    MethodSettings,
     PublicInfo,
     Replies,
     Server,
@@ -37,21 +35,10 @@ from securefg.models.procrustes import alignment_precision, mean_seen_by, rotate
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message, personal, private, public
+from securefg.settings.methods.ppfl import ExchangeSettings
 
 DEGREE_CAP: Final = 16
 NEIGHBOURS: Final = (1, 5, 10)
-
-
-class ExchangeSettings(MethodSettings):
-    """What both methods say about the exchange."""
-
-    exchange: bool = Field(True, description="false: every client trains by itself (LOC)")
-    alignment: Literal["pairwise", "reference"] = Field(
-        "pairwise", description="the server rotates every upload, or clients rotate their own"
-    )
-    aggregation: Literal["mean", "degree"] = Field(
-        "mean", description="clients count alike, or by the node's degree at each"
-    )
 
 
 # ------------------------------------------------------------------------------------- messages

@@ -10,10 +10,9 @@ clients, and is scored on it. `exchange: false` is the paper's LOC; with `merged
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from securefg.federation.channel import Turn
@@ -24,7 +23,6 @@ from securefg.methods.ppfl.exchange import (
     MESSAGES,
     Census,
     ClientRows,
-    ExchangeSettings,
     RowServer,
     alignment_figures,
     planned_rows,
@@ -33,28 +31,7 @@ from securefg.models.probes import held_out_f1
 from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message
-
-
-class Settings(ExchangeSettings):
-    name: Literal["ppfl_gat"] = "ppfl_gat"
-    hidden: int = Field(16, ge=1, description="units of the first layer, all heads together")
-    heads: int = Field(4, ge=1)
-    dropout: float = Field(0.6, ge=0, lt=1)
-    beta: float = Field(1.0, ge=0, description="weight of the embedding loss")
-    start: Literal["own", "shared"] = Field(
-        "own", description="weights start at random, or alike everywhere, from a common seed"
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.hidden % self.heads:
-            raise ValueError(f"heads is {self.heads}; allowed: divisors of hidden, {self.hidden}")
-        if self.exchange and self.alignment == "reference" and self.start == "own":
-            raise ValueError(
-                "start is 'own', and alignment: reference wants rows that all clients know; "
-                "allowed: start: shared"
-            )
-        return self
+from securefg.settings.methods.ppfl_gat import Settings
 
 
 def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:

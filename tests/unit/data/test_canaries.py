@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.data.canaries import AuditSettings, Canaries, draw_canaries, with_canaries
+from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
 from securefg.run.assembly import prepare
+from securefg.settings.audit import AuditSettings
 from securefg.settings.config import parse_config
 from tests import small
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from securefg.data.catalogue import DATASETS, canonical
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import CsbmSettings, DataSettings, SplitSettings
+from securefg.settings.datasets import DATASETS, canonical
 
 
 @pytest.mark.parametrize(

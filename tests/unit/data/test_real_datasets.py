@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from securefg.data.catalogue import DATASETS
 from securefg.data.datasets import load
 from securefg.data.graph import Graph, sorted_edges
 from securefg.settings.data import DataSettings
+from securefg.settings.datasets import DATASETS
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("SECUREFG_DATA"),

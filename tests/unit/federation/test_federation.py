@@ -18,7 +18,7 @@ from securefg.federation.channel import Channel, Turn
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.federation import Federation, require_replies
-from securefg.federation.roles import Host, Method, MethodSettings, sample_clients
+from securefg.federation.roles import Host, Method, sample_clients
 from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError, RunFailed
 from securefg.foundation.streams import torch_stream
 from securefg.privacy.ledger import Ledger, Release, read_ledger
@@ -29,6 +29,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript, total
+from securefg.settings.methods.base import MethodSettings
 
 PLAIN = {f"Tell.{name}": Plain() for name in ("number", "size", "row")}
 NOISY = LocalGaussian(clip_l2=1.0, noise_multiplier=1.0, per="message")

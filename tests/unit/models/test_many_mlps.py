@@ -7,13 +7,14 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from securefg.data.csbm import draw_csbm
-from securefg.data.partitions.one_node import OneNodeSettings, draw
+from securefg.data.partitions.one_node import draw
 from securefg.data.shard import Shard, shards
 from securefg.foundation.streams import torch_stream
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
 from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, split
 from securefg.settings.data import CsbmSettings
+from securefg.settings.partition import OneNodeSettings
 
 CPU = torch.device("cpu")
 SHAPES = mlp_shapes(8, 6, 2)

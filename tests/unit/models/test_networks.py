@@ -23,8 +23,9 @@ from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.mlp import Mlp, mlp_shapes
 from securefg.models.network import Network, glorot, num_parameters, split
 from securefg.models.sgd import Sgd
-from securefg.models.training import Optimizer, Trainer
+from securefg.models.training import Trainer
 from securefg.settings.data import CsbmSettings
+from securefg.settings.methods.alone import Optimizer
 
 CPU = torch.device("cpu")
 NAMES = ["gcn", "gat", "gat-linear", "graphsage", "appnp", "mlp"]

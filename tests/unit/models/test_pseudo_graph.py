@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from securefg.models import pseudo_graph
-from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph, projected
+from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
 from securefg.models.sparse import SparseMatrix
+from securefg.settings.methods.fedgl import Degree
 
 
 def brute_force(embeddings: Tensor, kept: int) -> Tensor:

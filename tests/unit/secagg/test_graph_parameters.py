@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from securefg.foundation.errors import ConfigError
-from securefg.secagg.graph_parameters import GraphParameters, Threat, choose
+from securefg.secagg.graph_parameters import GraphParameters, choose
+from securefg.settings.secagg import Threat
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import GraphParameters, Threat, choose
+from securefg.secagg.graph_parameters import GraphParameters, choose
+from securefg.settings.secagg import Threat
 
 SEED = bytes(range(32))
 

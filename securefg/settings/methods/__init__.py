@@ -1,0 +1,3 @@
+"""The settings of every shipped method, apart from its code: reading a config imports no network."""
+
+from __future__ import annotations

@@ -1,0 +1,11 @@
+"""The base of all methods' settings."""
+
+from __future__ import annotations
+
+from securefg.foundation.settings import Settings
+
+
+class MethodSettings(Settings):
+    """The `method` part of a config; every method has its own."""
+
+    name: str

@@ -1,0 +1,21 @@
+"""What both methods of PPFL-GNN say about the exchange."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from securefg.settings.methods.base import MethodSettings
+
+
+class ExchangeSettings(MethodSettings):
+    """What both methods say about the exchange."""
+
+    exchange: bool = Field(True, description="false: every client trains by itself (LOC)")
+    alignment: Literal["pairwise", "reference"] = Field(
+        "pairwise", description="the server rotates every upload, or clients rotate their own"
+    )
+    aggregation: Literal["mean", "degree"] = Field(
+        "mean", description="clients count alike, or by the node's degree at each"
+    )

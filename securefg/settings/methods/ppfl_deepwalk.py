@@ -1,0 +1,48 @@
+"""Settings of PPFL-GNN with DeepWalk."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from securefg.settings.methods.ppfl import ExchangeSettings
+
+
+class Settings(ExchangeSettings):
+    """`training.local_epochs` is the number of walks from every node per round, `training.lr` the
+    rate of skip-gram."""
+
+    name: Literal["ppfl_deepwalk"] = "ppfl_deepwalk"
+    dim: int = Field(16, ge=1)
+    walk_length: int = Field(40, ge=2)
+    window: int = Field(5, ge=1)
+    negatives: int = Field(5, ge=1)
+    start: Literal["own", "shared"] = Field(
+        "own", description="public rows start at random, or alike everywhere, from a common seed"
+    )
+    share: Literal["embedding", "model"] = Field(
+        "embedding", description="upload the public nodes' embeddings, or their contexts too"
+    )
+    schedule: Literal["round", "run"] = Field(
+        "round", description="the learning rate falls within every round, or over the whole run"
+    )
+    scoring: Literal["cross_validation", "split"] = Field(
+        "cross_validation",
+        description="MLP and SVC at the end: five folds of the client's own nodes, or the "
+        "training nodes against the test nodes of data.split",
+    )
+
+    @model_validator(mode="after")
+    def _a_reference_is_common(self) -> Self:
+        if self.exchange and self.alignment == "reference" and self.start == "own":
+            raise ValueError(
+                "start is 'own', and alignment: reference wants rows that all clients know; "
+                "allowed: start: shared"
+            )
+        return self
+
+    @property
+    def width(self) -> int:
+        """Columns of an upload."""
+        return self.dim if self.share == "embedding" else 2 * self.dim

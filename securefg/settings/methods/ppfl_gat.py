@@ -1,0 +1,31 @@
+"""Settings of PPFL-GNN with GAT."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from securefg.settings.methods.ppfl import ExchangeSettings
+
+
+class Settings(ExchangeSettings):
+    name: Literal["ppfl_gat"] = "ppfl_gat"
+    hidden: int = Field(16, ge=1, description="units of the first layer, all heads together")
+    heads: int = Field(4, ge=1)
+    dropout: float = Field(0.6, ge=0, lt=1)
+    beta: float = Field(1.0, ge=0, description="weight of the embedding loss")
+    start: Literal["own", "shared"] = Field(
+        "own", description="weights start at random, or alike everywhere, from a common seed"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.hidden % self.heads:
+            raise ValueError(f"heads is {self.heads}; allowed: divisors of hidden, {self.hidden}")
+        if self.exchange and self.alignment == "reference" and self.start == "own":
+            raise ValueError(
+                "start is 'own', and alignment: reference wants rows that all clients know; "
+                "allowed: start: shared"
+            )
+        return self
