@@ -40,13 +40,13 @@ COINS = 4096
 VICTIM = 3
 
 
-class Probe(Message):
+class Probe(Message, kind="mask_reuse.Probe"):
     """Asks for coins."""
 
     number: int = public("the round")
 
 
-class Coins(Message):
+class Coins(Message, kind="mask_reuse.Coins"):
     numbers: Tensor = private("sum", "coin flips of the victim, zeros of all others")
 
 

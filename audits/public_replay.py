@@ -20,6 +20,7 @@ from securefg.foundation.streams import derive_seed
 from securefg.methods.ppfl.exchange import Aligned, Mean, RotatedRows, Rows
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
+from securefg.settings.methods.base import MethodSettings
 
 
 def public_nodes(truth: Truth) -> Tensor:
@@ -60,7 +61,7 @@ def first_upload(truth: Truth, client: int) -> Tensor:
     return reply.rows[0]
 
 
-def _site(truth: Truth, shard: Shard, seed: int | None) -> Site:
+def _site(truth: Truth, shard: Shard, seed: int | None) -> Site[MethodSettings]:
     config = truth.config
     own = derive_seed(config.seed, "clients") if seed is None else seed
     return Site((shard,), config.method, config.training, own, torch.device("cpu"))

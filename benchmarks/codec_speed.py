@@ -25,14 +25,15 @@ from torch import Tensor
 from securefg.protocol import codec
 from securefg.protocol.arrays import concatenated
 from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 
 EMPTY = Envelope(1, 1, 1, "host-0", "server", "codec_speed.Upload", Clients(((0, 75),)), b"")
 
 
-class Upload(Message):
-    rows: Tensor = private("each", "a row per client")
-    sizes: Tensor = private("sum", "a number per client")
+class Upload(Message, kind="codec_speed.Upload"):
+    rows: Tensor = private("each", "a row per client", means=Other())
+    sizes: Tensor = private("sum", "a number per client", means=Other())
     rate: float = public("a rate")
 
 

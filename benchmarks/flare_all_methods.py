@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+from securefg.flare.launch import start
 from securefg.foundation.errors import SecurefgError
 from securefg.run.folder import RunFolder
-from securefg.run.runner import start
 from securefg.settings.config import RunConfig, parse_config
 from tests.contract.test_engines import CONFIGS, small_version
 

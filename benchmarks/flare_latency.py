@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from securefg.flare.certificates import Root, Signer
+from securefg.flare.launch import start
 from securefg.flare.packets import REQUEST, Route, open_packet, seal
-from securefg.run.runner import start
 from tests.small import config
 
 SIZES = (1_000, 1_000_000, 10_000_000)

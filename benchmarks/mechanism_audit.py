@@ -26,6 +26,7 @@ from audits.uploads import open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.run.assembly import prepare
 from securefg.settings.config import load_config
@@ -35,9 +36,9 @@ CONFIGS = ("configs/fedgl_cora_private.yaml", "configs/fedgl_cora_distributed.ya
 EPSILONS = (0.5, 1.0, 2.0, 8.0)
 
 
-class Sent(Message):
-    some: Tensor = private("each", "numbers")
-    more: Tensor = private("each", "more numbers", rows="node")
+class Sent(Message, kind="mechanism_audit.Sent"):
+    some: Tensor = private("each", "numbers", means=Other())
+    more: Tensor = private("each", "more numbers", means=Other(), rows="node")
 
 
 PLANNED = [PlannedRelease(Sent, "some", 3, 4), PlannedRelease(Sent, "more", 3, 12, 3)]

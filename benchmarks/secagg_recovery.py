@@ -25,6 +25,7 @@ from torch import Tensor
 from securefg.federation.channel import Turn
 from securefg.federation.roles import Replies
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg import server, shamir
 from securefg.secagg.client import SecureClients
@@ -40,12 +41,12 @@ TARGET_SECONDS = {"complete": 20.0, "sparse": 3.0}
 CONFIG_HASH, SETTINGS = "0123456789ab", SecureAggregationSettings()
 
 
-class Ask(Message):
+class Ask(Message, kind="secagg_recovery.Ask"):
     model: Tensor = public("global model")
 
 
-class Upload(Message):
-    numbers: Tensor = private("sum", "numbers")
+class Upload(Message, kind="secagg_recovery.Upload"):
+    numbers: Tensor = private("sum", "numbers", means=Other())
 
 
 def complete(num_clients: int, threat: Threat) -> GraphParameters:

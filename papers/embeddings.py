@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from papers.entry import Measured
 from securefg.foundation.errors import RunFolderError
-from securefg.methods import get_method
+from securefg.methods.registry import get_method
 from securefg.reports.figures import Figure, Scatter, draw_scatter
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 
 from securefg.data.partitions.registry import PARTITIONS
-from securefg.methods import get_method, method_names
+from securefg.methods.registry import get_method
 from securefg.settings.datasets import DATASETS
+from securefg.settings.methods.registry import method_names
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 

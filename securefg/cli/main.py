@@ -69,8 +69,8 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Train; every message recorded and accounted."""
+    from securefg.flare import launch
     from securefg.reports import build_report
-    from securefg.run import runner
     from securefg.run.folder import RunFolder
     from securefg.run.progress import Bar, Interrupt, Lines, Quiet
     from securefg.settings.config import load_config
@@ -91,11 +91,11 @@ def run(
                         f"{resume}: a run of another config: its hash is {folder.config().hash}, "
                         f"that of {config} is {parsed.hash}"
                     )
-                outcome = runner.resume(folder, observer)
+                outcome = launch.resume(folder, observer)
             elif parsed is None:
                 raise InputError("nothing to run: give a CONFIG, or --resume RUN")
             else:
-                outcome = runner.start(parsed, observer, fresh=fresh)
+                outcome = launch.start(parsed, observer, fresh=fresh)
     if outcome.summary is None:
         again = f"securefg run --resume {outcome.folder.path}"
         Console(stderr=True).print(f"interrupted; go on with: {again}", soft_wrap=True)

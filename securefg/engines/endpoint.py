@@ -11,9 +11,10 @@ from torch import Tensor
 from securefg.federation.channel import Channel, Turn, mask_context
 from securefg.federation.engine import AT_THE_END, Answer, HostId
 from securefg.federation.evaluation import LocalScore
-from securefg.federation.roles import Host, Method
+from securefg.federation.roles import Host
 from securefg.foundation.errors import ProtocolError
 from securefg.foundation.files import write_atomically
+from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.messages import Message
@@ -31,7 +32,7 @@ class Endpoint:
 
     name: HostId
     clients: Clients
-    method: Method
+    method: AnyMethod
     host: Host
     channel: Channel
     attempt: int = 1

@@ -12,7 +12,7 @@ from securefg.engines.endpoint import Endpoint
 from securefg.federation.channel import Channel
 from securefg.federation.roles import Site
 from securefg.foundation.streams import derive_seed
-from securefg.methods import get_method
+from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy

@@ -16,7 +16,7 @@ from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.recorder import Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
-from securefg.foundation.errors import ProtocolError, RunFailed
+from securefg.foundation.errors import ProtocolError
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
@@ -246,11 +246,3 @@ def _concatenated(reply: type[M], messages: list[dict[str, Any]]) -> M:
         else:
             raise ProtocolError(f"{reply.kind}.{name}: the clients do not agree on it")
     return reply(**joined)
-
-
-def require_replies(replies: Replies[M], round: int) -> Replies[M]:
-    """For methods that go on without some clients, but not without all of them."""
-    if replies.count == 0:
-        reasons = sorted({drop.reason for drop in replies.dropped})
-        raise RunFailed(f"round {round}: every client dropped out ({', '.join(reasons)})")
-    return replies

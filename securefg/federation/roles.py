@@ -7,39 +7,38 @@ models on the client's own nodes, and no server ever sees what it returns.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from securefg.data.graph import Graph
 from securefg.data.shard import Shard
 from securefg.federation.channel import Turn
 from securefg.federation.engine import Dropped
-from securefg.federation.evaluation import Evaluator, LocalScore
-from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.federation.evaluation import LocalScore
+from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.noise import NoiseSource, SystemNoise
-from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.settings.methods.base import MethodSettings
+from securefg.settings.training import TrainingSettings
 
 State = dict[str, Tensor]
 M = TypeVar("M", bound=Message)
+S = TypeVar("S", bound=MethodSettings)
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(Generic[S]):
     """What a host is given: its clients' shards, the settings, its own seed and device, and noise
     for training that is private by itself."""
 
     shards: tuple[Shard, ...]
-    method: Any
-    training: Any
+    method: S
+    training: TrainingSettings
     seed: int
     device: torch.device
     noise: NoiseSource = field(default_factory=SystemNoise)
@@ -180,6 +179,14 @@ class Replies(Generic[M]):
         return value
 
 
+def require_replies(replies: Replies[M], round: int) -> Replies[M]:
+    """For methods that go on without some clients, but not without all of them."""
+    if replies.count == 0:
+        reasons = sorted({drop.reason for drop in replies.dropped})
+        raise RunFailed(f"round {round}: every client dropped out ({', '.join(reasons)})")
+    return replies
+
+
 class Cohort(ABC):
     """The clients, as the server sees them."""
 
@@ -194,57 +201,3 @@ class Cohort(ABC):
 
         Personal fields of the request have a row per client asked.
         """
-
-
-@dataclass(frozen=True)
-class Method:
-    """All that the runner knows of a method; a method's file exposes one as `METHOD`.
-
-    batched       one host runs many clients as one tensor (else every client has its own host)
-    server_knows  what public information beside sizes the server is entitled to
-    compare       figures over the clients' own scores, for the metrics of every round
-    exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
-                     where its parts are sums of fewer than all
-    """
-
-    name: str
-    summary: str
-    settings: type[MethodSettings]
-    messages: tuple[type[Message], ...]
-    planned: Callable[[Any, Any, PublicInfo], list[PlannedRelease]]
-    make_host: Callable[[Site], Host]
-    make_server: Callable[[PublicInfo, Any, Any, Cohort], Server]
-    make_evaluator: Callable[[Graph, Any, torch.device], Evaluator] | None = None
-    compare: Callable[[list[LocalScore]], dict[str, float]] | None = None
-    batched: bool = False
-    server_knows: frozenset[str] = frozenset()
-    exposed_uploads: Callable[[Any, PublicInfo, list[int]], int] | None = None
-
-    def releases(self, settings: Any, training: Any, info: PublicInfo) -> list[PlannedRelease]:
-        """What the method plans to send; `training.dp_sgd` is refused where nothing trains so."""
-        planned = self.planned(settings, training, info)
-        if training.dp_sgd is not None and not any(release.trained for release in planned):
-            raise ConfigError(
-                f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
-                "that does (fedmlp)"
-            )
-        return planned
-
-    def message(self, kind: str) -> type[Message]:
-        by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.messages}
-        if kind not in by_kind:
-            raise ProtocolError(f"{self.name} has no message {kind!r}; it has {sorted(by_kind)}")
-        return by_kind[kind]
-
-
-def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:
-    """A uniform sample of the clients asked at once."""
-    count = asked_at_once(num_clients, share)
-    if count == num_clients:
-        return Clients(((0, num_clients),))
-    return Clients.of(torch.randperm(num_clients, generator=stream)[:count].numpy())
-
-
-def asked_at_once(num_clients: int, share: float) -> int:
-    """ceil(share * num_clients), at least one."""
-    return max(1, math.ceil(share * num_clients - 1e-9))

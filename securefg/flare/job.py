@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from securefg.federation.roles import PublicInfo, asked_at_once
+from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
 from securefg.foundation.streams import derive_seed
-from securefg.methods import get_method
+from securefg.methods.base import asked_at_once
+from securefg.methods.registry import get_method
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.protocol.codec import Clients
 from securefg.settings.config import RunConfig, parse_config

@@ -20,7 +20,7 @@ from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import load_policy, planned_profile
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
 from securefg.foundation.files import write_atomically
-from securefg.methods import get_method
+from securefg.methods.registry import get_method
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import hosts_of, prepare
 from securefg.settings.config import RunConfig

@@ -7,10 +7,10 @@ import torch
 from securefg.data.graph import Graph, Split
 from securefg.data.partition import Partition
 from securefg.data.statistics import statistics
-from securefg.federation.roles import Method
 from securefg.flare.job import Job
 from securefg.foundation.errors import ConfigError
-from securefg.methods import get_method
+from securefg.methods.base import AnyMethod
+from securefg.methods.registry import get_method
 from securefg.run.assembly import Experiment, choose_device
 
 
@@ -44,7 +44,7 @@ def without_data(job: Job) -> Experiment:
     )
 
 
-def refuse_what_a_server_is_not_given(method: Method) -> None:
+def refuse_what_a_server_is_not_given(method: AnyMethod) -> None:
     """Some methods' servers are entitled to parts of the whole graph; nobody has them to give."""
     if method.server_knows:
         raise ConfigError(

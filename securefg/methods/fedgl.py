@@ -8,8 +8,9 @@ halves this is federated averaging of a GCN, the paper's baseline "Federated".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,71 +24,117 @@ from securefg.federation.evaluation import (
     score_locally,
     score_logits,
 )
-from securefg.federation.federation import require_replies
 from securefg.federation.roles import (
     Cohort,
     Host,
-    Method,
     PublicInfo,
     Replies,
     Server,
     Site,
     State,
-    asked_at_once,
-    sample_clients,
+    require_replies,
 )
 from securefg.foundation.streams import torch_stream
-from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
+from securefg.methods.base import Method, asked_at_once, participants
+from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs, gcn_layout
 from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.meanings import (
+    AddedGraph,
+    Holdings,
+    Networks,
+    NodeRows,
+    Predictions,
+    PseudoLabels,
+    Size,
+    Weights,
+)
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.fedgl import Settings
+from securefg.settings.training import TrainingSettings
 
 # ------------------------------------------------------------------------------------- messages
 
 
-class Globals(Message):
+def _added(part: Literal["counts", "columns", "values"]) -> Callable[[Settings], AddedGraph]:
+    return lambda s: AddedGraph(part, scale=s.beta, degree=s.degree)
+
+
+class Globals(Message, kind="fedgl.Globals"):
     """What the server distributes (line 16); the pseudo graph in CSR form."""
 
-    weights: Tensor = public("global model")
+    weights: Tensor = public("global model", means=Weights("network", change=False))
     index_size: int = public("number of nodes in the global index")
-    pseudo_labels: Tensor | None = public("fused label per node, -1 where not sure")
-    graph_counts: Tensor | None = public("number of every node's neighbours in the pseudo graph")
-    graph_columns: Tensor | None = public("neighbours in the pseudo graph, node after node")
-    graph_values: Tensor | None = public("weights of the pseudo graph's edges")
-    released: Tensor | None = public("nodes with enough holders for their sums to be uploaded")
+    pseudo_labels: Tensor | None = public(
+        "fused label per node, -1 where not sure", means=PseudoLabels()
+    )
+    graph_counts: Tensor | None = public(
+        "number of every node's neighbours in the pseudo graph", means=_added("counts")
+    )
+    graph_columns: Tensor | None = public(
+        "neighbours in the pseudo graph, node after node", means=_added("columns")
+    )
+    graph_values: Tensor | None = public(
+        "weights of the pseudo graph's edges", means=_added("values")
+    )
+    released: Tensor | None = public(
+        "nodes with enough holders for their sums to be uploaded", means=Holdings()
+    )
 
 
-class Update(Message):
+class Update(Message, kind="fedgl.Update"):
     """What a client uploads (line 8). Arrays per node run over the global index, zero where the
     client does not hold the node, so that a sum needs no list of who holds what."""
 
-    weights: Tensor = private("sum", "trained model, or its change", weight="num_nodes")
-    num_nodes: Tensor | None = private("sum", "number of nodes, by which clients are weighted")
+    weights: Tensor = private(
+        "sum",
+        "trained model, or its change",
+        means=lambda s: Weights("network", change=s.upload == "update"),
+        weight="num_nodes",
+    )
+    num_nodes: Tensor | None = private(
+        "sum", "number of nodes, by which clients are weighted", means=Size()
+    )
     predictions: Tensor | None = private(
-        "sum", "softmax outputs per node", rows="node", weight="num_nodes"
+        "sum",
+        "softmax outputs per node",
+        means=Predictions("nodes"),
+        rows="node",
+        weight="num_nodes",
     )
     embeddings: Tensor | None = private(
-        "sum", "embedding per node", rows="node", weight="num_nodes"
+        "sum",
+        "embedding per node",
+        means=lambda s: NodeRows(s.embedding, "nodes", "network"),
+        rows="node",
+        weight="num_nodes",
     )
     holds: Tensor | None = private(
-        "sum", "1 for every node that the client holds", rows="node", weight="num_nodes"
+        "sum",
+        "1 for every node that the client holds",
+        means=Holdings(),
+        rows="node",
+        weight="num_nodes",
     )
 
 
-class Count(Message):
+class Count(Message, kind="fedgl.Count"):
     """Asks who holds which node, before any sum over nodes is asked for under masks."""
 
     index_size: int = public("number of nodes in the global index")
 
 
-class Holdings(Message):
-    holds: Tensor = private("sum", "1 for every node that the client holds", rows="node")
+class Held(Message, kind="fedgl.Holdings"):
+    holds: Tensor = private(
+        "sum", "1 for every node that the client holds", means=Holdings(), rows="node"
+    )
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     """Which private fields leave, how often at most."""
     shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
     nodes, rounds = info.num_nodes, training.rounds
@@ -109,9 +156,14 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
         "holds": _needs_holders(settings),
     }
     # The census is taken only where sums carry no noise, so no noise is planned for it.
-    census = PlannedRelease(Holdings, "holds", 0, nodes, nodes, bound=1.0)
+    census = PlannedRelease(Held, "holds", 0, nodes, nodes, bound=1.0)
     counted = [census] if settings.pseudo_labels or settings.pseudo_graph else []
     return [release for name, release in releases.items() if sent[name]] + counted
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
+    return {"network": gcn_layout(shape, settings.dropout)}
 
 
 def _needs_holders(settings: Settings) -> bool:
@@ -125,7 +177,7 @@ def _needs_holders(settings: Settings) -> bool:
 class Client(Host):
     """One client with its subgraph (lines 3-8)."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
@@ -139,7 +191,7 @@ class Client(Host):
     def handle(self, request: Message, turn: Turn) -> Message:
         if isinstance(request, Count):
             ones = torch.ones(len(self._node_ids), 1, device=self._device)
-            return Holdings(holds=self._scattered(ones, request.index_size))
+            return Held(holds=self._scattered(ones, request.index_size))
         assert isinstance(request, Globals)
         return self._trained(request, turn)
 
@@ -237,7 +289,9 @@ def complemented(
 class FedGLServer(Server):
     """Aggregation and the discovery of global self-supervision (lines 1 and 10-16)."""
 
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
         self._info, self._settings, self._training = info, settings, training
         self._cohort = cohort
         shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
@@ -252,11 +306,7 @@ class FedGLServer(Server):
         )
 
     def round(self, number: int) -> Globals:
-        clients = sample_clients(
-            self._info.num_clients,
-            self._training.participation,
-            torch_stream(self._info.seed, "participation", number),
-        )
+        clients = participants(self._info, self._training, number)
         asked = replace(self._globals, released=self._enough_holders(number))
         replies = require_replies(self._cohort.ask(asked, Update, clients), number)
         pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
@@ -282,7 +332,7 @@ class FedGLServer(Server):
         if self._cohort.min_holders <= 1 or not halves or self._globals.released is not None:
             return self._globals.released
         count = Count(index_size=self._info.num_nodes)
-        replies = require_replies(self._cohort.ask(count, Holdings), number)
+        replies = require_replies(self._cohort.ask(count, Held), number)
         total = self._info.num_clients
         absent = total - asked_at_once(total, self._training.participation)
         return replies.sum("holds").flatten().round() >= self._cohort.min_holders + absent
@@ -357,7 +407,9 @@ METHOD = Method(
     name="fedgl",
     summary="overlapping subgraphs; models, predictions, embeddings are fused (Chen et al. 2021)",
     settings=Settings,
-    messages=(Globals, Update, Count, Holdings),
+    messages=(Globals, Update, Count, Held),
+    release=Globals,
+    networks=networks,
     planned=planned,
     make_host=Client,
     make_server=FedGLServer,

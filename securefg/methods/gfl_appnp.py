@@ -19,10 +19,10 @@ from torch.nn.functional import one_hot
 from securefg.data.graph import Split
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
-from securefg.federation.federation import require_replies
-from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream, uniform_at
+from securefg.methods.base import Method
 from securefg.models.appnp import propagation_matrix
 from securefg.models.compensated_sgd import LocalSgd, Neighbourhood, Samples
 from securefg.models.connectivity import heterogeneity
@@ -38,71 +38,123 @@ from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import (
+    GraphOperator,
+    GraphSums,
+    Jacobian,
+    Layer,
+    Layout,
+    Matrix,
+    Meaning,
+    Networks,
+    NodeRows,
+    Public,
+    Weights,
+)
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.methods.gfl_appnp import Settings
+from securefg.settings.training import TrainingSettings
 
 # ------------------------------------------------------------------------------------- messages
 
 
-class Globals(Message):
+def _summed(settings: Settings, of: Meaning) -> GraphSums:
+    return GraphSums(of, GraphOperator("appnp", settings.teleport, settings.steps))
+
+
+class Globals(Message, kind="gfl_appnp.Globals"):
     """The averaged model, to everybody (line 6)."""
 
-    weights: Tensor = public("global model")
+    weights: Tensor = public("global model", means=Weights("network", change=False))
     number: int = public("the round")
 
 
-class Representation(Message):
+class Representation(Message, kind="gfl_appnp.Representation"):
     """What every client uploads (line 10); the Jacobian as [M | m], see `two_layer_mlp`."""
 
-    hidden: Tensor = private("each", "hidden representation, mean over the client's samples")
-    jacobian: Tensor | None = private("each", "its Jacobian by the model's weights, compact")
+    hidden: Tensor = private(
+        "each",
+        "hidden representation, mean over the client's samples",
+        means=NodeRows("hidden", "client", "network"),
+    )
+    jacobian: Tensor | None = private(
+        "each",
+        "its Jacobian by the model's weights, compact",
+        means=lambda s: Jacobian(s.hidden),
+    )
 
 
-class Call(Message):
+class Call(Message, kind="gfl_appnp.Call"):
     """Lines 6 and 10 with `sums: recipients`: the model, and what to multiply h_j by for whom."""
 
-    weights: Tensor = public("global model")
+    weights: Tensor = public("global model", means=Weights("network", change=False))
     number: int = public("the round")
-    shares: Tensor = personal("A_tilde_kj for every client k, zero for j itself")
+    shares: Tensor = personal(
+        "A_tilde_kj for every client k, zero for j itself", means=Public("the graph")
+    )
 
 
-class Parts(Message):
+class Parts(Message, kind="gfl_appnp.Parts"):
     """Instead of h_j; the server sees neither it nor any sum of it."""
 
-    parts: Tensor = private("recipients", "A_tilde_kj h_j for every client k")
+    parts: Tensor = private(
+        "recipients",
+        "A_tilde_kj h_j for every client k",
+        means=lambda s: _summed(s, NodeRows("hidden", "client", "network")),
+    )
 
 
-class SealedSums(Message):
+class SealedSums(Message, kind="gfl_appnp.SealedSums"):
     """To every client its own sum (line 14), which the server cannot read."""
 
-    context: Tensor = personal("C_k, under the client's own pads", opens="Parts.parts")
-    own: Tensor = personal("A_tilde_kk: the weight of the client's own representation")
+    context: Tensor = personal(
+        "C_k, under the client's own pads",
+        means=lambda s: _summed(s, NodeRows("hidden", "client", "network")),
+        opens="Parts.parts",
+    )
+    own: Tensor = personal(
+        "A_tilde_kk: the weight of the client's own representation", means=Public("the graph")
+    )
 
 
-class Sums(Message):
+class Sums(Message, kind="gfl_appnp.Sums"):
     """To every client its own sum (line 14)."""
 
-    context: Tensor = personal("C_k: the neighbours' representations, weighted by the graph")
-    own: Tensor = personal("A_tilde_kk: the weight of the client's own representation")
+    context: Tensor = personal(
+        "C_k: the neighbours' representations, weighted by the graph",
+        means=lambda s: _summed(s, NodeRows("hidden", "client", "network")),
+    )
+    own: Tensor = personal(
+        "A_tilde_kk: the weight of the client's own representation", means=Public("the graph")
+    )
 
 
-class Noted(Message):
+class Noted(Message, kind="gfl_appnp.Noted"):
     number: int = public("the round")
 
 
-class Learn(Message):
+class Learn(Message, kind="gfl_appnp.Learn"):
     """To clients with labels: train, with this compensation (line 14)."""
 
-    slope: Tensor | None = personal("dC_k: the neighbours' Jacobians, weighted by the graph")
+    slope: Tensor | None = personal(
+        "dC_k: the neighbours' Jacobians, weighted by the graph",
+        means=lambda s: _summed(s, Jacobian(s.hidden)),
+    )
     number: int = public("the round")
 
 
-class Update(Message):
-    weights: Tensor = private("sum", "trained model, or its change")
+class Update(Message, kind="gfl_appnp.Update"):
+    weights: Tensor = private(
+        "sum",
+        "trained model, or its change",
+        means=lambda s: Weights("network", change=s.upload == "update"),
+    )
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     """Which private fields leave, how often at most. Refuses data that do not fit the method."""
     if info.num_clients != info.num_nodes:
         raise ConfigError(
@@ -131,6 +183,22 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
             PlannedRelease(Representation, "jacobian", training.rounds, shape.compact_size)
         )
     return [*releases, update]
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    """h = W2 ReLU(W1 x); the loss sees it mixed with the neighbours'."""
+    hidden = settings.hidden
+    first, second = (hidden, info.num_features), (info.num_classes, hidden)
+    return {
+        "network": Layout(
+            layers=(Layer("first", first), Layer("second", second)),
+            inputs=(Matrix("first", transposed=True),),
+            output=Matrix("second", transposed=True),
+            optimizer="sgd",
+            hidden=hidden,
+            dropout=0.0,
+        )
+    }
 
 
 def _refuse_private_training(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
@@ -174,7 +242,7 @@ def _refuse_open_sums(settings: Settings, info: PublicInfo, shape: MlpShape) -> 
 class Users(Host):
     """Some of the clients, as one tensor. Row i of everything is the i-th client of this host."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         data = [shard.graph for shard in site.shards]
@@ -337,7 +405,9 @@ def _equal_rows(values: Tensor, chosen: Tensor) -> Tensor:
 class GflServer(Server):
     """Averages models and forms, for every client, its own sums over the graph."""
 
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
         assert info.edge_index is not None
         assert info.trainers is not None
         self._info, self._settings, self._cohort = info, settings, cohort
@@ -415,7 +485,9 @@ METHOD = Method(
     summary="every client is a node; representations and Jacobians are shared over the graph",
     settings=Settings,
     messages=(Globals, Representation, Call, Parts, Sums, SealedSums, Noted, Learn, Update),
+    release=Globals,
     planned=planned,
+    networks=networks,
     make_host=Users,
     make_server=GflServer,
     batched=True,

@@ -12,7 +12,7 @@ without the smoothness term gets by with sums over closed neighbourhoods, and th
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,18 +23,9 @@ from torch.nn.functional import cross_entropy
 from securefg.data.graph import Graph
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import Evaluator, Scores, score_logits
-from securefg.federation.federation import require_replies
-from securefg.federation.roles import (
-    Cohort,
-    Host,
-    Method,
-    PublicInfo,
-    Server,
-    Site,
-    State,
-    sample_clients,
-)
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.streams import torch_stream
+from securefg.methods.base import Method, participants
 from securefg.models.adam import Adam
 from securefg.models.latent_gat import LatentGat
 from securefg.models.latent_gcn import LatentGcn
@@ -45,9 +36,23 @@ from securefg.models.user_matrices import UserMatrices
 from securefg.models.user_rows import SparseFeatures, UserRows
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import (
+    Answers,
+    Gradient,
+    GraphOperator,
+    GraphSums,
+    Layer,
+    Layout,
+    Matrix,
+    Networks,
+    NodeRows,
+    Public,
+    Weights,
+)
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.methods.nfedgnn import Settings
+from securefg.settings.training import TrainingSettings
 
 Ints = NDArray[np.int64]
 NEIGHBOURS = ("whose", "weight")
@@ -56,55 +61,79 @@ NEIGHBOURS = ("whose", "weight")
 # ------------------------------------------------------------------------------------- messages
 
 
-class Call(Message):
+class Call(Message, kind="nfedgnn.Call"):
     """Asks for latents."""
 
     number: int = public("the round")
-    weights: Tensor | None = public("CNFGNN: the mean of the users' weights")
+    weights: Tensor | None = public(
+        "CNFGNN: the mean of the users' weights", means=Weights("encoder", change=False)
+    )
 
 
-class Latents(Message):
-    latent: Tensor = private("each", "features times the user's own weights")
+class Latents(Message, kind="nfedgnn.Latents"):
+    latent: Tensor = private(
+        "each",
+        "features times the user's own weights",
+        means=NodeRows("latent", "client", "encoder"),
+    )
 
 
-class Neighbours(Message):
+class Neighbours(Message, kind="nfedgnn.Neighbours"):
     """Once, before sums are asked for: whose sums a user is in."""
 
-    whose: Tensor = personal("the nodes of whose sums the user is a part; -1 fills up")
-    weight: Tensor = personal("what the user's latent is multiplied by in each")
+    whose: Tensor = personal(
+        "the nodes of whose sums the user is a part; -1 fills up", means=Public("the graph")
+    )
+    weight: Tensor = personal(
+        "what the user's latent is multiplied by in each", means=Public("the graph")
+    )
 
 
-class Noted(Message):
+class Noted(Message, kind="nfedgnn.Noted"):
     number: int = public("the round")
 
 
-class CallParts(Message):
+class CallParts(Message, kind="nfedgnn.CallParts"):
     """Asks for parts of sums."""
 
     number: int = public("the round")
     num_nodes: int = public("how many sums there are")
 
 
-class Parts(Message):
-    parts: Tensor = private("sum", "weighted latent, at every node whose sum the user is in")
+class Parts(Message, kind="nfedgnn.Parts"):
+    parts: Tensor = private(
+        "sum",
+        "weighted latent, at every node whose sum the user is in",
+        means=GraphSums(
+            NodeRows("latent", "client", "encoder"), GraphOperator("gcn", least=MIN_CONTRIBUTORS)
+        ),
+    )
 
 
-class Learn(Message):
-    gradient: Tensor = personal("derivative of the loss by the user's latent")
+class Learn(Message, kind="nfedgnn.Learn"):
+    gradient: Tensor = personal(
+        "derivative of the loss by the user's latent", means=Gradient("latent")
+    )
 
 
-class Learnt(Message):
+class Learnt(Message, kind="nfedgnn.Learnt"):
     number: int = public("the round")
-    weights: Tensor | None = private("sum", "CNFGNN: the user's own weights after its step")
+    weights: Tensor | None = private(
+        "sum",
+        "CNFGNN: the user's own weights after its step",
+        means=Weights("encoder", change=False),
+    )
 
 
-class Predictions(Message):
+class Predictions(Message, kind="nfedgnn.Predictions"):
     """What the server releases: its view of every node."""
 
-    logits: Tensor = public("class scores per node")
+    logits: Tensor = public("class scores per node", means=Answers())
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     width, rounds = settings.width, training.rounds
     if settings.upload == "neighbourhood_sums":
         return [PlannedRelease(Parts, "parts", rounds, info.num_nodes * width)]
@@ -112,6 +141,26 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
     if not settings.average:
         return [latents]
     return [latents, PlannedRelease(Learnt, "weights", rounds, info.num_features * width)]
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    """The users' own layer x W; alike for all at first where `init` is shared."""
+    layer, width = "weight", settings.width
+
+    def initial() -> Tensor:
+        return shared_weights(info.num_features, width, seed).flatten()
+
+    return {
+        "encoder": Layout(
+            layers=(Layer(layer, (info.num_features, width)),),
+            inputs=(Matrix(layer),),
+            form="linear",
+            optimizer="adam",
+            initial=initial if settings.init == "shared" else None,
+            hidden=settings.hidden,
+            dropout=settings.dropout,
+        )
+    }
 
 
 def exposed_uploads(settings: Settings, info: PublicInfo, survivors: list[int]) -> int:
@@ -134,7 +183,7 @@ class Users(Host):
         features: SparseFeatures,
         clients: Ints,
         settings: Settings,
-        training: Any,
+        training: TrainingSettings,
         seed: int,
     ) -> None:
         """`clients`: the users' numbers, ascending."""
@@ -147,7 +196,7 @@ class Users(Host):
         self._rows = UserRows(features, weights, training.lr, training.weight_decay)
 
     @classmethod
-    def of(cls, site: Site) -> Host:
+    def of(cls, site: Site[Settings]) -> Host:
         features = torch.cat([shard.graph.features for shard in site.shards]).to(site.device)
         clients = np.array([shard.client for shard in site.shards])
         if site.method.average:
@@ -191,7 +240,7 @@ class AveragedUsers(Host):
         features: Tensor,
         clients: Ints,
         settings: Settings,
-        training: Any,
+        training: TrainingSettings,
         seed: int,
     ) -> None:
         self._clients = clients
@@ -245,7 +294,9 @@ def make_network(info: PublicInfo, settings: Settings) -> Network:
 class LatentServer(Server):
     """Algorithm 1, the server's lines. `received` is a row per node: its latent, or its sum."""
 
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
         assert info.edge_index is not None
         assert info.known_labels is not None
         self._info, self._settings, self._training = info, settings, training
@@ -265,11 +316,7 @@ class LatentServer(Server):
         self._told = False
 
     def round(self, number: int) -> Predictions:
-        clients = sample_clients(
-            self._info.num_clients,
-            self._training.participation,
-            torch_stream(self._info.seed, "participation", number),
-        )
+        clients = participants(self._info, self._training, number)
         replied = self._gather(number, clients)  # lines 4 to 7
         gradient = self._learn(number)  # lines 8 and 9
         users = torch.from_numpy(replied.array()).to(gradient.device)
@@ -357,6 +404,8 @@ METHOD = Method(
     summary="every user is one node; users upload latents, the server runs the rest of a GNN",
     settings=Settings,
     messages=(Call, Latents, Neighbours, Noted, CallParts, Parts, Learn, Learnt, Predictions),
+    release=Predictions,
+    networks=networks,
     planned=planned,
     make_host=Users.of,
     make_server=LatentServer,

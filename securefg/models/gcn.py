@@ -12,6 +12,7 @@ from torch import Tensor
 
 from securefg.data.graph import Graph
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
+from securefg.protocol.meanings import Layer, Layout, Matrix
 
 
 class Operator(Protocol):
@@ -107,3 +108,17 @@ def gcn_inputs(
     shape = GcnShape(graph.num_features, hidden, graph.num_classes)
     adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(device)
     return shape, adjacency, feature_matrix(graph.features).to(device)
+
+
+def gcn_layout(shape: GcnShape, dropout: float) -> Layout:
+    """A ReLU(A X W0) W1, for those who are shown its weights."""
+    sizes = (shape.num_features, shape.hidden), (shape.hidden, shape.num_classes)
+    return Layout(
+        layers=(Layer("first", sizes[0]), Layer("second", sizes[1])),
+        inputs=(Matrix("first"),),
+        output=Matrix("second"),
+        form="gcn2",
+        optimizer="adam",
+        hidden=shape.hidden,
+        dropout=dropout,
+    )

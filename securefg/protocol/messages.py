@@ -1,8 +1,10 @@
 """Messages: what the parties may say to one another, every field declared.
 
-    class Update(Message):
-        weights: Tensor = private("sum", "model after local training", weight="num_nodes")
-        num_nodes: Tensor = private("sum", "how many nodes the client holds")
+    class Update(Message, kind="my_method.Update"):
+        weights: Tensor = private(
+            "sum", "model after local training", means=Weights("network"), weight="num_nodes"
+        )
+        num_nodes: Tensor = private("sum", "how many nodes the client holds", means=Size())
 
 A declaration says who may learn the value. `public`: everybody. `personal`: the server computes it
 and only the client that it is addressed to receives it; the first axis is the client.
@@ -10,11 +12,15 @@ and only the client that it is addressed to receives it; the first axis is the c
 leaves through `Channel.seal` alone; `"each"` where the server needs the single value, `"sum"` where
 it needs only the sum over the clients, `"recipients"` where it needs nothing: part k of the array
 is for client k, who opens the sum of all such parts, and nobody else does.
+
+What comes from data (`private`, and `personal`, which the server computes from it) also declares
+what an adversary would read in it (`meanings`), by which attacks find it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -23,6 +29,7 @@ from typing import Any, ClassVar, Literal, dataclass_transform
 from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError, UndeclaredField
+from securefg.protocol.meanings import Meaning, Means
 
 Scope = Literal["public", "personal", "confidential", "each", "sum", "recipients"]
 Scalar = bool | int | float | str
@@ -37,6 +44,7 @@ class Declaration:
     """What a field is and who may see it.
 
     about   in words, for the ledger and the report: "softmax outputs"
+    means   what an adversary would read in it
     rows    what one row of a client's array belongs to ("node"), where it has rows of that kind
     weight  for sums: the field by which each client's value is weighted
     opens   for what the server passes on unread: the `Message.field` of which it is the sum
@@ -44,6 +52,7 @@ class Declaration:
 
     scope: Scope
     about: str
+    means: Means | None = None
     rows: str | None = None
     weight: str | None = None
     opens: str | None = None
@@ -52,19 +61,25 @@ class Declaration:
     def is_private(self) -> bool:
         return self.scope in ("each", "sum", "recipients")
 
+    def meaning(self, settings: object) -> Meaning | None:
+        """What the field means in a run of these method settings."""
+        if self.means is None or isinstance(self.means, Meaning):
+            return self.means
+        return self.means(settings)
 
-def public(about: str) -> Any:
+
+def public(about: str, *, means: Means | None = None) -> Any:
     """The same for everybody, and not derived from one client's data alone."""
-    return Declaration("public", about)
+    return Declaration("public", about, means)
 
 
-def personal(about: str, *, opens: str | None = None) -> Any:
+def personal(about: str, *, means: Means | None = None, opens: str | None = None) -> Any:
     """Addressed to single clients: row i of the array goes to the i-th client asked.
 
     With `opens`, the row is the client's own sum of that upload, under pads that the client takes
     off before its host sees the request; the server cannot.
     """
-    return Declaration("personal", about, opens=opens)
+    return Declaration("personal", about, means, opens=opens)
 
 
 def confidential(about: str) -> Any:
@@ -76,12 +91,13 @@ def private(
     needed: Literal["each", "sum", "recipients"],
     about: str,
     *,
+    means: Means | None = None,
     rows: str | None = None,
     weight: str | None = None,
 ) -> Any:
     """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
     none at all: an array (client, recipient, …) whose sums go to the `recipients` alone."""
-    return Declaration(needed, about, rows, weight)
+    return Declaration(needed, about, means, rows, weight)
 
 
 @dataclass_transform(
@@ -100,7 +116,7 @@ class Message:
     optional: ClassVar[frozenset[str]] = frozenset()
     types: ClassVar[dict[str, frozenset[type]]] = {}
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, kind: str = "") -> None:
         if cls.__mro__[1] is not Message:
             raise ProtocolError(f"{cls.__qualname__}: a message cannot be derived from another")
         reserved = sorted(cls.__annotations__.keys() & RESERVED)
@@ -110,7 +126,12 @@ class Message:
         for name in declared:
             delattr(cls, name)
         cls.declarations = declared
-        cls.kind = f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+        if not re.fullmatch(r"[\w-]+\.\w+", kind):
+            raise ProtocolError(
+                f"{cls.__qualname__} is of kind {kind!r}; wanted a name that no other method's "
+                f'message has: class {cls.__name__}(Message, kind="my_method.{cls.__name__}")'
+            )
+        cls.kind = kind
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         _check_types(cls)
 
@@ -128,6 +149,11 @@ def _declaration(cls: type[Message], name: str) -> Declaration:
     if not isinstance(declaration, Declaration):
         raise UndeclaredField(
             f"{cls.__qualname__}.{name} has no declaration: public(), personal() or private()"
+        )
+    if declaration.means is None and (declaration.is_private or declaration.scope == "personal"):
+        raise UndeclaredField(
+            f"{cls.__qualname__}.{name} comes from clients' data and does not say what an "
+            "adversary would read in it: give means=, one of securefg.protocol.meanings"
         )
     return declaration
 

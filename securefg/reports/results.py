@@ -9,9 +9,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from securefg.data.statistics import PartitionStatistics
-from securefg.federation.roles import Method
 from securefg.foundation.errors import RunFolderError
-from securefg.methods import get_method
+from securefg.methods.base import AnyMethod
+from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Unit
 from securefg.reports.bookings import Booked, read_bookings
 from securefg.reports.findings import StoredFinding, read_stored_findings
@@ -97,7 +97,7 @@ class Results:
     `findings` are None where it was not audited."""
 
     config: RunConfig
-    method: Method
+    method: AnyMethod
     summary: Summary
     rounds: tuple[RoundReport, ...]
     partition: PartitionStatistics

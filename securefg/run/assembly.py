@@ -21,10 +21,11 @@ from securefg.engines.inprocess import InProcess
 from securefg.engines.processes import Processes
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
-from securefg.federation.roles import Method, PublicInfo, asked_at_once
+from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, numpy_stream
-from securefg.methods import get_method
+from securefg.methods.base import AnyMethod, asked_at_once
+from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.protocol.codec import Clients
 from securefg.run.folder import RunFolder
@@ -41,7 +42,7 @@ class Experiment:
     """
 
     config: RunConfig
-    method: Method
+    method: AnyMethod
     union: Graph
     partition: Partition
     statistics: PartitionStatistics

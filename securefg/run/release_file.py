@@ -13,9 +13,9 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from securefg.federation.roles import Method
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
+from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
 from securefg.protocol.messages import Message
 
@@ -30,7 +30,7 @@ def write_release(path: Path, kind: str, body: bytes) -> None:
     write_atomically(path, safetensors.torch.save(arrays, metadata=facts))
 
 
-def read_release(path: Path, method: Method) -> Message | None:
+def read_release(path: Path, method: AnyMethod) -> Message | None:
     """The release as a message of its method; None where the run released nothing."""
     try:
         with safe_open(path, framework="pt") as file:

@@ -18,8 +18,7 @@ from securefg.federation.evaluation import Scores, pool
 from securefg.federation.federation import Federation, Secure
 from securefg.federation.recorder import Traffic
 from securefg.federation.roles import Server
-from securefg.flare.admin import require_flare
-from securefg.foundation.errors import BudgetExceeded, RoundAborted, RunFolderError
+from securefg.foundation.errors import BudgetExceeded, ConfigError, RoundAborted, RunFolderError
 from securefg.foundation.files import write_atomically, write_json
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
@@ -58,10 +57,18 @@ class Outcome:
     reason: str
 
 
-def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
+Execute = Callable[[Experiment, RunFolder, Observer], Outcome]
+"""What carries a run out elsewhere: a federation's own server, while this process looks on."""
+
+
+def start(
+    config: RunConfig,
+    observer: Observer | None = None,
+    fresh: bool = False,
+    elsewhere: Execute | None = None,
+) -> Outcome:
     """Run a config from its first round. Nothing is written before all input was found good."""
-    if config.engine.name == "flare":
-        require_flare()
+    _require_known_engine(config, elsewhere)
     experiment = prepare(config)
 
     def fill(path: Path) -> None:
@@ -69,26 +76,38 @@ def start(config: RunConfig, observer: Observer | None = None, fresh: bool = Fal
         write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
 
     folder = RunFolder.create(config, fill, fresh)
-    return _execute(experiment, folder, observer or Silent(), None)
+    return _execute(experiment, folder, observer or Silent(), None, elsewhere)
 
 
-def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
+def resume(
+    folder: RunFolder, observer: Observer | None = None, elsewhere: Execute | None = None
+) -> Outcome:
     """Go on with a run after its last whole checkpoint, to the same weights as if unbroken."""
     if folder.finished:
         raise RunFolderError(f"{folder.path}: the run has finished; nothing is left to resume")
     config = folder.config()
+    _require_known_engine(config, elsewhere)
     checkpoint = last_checkpoint(folder.checkpoints, config.hash)
-    return _execute(prepare(config), folder, observer or Silent(), checkpoint)
+    return _execute(prepare(config), folder, observer or Silent(), checkpoint, elsewhere)
+
+
+def _require_known_engine(config: RunConfig, elsewhere: Execute | None) -> None:
+    if config.engine.name == "flare" and elsewhere is None:
+        raise ConfigError(
+            "engine.name: flare is started by `securefg run` or securefg.flare.launch; "
+            "allowed here: inprocess, processes"
+        )
 
 
 def _execute(
-    experiment: Experiment, folder: RunFolder, observer: Observer, checkpoint: Checkpoint | None
+    experiment: Experiment,
+    folder: RunFolder,
+    observer: Observer,
+    checkpoint: Checkpoint | None,
+    elsewhere: Execute | None,
 ) -> Outcome:
-    if experiment.config.engine.name == "flare":
-        # Another runner, at the federation's server, does the work; this one starts it and looks.
-        from securefg.flare.local import run_locally
-
-        return run_locally(experiment, folder, observer)
+    if elsewhere is not None:
+        return elsewhere(experiment, folder, observer)
     return Run(experiment, folder, observer, checkpoint).execute()
 
 

@@ -13,22 +13,23 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from securefg.protocol.meanings import Public
 from securefg.protocol.messages import Message, confidential, personal, public
 
 
-class Advertise(Message):
+class Advertise(Message, kind="messages.Advertise"):
     """A new session for one reply of one round."""
 
     purpose: str = public("the message whose sums are wanted")
 
 
-class Keys(Message):
+class Keys(Message, kind="messages.Keys"):
     mask_key: Tensor = public("X25519 key for masks, fresh")
     box_key: Tensor = public("X25519 key for share boxes, fresh")
     signature: Tensor = public("Ed25519 signature on both keys, the round and the settings")
 
 
-class Roster(Message):
+class Roster(Message, kind="messages.Roster"):
     """Everybody who advertised; `model_hash` binds the session to the request that will come."""
 
     clients: Tensor = public("numbers of the clients in the session")
@@ -38,36 +39,38 @@ class Roster(Message):
     model_hash: Tensor = public("SHA-256 of the request that the masked reply answers")
 
 
-class Shares(Message):
+class Shares(Message, kind="messages.Shares"):
     boxes: Tensor = public("sealed shares, row j for the j-th holder")
     commitment: Tensor = public("commitment to the seed of the self mask")
 
 
-class Deliver(Message):
+class Deliver(Message, kind="messages.Deliver"):
     sharers: Tensor = public("the clients whose shares were handed out")
-    boxes: Tensor = personal("the sealed shares that others made for this client")
+    boxes: Tensor = personal(
+        "the sealed shares that others made for this client", means=Public("sealed boxes")
+    )
 
 
-class Ready(Message):
+class Ready(Message, kind="messages.Ready"):
     opened: Tensor = public("number of boxes that opened")
 
 
-class Survivors(Message):
+class Survivors(Message, kind="messages.Survivors"):
     clients: Tensor = public("the clients whose masked reply arrived")
 
 
-class Agreed(Message):
+class Agreed(Message, kind="messages.Agreed"):
     signature: Tensor = public("signature on the survivors in this session")
 
 
-class Unmask(Message):
+class Unmask(Message, kind="messages.Unmask"):
     survivors: Tensor = public("the clients whose masked reply arrived")
     dropped: Tensor = public("the sharers whose masked reply did not arrive")
     signers: Tensor = public("who signed the survivors")
     signatures: Tensor = public("their signatures")
 
 
-class Revealed(Message):
+class Revealed(Message, kind="messages.Revealed"):
     """Row j: the share of the j-th sharer that this client holds: of the seed, or of the key."""
 
     shares: Tensor = confidential("shares of survivors' seeds or of dropped clients' mask keys")

@@ -24,11 +24,11 @@ from pydantic import (
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
-from securefg.methods import get_method, method_names
 from securefg.settings.audit import AuditSettings
 from securefg.settings.data import DataSettings
 from securefg.settings.engine import EngineSettings, OutputSettings
 from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods.registry import method_names, method_settings
 from securefg.settings.partition import PartitionSettings, SharesSettings
 from securefg.settings.privacy import PrivacySettings
 from securefg.settings.training import TrainingSettings
@@ -85,7 +85,7 @@ class RunConfig(Settings):
         name = value.get("name")
         if not isinstance(name, str):
             raise ConfigError(f"method.name: missing; allowed: {', '.join(method_names())}")
-        return get_method(name).settings.model_validate(value)
+        return method_settings(name).model_validate(value)
 
     @property
     def hash(self) -> str:
@@ -130,7 +130,7 @@ def config_schema() -> dict[str, Any]:
     definitions = schema.setdefault("$defs", {})
     choices = []
     for name in method_names():
-        own = get_method(name).settings.model_json_schema(ref_template="#/$defs/{model}")
+        own = method_settings(name).model_json_schema(ref_template="#/$defs/{model}")
         definitions.update(own.pop("$defs", {}))
         own["properties"]["name"] = {"const": name}
         definitions[f"method_{name}"] = own
@@ -204,7 +204,7 @@ def _allowed(keys: list[str], tree: dict[str, Any]) -> str:
     for key in keys[:-1]:
         tree = tree[key] if isinstance(tree.get(key), dict) else {}
         if key == "method":
-            models = [get_method(tree["name"]).settings]
+            models = [method_settings(tree["name"])]
         else:
             found = [m.model_fields[key].annotation for m in models if key in m.model_fields]
             models = [model for annotation in found for model in _models_in(annotation)] or models

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from securefg.run import runner
+from securefg.flare import launch
 from securefg.run.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.sweep.cache import clear_torn, find_run
@@ -47,6 +47,6 @@ class Runs:
     def execute(self, config: RunConfig, observer: Observer) -> bool:
         folder = find_run(config.output.root, config.hash)
         if folder is not None:
-            return runner.resume(folder, observer).summary is not None
+            return launch.resume(folder, observer).summary is not None
         clear_torn(config.output.root, config)
-        return runner.start(config, observer).summary is not None
+        return launch.start(config, observer).summary is not None

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
-from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
+from securefg.methods.base import Method
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message, public
 from securefg.settings.methods.base import MethodSettings
@@ -24,11 +25,11 @@ class Settings(MethodSettings):
     name: Literal["tests.contract.smuggler"] = "tests.contract.smuggler"
 
 
-class Ask(Message):
+class Ask(Message, kind="smuggler.Ask"):
     total: Tensor = public("what the server made of it")
 
 
-class Nothing(Message):
+class Nothing(Message, kind="smuggler.Nothing"):
     number: int = public("nothing to see here")
 
 

@@ -14,6 +14,7 @@ from securefg.federation.channel import Turn
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods import fedgl
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.base import MethodSettings
 
@@ -23,13 +24,13 @@ class Settings(MethodSettings):
     size: int = 1000
 
 
-class Call(Message):
+class Call(Message, kind="echo.Call"):
     numbers: Tensor = public("what is to come back")
 
 
-class Echo(Message):
-    numbers: Tensor = private("each", "what came")
-    seconds: Tensor = private("each", "how long it took")
+class Echo(Message, kind="echo.Echo"):
+    numbers: Tensor = private("each", "what came", means=Other())
+    seconds: Tensor = private("each", "how long it took", means=Other())
 
 
 class EchoHost(Host):

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from securefg.flare import launch
 from securefg.run import runner
 from tests.e2e.dying import STAGES
 from tests.small import config
@@ -40,7 +41,7 @@ def outcome(folder: Path, death: Death, how: str, engine: str) -> runner.Outcome
         f"client: {death.client}, in_round: {death.in_round}, pseudo_labels: false}}"
     )
     overrides = (method, SHARES, MASKED, f"engine.name={engine}", "engine.patience=4")
-    return runner.start(config(folder / engine, *overrides))
+    return launch.start(config(folder / engine, *overrides))
 
 
 def survives(folder: Path, death: Death) -> bool:

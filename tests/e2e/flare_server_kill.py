@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from securefg.flare import launch as runner
 from securefg.flare.local import run_locally
 from securefg.flare.processes import LocalProcesses
 from securefg.foundation.errors import RunFailed
-from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent

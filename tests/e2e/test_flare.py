@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from securefg.flare import launch as runner
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.local import run_locally
 from securefg.flare.processes import LocalProcesses
 from securefg.protocol.codec import Clients
-from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent

@@ -25,6 +25,7 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.stages import clip_l2, num_rows
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.settings.privacy import PrivacySettings
 
@@ -38,8 +39,8 @@ REFUSING: dict[str, Accountant] = {
 ZERO, ONE = Clients(((0, 1),)), Clients(((1, 2),))
 
 
-class Tell(Message):
-    x: Tensor = private("sum", "x")
+class Tell(Message, kind="test_accounting_regressions.Tell"):
+    x: Tensor = private("sum", "x", means=Other())
 
 
 def noised(noise_multiplier: float = 1.0, rows: int = 1) -> Mechanism:

@@ -13,12 +13,13 @@ from torch import Tensor
 from securefg.foundation.errors import CodecError
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 
 
-class Tell(Message):
-    x: Tensor = private("sum", "x")
-    y: Tensor | None = private("each", "y")
+class Tell(Message, kind="test_codec_regressions.Tell"):
+    x: Tensor = private("sum", "x", means=Other())
+    y: Tensor | None = private("each", "y", means=Other())
 
 
 def body_of(scalars: bytes, arrays: bytes) -> bytes:

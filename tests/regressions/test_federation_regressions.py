@@ -14,13 +14,14 @@ from torch import Tensor
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore, Scores, pool
 from securefg.federation.federation import Federation
-from securefg.federation.roles import sample_clients
 from securefg.foundation.errors import CodecError, ProtocolError
+from securefg.methods.base import sample_clients
 from securefg.models.adam import Adam
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.protocol.transcript import TranscriptWriter
 
@@ -29,17 +30,17 @@ HOSTS = {"a": Clients(((0, 2),)), "b": Clients(((2, 4),))}
 Says = Callable[[HostId, Envelope], bytes]
 
 
-class Ask(Message):
+class Ask(Message, kind="test_federation_regressions.Ask"):
     model: Tensor = public("model")
 
 
-class Address(Message):
-    own: Tensor | None = personal("a row for each client")
+class Address(Message, kind="test_federation_regressions.Address"):
+    own: Tensor | None = personal("a row for each client", means=Other())
 
 
-class Tell(Message):
-    x: Tensor = private("sum", "x")
-    y: Tensor | None = private("each", "y")
+class Tell(Message, kind="test_federation_regressions.Tell"):
+    x: Tensor = private("sum", "x", means=Other())
+    y: Tensor | None = private("each", "y", means=Other())
 
 
 class Scripted(Engine):

@@ -18,6 +18,7 @@ from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import RingArray
@@ -25,12 +26,12 @@ from securefg.secagg.ring import RingArray
 TWO = Turn(round=1, step=1, clients=Clients(((0, 2),)))
 
 
-class Tell(Message):
-    x: Tensor = private("sum", "x")
+class Tell(Message, kind="test_message_regressions.Tell"):
+    x: Tensor = private("sum", "x", means=Other())
 
 
-class Addressed(Message):
-    own: Tensor | None = personal("a row for each client")
+class Addressed(Message, kind="test_message_regressions.Addressed"):
+    own: Tensor | None = personal("a row for each client", means=Other())
 
 
 def channel(ledger: Ledger) -> Channel:

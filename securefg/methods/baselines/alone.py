@@ -7,7 +7,6 @@ FedGL's baseline "Local"; with `merged: true`, where one party holds what all ho
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +14,10 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
-from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
+from securefg.methods.base import Method
 from securefg.models.appnp_classifier import Appnp
 from securefg.models.gat import Gat
 from securefg.models.gcn_classifier import Gcn
@@ -28,6 +28,8 @@ from securefg.models.training import Trainer
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message, public
 from securefg.settings.methods.alone import Settings
+from securefg.settings.methods.base import MethodSettings
+from securefg.settings.training import TrainingSettings
 
 
 def build_network(settings: Settings, graph: Graph, device: torch.device) -> Network:
@@ -51,13 +53,13 @@ def build_network(settings: Settings, graph: Graph, device: torch.device) -> Net
             return Mlp(graph, settings.hidden, device)
 
 
-class Go(Message):
+class Go(Message, kind="alone.Go"):
     """Train for a round."""
 
     number: int = public("the round")
 
 
-class Done(Message):
+class Done(Message, kind="alone.Done"):
     """Trained; nothing else is said."""
 
     number: int = public("the round")
@@ -69,7 +71,7 @@ class Party(Host):
     It keeps the weights with the best validation score of its own, as anyone alone would.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
@@ -129,7 +131,13 @@ class Party(Host):
 class Clock(Server):
     """A server that only counts the rounds."""
 
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+    def __init__(
+        self,
+        info: PublicInfo,
+        settings: MethodSettings,
+        training: TrainingSettings,
+        cohort: Cohort,
+    ) -> None:
         self._cohort = cohort
 
     def round(self, number: int) -> Message:
@@ -143,7 +151,9 @@ class Clock(Server):
         """Nothing to restore."""
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     return []
 
 
@@ -152,6 +162,7 @@ METHOD = Method(
     summary="every party trains by itself; with merged: true, the centralised reference",
     settings=Settings,
     messages=(Go, Done),
+    release=Go,
     planned=planned,
     make_host=Party,
     make_server=Clock,

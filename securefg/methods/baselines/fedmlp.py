@@ -7,26 +7,16 @@ count alike, so that no size leaves a client, and the server needs nothing but t
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
-from securefg.federation.federation import require_replies
-from securefg.federation.roles import (
-    Cohort,
-    Host,
-    Method,
-    PublicInfo,
-    Server,
-    Site,
-    State,
-    sample_clients,
-)
+from securefg.federation.roles import Cohort, Host, PublicInfo, Site
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
+from securefg.methods.base import AveragingServer, Method
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
 from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, num_parameters, split
@@ -39,16 +29,22 @@ from securefg.privacy.dp_sgd import (
 )
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
+from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Weights
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.fedmlp import Settings
+from securefg.settings.training import TrainingSettings
 
 
-class Globals(Message):
-    weights: Tensor = public("global model")
+class Globals(Message, kind="fedmlp.Globals"):
+    weights: Tensor = public("global model", means=Weights("network", change=False))
 
 
-class Update(Message):
-    weights: Tensor = private("sum", "trained model, or its change")
+class Update(Message, kind="fedmlp.Update"):
+    weights: Tensor = private(
+        "sum",
+        "trained model, or its change",
+        means=lambda s: Weights("network", change=s.upload == "update"),
+    )
 
 
 def require_one_node_each(info: PublicInfo) -> None:
@@ -60,7 +56,9 @@ def require_one_node_each(info: PublicInfo) -> None:
         )
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     require_one_node_each(info)
     shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
     trained = None
@@ -74,9 +72,26 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
     return [PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)]
 
 
-def _plan(training: Any) -> DpSgdPlan:
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    """ReLU(X W0) W1."""
+    first, second = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+    return {
+        "network": Layout(
+            layers=(Layer("first", first), Layer("second", second)),
+            inputs=(Matrix("first"),),
+            output=Matrix("second"),
+            form="mlp2",
+            optimizer="sgd",
+            hidden=settings.hidden,
+            dropout=0.0,
+        )
+    }
+
+
+def _plan(training: TrainingSettings) -> DpSgdPlan:
     """DP-SGD for the local steps of one round."""
     asked = training.dp_sgd
+    assert asked is not None
     if training.weight_decay:
         raise ConfigError(
             f"training.weight_decay is {training.weight_decay:g}; allowed with training.dp_sgd: 0"
@@ -93,7 +108,7 @@ def _plan(training: Any) -> DpSgdPlan:
 class Users(Host):
     """Some of the clients, as one tensor; they keep nothing from round to round."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         self._samples = ClientSamples.of(site.shards, site.device)
@@ -149,32 +164,20 @@ class Users(Host):
         return score_clients(samples.clients.tolist(), logits, samples.labels, samples.masks)
 
 
-class FedMlpServer(Server):
+def make_server(
+    info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+) -> AveragingServer:
     """W := mean of the models that came back."""
-
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
-        self._info, self._settings, self._training = info, settings, training
-        self._cohort = cohort
-        shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
-        self._weights = glorot(shapes, torch_stream(info.seed, "weights"))
-
-    def round(self, number: int) -> Globals:
-        clients = sample_clients(
-            self._info.num_clients,
-            self._training.participation,
-            torch_stream(self._info.seed, "participation", number),
-        )
-        asked = Globals(weights=self._weights)
-        replies = require_replies(self._cohort.ask(asked, Update, clients), number)
-        mean = replies.mean("weights").to(self._weights)
-        self._weights = self._weights + mean if self._settings.upload == "update" else mean
-        return Globals(weights=self._weights)
-
-    def state(self) -> State:
-        return {"weights": self._weights.clone()}
-
-    def restore(self, state: State) -> None:
-        self._weights = state["weights"]
+    shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+    return AveragingServer(
+        info,
+        training,
+        cohort,
+        initial=glorot(shapes, torch_stream(info.seed, "weights")),
+        request=lambda weights: Globals(weights=weights),
+        reply=Update,
+        changes=settings.upload == "update",
+    )
 
 
 METHOD = Method(
@@ -182,8 +185,10 @@ METHOD = Method(
     summary="federated averaging of perceptrons over clients with samples; no graph",
     settings=Settings,
     messages=(Globals, Update),
+    release=Globals,
+    networks=networks,
     planned=planned,
     make_host=Users,
-    make_server=FedMlpServer,
+    make_server=make_server,
     batched=True,
 )

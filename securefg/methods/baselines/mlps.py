@@ -6,15 +6,14 @@ the like for clients with graphs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
-from securefg.federation.roles import Host, Method, PublicInfo, Server, Site, State
+from securefg.federation.roles import Host, PublicInfo, Server, Site, State
 from securefg.foundation.streams import torch_stream
+from securefg.methods.base import Method
 from securefg.methods.baselines.alone import Clock as AloneClock
 from securefg.methods.baselines.alone import Done, Go
 from securefg.methods.baselines.fedmlp import require_one_node_each
@@ -24,9 +23,12 @@ from securefg.models.network import glorot, split
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message
 from securefg.settings.methods.mlps import Settings
+from securefg.settings.training import TrainingSettings
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     require_one_node_each(info)
     return []
 
@@ -38,7 +40,7 @@ class Users(Host):
     a client without validation samples keeps its last weights.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         self._samples = ClientSamples.of(site.shards, site.device)
@@ -105,6 +107,7 @@ METHOD = Method(
     summary="every client trains a perceptron on its own samples; nothing is exchanged",
     settings=Settings,
     messages=(Go, Done),
+    release=Go,
     planned=planned,
     make_host=Users,
     make_server=Clock,

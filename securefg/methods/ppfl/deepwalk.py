@@ -9,7 +9,6 @@ are scored. `exchange: false` is the paper's LOC; with `merged: true` besides, i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +16,14 @@ from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
-from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.streams import derive_seed, numpy_stream
+from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
     Census,
     ClientRows,
+    Iteration,
     Mean,
     RowServer,
     alignment_figures,
@@ -34,11 +35,14 @@ from securefg.models.skip_gram import SkipGram, SkipGramShape, initial_embedding
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message
 from securefg.settings.methods.ppfl_deepwalk import Settings
+from securefg.settings.training import TrainingSettings
 
 # ------------------------------------------------------------------------------------- settings
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     return planned_rows(settings, training, info, settings.width)
 
 
@@ -48,7 +52,7 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
 class Client(Host):
     """One client with its graph and its skip-gram (lines 2-7 and 20-26)."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
         self._settings: Settings = site.method
         self._training, self._seed = site.training, site.seed
@@ -101,7 +105,8 @@ class Client(Host):
         walks = random_walks(self._neighbours, training.local_epochs, settings.walk_length, stream)
         rates = (training.lr, 0.0)
         if settings.schedule == "run":
-            rates = tuple(training.lr * (1 - (number - i) / training.rounds) for i in (1, 0))
+            left = 1 - (number - 1) / training.rounds
+            rates = (training.lr * left, training.lr * (1 - number / training.rounds))
         self._model.train(walks, stream, *(max(rate, 1e-4) for rate in rates))
 
     def measure(self, release: Message) -> list[LocalScore]:
@@ -142,7 +147,9 @@ class Client(Host):
 class DeepWalkServer(RowServer, Server):
     """Lines 10-18, for embeddings, or for embeddings and contexts side by side."""
 
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
         super().__init__(info, settings, training, cohort, settings.dim, settings.width)
 
 
@@ -151,6 +158,7 @@ METHOD = Method(
     summary="public nodes at every client; their DeepWalk rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
+    release=Iteration,
     planned=planned,
     make_host=Client,
     make_server=DeepWalkServer,

@@ -13,29 +13,22 @@ node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP`
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from securefg.federation.evaluation import LocalScore
-from securefg.federation.federation import require_replies
-from securefg.federation.roles import (
-    Cohort,
-    PublicInfo,
-    Replies,
-    Server,
-    State,
-    asked_at_once,
-    sample_clients,
-)
+from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.streams import torch_stream
+from securefg.methods.base import asked_at_once, participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.settings.methods.ppfl import ExchangeSettings
+from securefg.settings.training import TrainingSettings
 
 DEGREE_CAP: Final = 16
 NEIGHBOURS: Final = (1, 5, 10)
@@ -44,59 +37,78 @@ NEIGHBOURS: Final = (1, 5, 10)
 # ------------------------------------------------------------------------------------- messages
 
 
-class Aligned(Message):
+def _rows(settings: ExchangeSettings) -> NodeRows:
+    return NodeRows(settings.layer, "public", columns=settings.embedding_columns)
+
+
+class Aligned(Message, kind="public_rows.Aligned"):
     """Train on; `rows` are to stand in for the client's own rows of the public nodes."""
 
     number: int = public("the round")
     upload: bool = public("whether rows are asked for")
-    rows: Tensor | None = personal("mean of all clients' rows, in the client's own space")
-    known: Tensor | None = personal("1 where the client uploaded before, so that it has a space")
+    rows: Tensor | None = personal(
+        "mean of all clients' rows, in the client's own space",
+        means=lambda s: MeanRows("own", s.embedding_columns),
+    )
+    known: Tensor | None = personal(
+        "1 where the client uploaded before, so that it has a space", means=Public("who took part")
+    )
 
 
-class Rows(Message):
-    rows: Tensor = private("each", "embedding per public node", rows="node")
-    weights: Tensor | None = private("each", "capped degree per public node", rows="node")
+class Rows(Message, kind="public_rows.Rows"):
+    rows: Tensor = private("each", "embedding per public node", means=_rows, rows="node")
+    weights: Tensor | None = private(
+        "each", "capped degree per public node", means=Holdings(degrees=True), rows="node"
+    )
 
 
-class Mean(Message):
+class Mean(Message, kind="public_rows.Mean"):
     """Train on; every client rotates the mean into its own space itself."""
 
     number: int = public("the round")
     upload: bool = public("whether rows are asked for")
     made: int = public("the round whose uploads the mean is of")
-    mean: Tensor | None = public("mean of the rotated rows")
+    mean: Tensor | None = public(
+        "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
+    )
     known: Tensor | None = public("nodes in which any client had a say")
     released: Tensor | None = public("nodes with an edge at enough clients to be uploaded")
 
 
-class RotatedRows(Message):
+class RotatedRows(Message, kind="public_rows.RotatedRows"):
     rows: Tensor = private(
-        "sum", "rotated embedding per public node, times its weight", rows="node"
+        "sum", "rotated embedding per public node, times its weight", means=_rows, rows="node"
     )
-    weights: Tensor | None = private("sum", "capped degree per public node", rows="node")
+    weights: Tensor | None = private(
+        "sum", "capped degree per public node", means=Holdings(degrees=True), rows="node"
+    )
 
 
-class Census(Message):
+class Census(Message, kind="public_rows.Census"):
     """Asks which public nodes have an edge, before degrees are summed under masks."""
 
     number: int = public("the round")
 
 
-class Connected(Message):
-    connected: Tensor = private("sum", "1 for every public node with an edge", rows="node")
+class Connected(Message, kind="public_rows.Connected"):
+    connected: Tensor = private(
+        "sum", "1 for every public node with an edge", means=Holdings(), rows="node"
+    )
 
 
-class Trained(Message):
+class Trained(Message, kind="public_rows.Trained"):
     """Trained; nothing else is said."""
 
     number: int = public("the round")
 
 
-class Iteration(Message):
+class Iteration(Message, kind="public_rows.Iteration"):
     """What the server releases: in pairwise alignment every client's result is its own affair."""
 
     number: int = public("the round")
-    mean: Tensor | None = public("mean of the rotated rows")
+    mean: Tensor | None = public(
+        "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
+    )
 
 
 MESSAGES: Final = (Aligned, Rows, Mean, RotatedRows, Census, Connected, Trained, Iteration)
@@ -108,7 +120,7 @@ def num_uploads(settings: ExchangeSettings, rounds: int) -> int:
 
 
 def planned_rows(
-    settings: ExchangeSettings, training: Any, info: PublicInfo, width: int
+    settings: ExchangeSettings, training: TrainingSettings, info: PublicInfo, width: int
 ) -> list[PlannedRelease]:
     if not settings.exchange:
         return []
@@ -190,7 +202,7 @@ class RowServer(Server):
         self,
         info: PublicInfo,
         settings: ExchangeSettings,
-        training: Any,
+        training: TrainingSettings,
         cohort: Cohort,
         dim: int,
         width: int,
@@ -208,11 +220,7 @@ class RowServer(Server):
             }
 
     def round(self, number: int) -> Iteration:
-        clients = sample_clients(
-            self._info.num_clients,
-            self._training.participation,
-            torch_stream(self._info.seed, "participation", number),
-        )
+        clients = participants(self._info, self._training, number)
         upload = number <= num_uploads(self._settings, self._training.rounds)
         if self._settings.alignment == "pairwise" or not self._settings.exchange:
             self._pairwise(number, upload, clients)

@@ -10,19 +10,20 @@ clients, and is scored on it. `exchange: false` is the paper's LOC; with `merged
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
-from securefg.federation.roles import Cohort, Host, Method, PublicInfo, Server, Site, State
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.streams import derive_seed, torch_stream
+from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
     Census,
     ClientRows,
+    Iteration,
     RowServer,
     alignment_figures,
     planned_rows,
@@ -32,9 +33,12 @@ from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.messages import Message
 from securefg.settings.methods.ppfl_gat import Settings
+from securefg.settings.training import TrainingSettings
 
 
-def planned(settings: Settings, training: Any, info: PublicInfo) -> list[PlannedRelease]:
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
     return planned_rows(settings, training, info, settings.hidden)
 
 
@@ -44,7 +48,7 @@ def planned(settings: Settings, training: Any, info: PublicInfo) -> list[Planned
 class Client(Host):
     """One client with its graph and its GAT."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
@@ -121,7 +125,9 @@ class Client(Host):
 class GatServer(RowServer, Server):
     """The same server as federated DeepWalk's."""
 
-    def __init__(self, info: PublicInfo, settings: Settings, training: Any, cohort: Cohort) -> None:
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
         super().__init__(info, settings, training, cohort, settings.hidden, settings.hidden)
 
 
@@ -130,6 +136,7 @@ METHOD = Method(
     summary="public nodes at every client; their hidden GAT rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
+    release=Iteration,
     planned=planned,
     make_host=Client,
     make_server=GatServer,

@@ -1,3 +1,1 @@
-"""The settings of every shipped method, apart from its code: reading a config imports no network."""
-
-from __future__ import annotations
+"""The settings of every shipped method, apart from its code: reading a config imports no torch."""

@@ -19,3 +19,13 @@ class ExchangeSettings(MethodSettings):
     aggregation: Literal["mean", "degree"] = Field(
         "mean", description="clients count alike, or by the node's degree at each"
     )
+
+    @property
+    def embedding_columns(self) -> int:
+        """Columns of an upload that are the embedding; further ones are skip-gram's contexts."""
+        raise NotImplementedError
+
+    @property
+    def layer(self) -> Literal["hidden", "walks"]:
+        """What made the rows: a network's hidden layer, or random walks."""
+        raise NotImplementedError

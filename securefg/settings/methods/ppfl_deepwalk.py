@@ -43,6 +43,14 @@ class Settings(ExchangeSettings):
         return self
 
     @property
+    def embedding_columns(self) -> int:
+        return self.dim
+
+    @property
+    def layer(self) -> Literal["walks"]:
+        return "walks"
+
+    @property
     def width(self) -> int:
         """Columns of an upload."""
         return self.dim if self.share == "embedding" else 2 * self.dim

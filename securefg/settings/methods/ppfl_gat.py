@@ -29,3 +29,11 @@ class Settings(ExchangeSettings):
                 "allowed: start: shared"
             )
         return self
+
+    @property
+    def embedding_columns(self) -> int:
+        return self.hidden
+
+    @property
+    def layer(self) -> Literal["hidden"]:
+        return "hidden"

@@ -29,6 +29,7 @@ from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import LocalGaussian
 from securefg.privacy.stages import clip_l2
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.run.assembly import Experiment, prepare
 from securefg.secagg import client as secagg_client
@@ -163,9 +164,9 @@ def test_runs_without_a_claim_have_nothing_to_audit() -> None:
     assert audit_experiment(experiment({**LOCAL, "noise_rng": "seeded"}), 1000, 0) == []
 
 
-class Sent(Message):
-    some: Tensor = private("each", "numbers")
-    more: Tensor = private("each", "more numbers", rows="node")
+class Sent(Message, kind="test_mechanisms.Sent"):
+    some: Tensor = private("each", "numbers", means=Other())
+    more: Tensor = private("each", "more numbers", means=Other(), rows="node")
     number: int = public("the round")
 
 

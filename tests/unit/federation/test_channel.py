@@ -18,6 +18,7 @@ from securefg.privacy.policy import Policy
 from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 
 PER_MESSAGE = LocalGaussian(clip_l2=2.0, noise_multiplier=3.0, per="message")
@@ -27,9 +28,9 @@ SILENT = 1e-9
 THREE = Clients(((0, 3),))
 
 
-class Update(Message):
-    weights: Tensor = private("sum", "model")
-    embeddings: Tensor | None = private("each", "embedding per node", rows="node")
+class Update(Message, kind="test_channel.Update"):
+    weights: Tensor = private("sum", "model", means=Other())
+    embeddings: Tensor | None = private("each", "embedding per node", means=Other(), rows="node")
     step_size: float = public("learning rate")
 
 

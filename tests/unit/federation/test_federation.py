@@ -17,16 +17,18 @@ from securefg.engines.inprocess import InProcess
 from securefg.federation.channel import Channel, Turn
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
-from securefg.federation.federation import Federation, require_replies
-from securefg.federation.roles import Host, Method, sample_clients
+from securefg.federation.federation import Federation
+from securefg.federation.roles import Host, require_replies
 from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError, RunFailed
 from securefg.foundation.streams import torch_stream
+from securefg.methods.base import Method, sample_clients
 from securefg.privacy.ledger import Ledger, Release, read_ledger
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript, total
 from securefg.settings.methods.base import MethodSettings
@@ -35,23 +37,23 @@ PLAIN = {f"Tell.{name}": Plain() for name in ("number", "size", "row")}
 NOISY = LocalGaussian(clip_l2=1.0, noise_multiplier=1.0, per="message")
 
 
-class Ask(Message):
+class Ask(Message, kind="test_federation.Ask"):
     model: Tensor = public("model")
 
 
-class AskEach(Message):
+class AskEach(Message, kind="test_federation.AskEach"):
     model: Tensor = public("model")
-    own: Tensor = personal("a row for each client")
+    own: Tensor = personal("a row for each client", means=Other())
 
 
-class Leaky(Message):
-    model: Tensor = private("sum", "what the server must not hold")
+class Leaky(Message, kind="test_federation.Leaky"):
+    model: Tensor = private("sum", "what the server must not hold", means=Other())
 
 
-class Tell(Message):
-    number: Tensor = private("sum", "the client's number, thrice", weight="size")
-    size: Tensor | None = private("sum", "its weight")
-    row: Tensor | None = private("each", "what it was sent")
+class Tell(Message, kind="test_federation.Tell"):
+    number: Tensor = private("sum", "the client's number, thrice", means=Other(), weight="size")
+    size: Tensor | None = private("sum", "its weight", means=Other())
+    row: Tensor | None = private("each", "what it was sent", means=Other())
     unit: str = public("unit of the numbers")
 
 
@@ -344,7 +346,7 @@ def test_a_request_with_a_private_field_is_refused_and_not_sent(bed: Bed) -> Non
 
 
 def test_a_host_does_not_answer_a_kind_that_its_method_does_not_have(bed: Bed) -> None:
-    class Foreign(Message):
+    class Foreign(Message, kind="test_federation.Foreign"):
         model: Tensor = public("model")
 
     with pytest.raises(ProtocolError, match="tiny has no message"):

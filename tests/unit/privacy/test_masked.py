@@ -18,6 +18,7 @@ from securefg.privacy.policy import Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.quantise import Grid
@@ -154,8 +155,8 @@ def test_the_facts_say_how_far_a_sum_can_be_off() -> None:
 # ------------------------------------------------------------------------------- in the channel
 
 
-class Told(Message):
-    size: Tensor = private("sum", "a number")
+class Told(Message, kind="test_masked.Told"):
+    size: Tensor = private("sum", "a number", means=Other())
 
 
 class AddOne:

@@ -15,25 +15,26 @@ from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import DistributedDiscrete
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.secagg.quantise import Grid
 from securefg.settings.privacy import PrivacySettings
 
 
-class Other(Message):
-    counts: Tensor = private("sum", "what all clients send")
+class Another(Message, kind="test_masking_plan.Another"):
+    counts: Tensor = private("sum", "what all clients send", means=Other())
 
 
-class Sent(Message):
-    weights: Tensor = private("sum", "model", weight="size")
-    size: Tensor | None = private("sum", "number of nodes")
-    single: Tensor | None = private("each", "what the server needs from each")
+class Sent(Message, kind="test_masking_plan.Sent"):
+    weights: Tensor = private("sum", "model", means=Other(), weight="size")
+    size: Tensor | None = private("sum", "number of nodes", means=Other())
+    single: Tensor | None = private("each", "what the server needs from each", means=Other())
 
 
 WEIGHTS = PlannedRelease(Sent, "weights", count=5, dim=100)
 SIZE = PlannedRelease(Sent, "size", count=5, bound=200)
 SINGLE = PlannedRelease(Sent, "single", count=5)
-OTHER = PlannedRelease(Other, "counts", count=5, dim=100)
+OTHER = PlannedRelease(Another, "counts", count=5, dim=100)
 NOISE: dict[str, Any] = {"mechanism": "distributed_discrete", "noise_multiplier": 1.0}
 
 

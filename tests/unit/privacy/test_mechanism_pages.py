@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from securefg.federation.roles import PublicInfo
-from securefg.methods import get_method
+from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.privacy import Mechanism

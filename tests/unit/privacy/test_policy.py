@@ -12,14 +12,15 @@ from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import LocalGaussian, Plain
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.privacy import FieldSettings, PrivacySettings
 
 
-class Update(Message):
-    weights: Tensor = private("sum", "model")
-    embeddings: Tensor = private("each", "embedding per node", rows="node")
-    labels: Tensor | None = private("sum", "labels")
+class Update(Message, kind="test_policy.Update"):
+    weights: Tensor = private("sum", "model", means=Other())
+    embeddings: Tensor = private("each", "embedding per node", means=Other(), rows="node")
+    labels: Tensor | None = private("sum", "labels", means=Other())
     step: int = public("step")
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from securefg.foundation.errors import CodecError
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from tests.unit.random_arrays import made
 
@@ -33,9 +34,9 @@ DTYPES = [
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
-class Packet(Message):
-    rows: Tensor = private("each", "values")
-    others: Tensor | None = private("sum", "other values")
+class Packet(Message, kind="test_codec.Packet"):
+    rows: Tensor = private("each", "values", means=Other())
+    others: Tensor | None = private("sum", "other values", means=Other())
     text: str = public("a word")
     number: float = public("a number")
     count: int | None = public("a count")

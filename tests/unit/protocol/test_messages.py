@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError, UndeclaredField
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 
 
-class Update(Message):
-    weights: Tensor = private("sum", "model", weight="num_nodes")
-    num_nodes: Tensor = private("sum", "nodes held")
-    embeddings: Tensor | None = private("each", "embedding per node", rows="node")
+class Update(Message, kind="test_messages.Update"):
+    weights: Tensor = private("sum", "model", means=Other(), weight="num_nodes")
+    num_nodes: Tensor = private("sum", "nodes held", means=Other())
+    embeddings: Tensor | None = private("each", "embedding per node", means=Other(), rows="node")
     step: int = public("number of the step")
 
 
@@ -28,14 +29,14 @@ def an_update() -> Update:
 def test_an_undeclared_field_fails_when_the_class_is_defined() -> None:
     with pytest.raises(UndeclaredField, match=r"Bad\.weights has no declaration"):
 
-        class Bad(Message):
+        class Bad(Message, kind="test_messages.Bad"):
             weights: Tensor
 
 
 def test_a_plain_default_is_not_a_declaration() -> None:
     with pytest.raises(UndeclaredField, match=r"Bad\.step"):
 
-        class Bad(Message):
+        class Bad(Message, kind="test_messages.Bad"):
             step: int = 3  # type: ignore[assignment]
 
 
@@ -47,28 +48,28 @@ def test_a_plain_default_is_not_a_declaration() -> None:
 def test_only_public_fields_may_be_scalars(declaration: object) -> None:
     with pytest.raises(ProtocolError, match="only public fields may be scalars"):
 
-        class Bad(Message):
+        class Bad(Message, kind="test_messages.Bad"):
             size: int = declaration  # type: ignore[assignment]
 
 
 def test_a_private_field_that_may_be_a_scalar_is_refused() -> None:
     with pytest.raises(ProtocolError, match="only public fields may be scalars"):
 
-        class Bad(Message):
-            size: Tensor | float = private("sum", "size")
+        class Bad(Message, kind="test_messages.Bad"):
+            size: Tensor | float = private("sum", "size", means=Other())
 
 
 def test_a_weight_that_is_no_field_is_refused() -> None:
     with pytest.raises(ProtocolError, match=r"Bad\.weights: no field 'sizes' to weigh by"):
 
-        class Bad(Message):
-            weights: Tensor = private("sum", "model", weight="sizes")
+        class Bad(Message, kind="test_messages.Bad"):
+            weights: Tensor = private("sum", "model", means=Other(), weight="sizes")
 
 
 def test_a_type_that_the_codec_cannot_carry_is_refused() -> None:
     with pytest.raises(ProtocolError, match="not a type of the codec"):
 
-        class Bad(Message):
+        class Bad(Message, kind="test_messages.Bad"):
             names: list[str] = public("names")
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from securefg.federation.channel import Turn
 from securefg.federation.roles import Replies
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg import derive, shamir
 from securefg.secagg.client import SecureClients
@@ -37,17 +38,17 @@ from securefg.settings.secagg import SecureAggregationSettings
 CONFIG_HASH = "0123456789ab"
 
 
-class Ask(Message):
+class Ask(Message, kind="session_world.Ask"):
     model: Tensor = public("global model")
 
 
-class Upload(Message):
-    numbers: Tensor = private("sum", "numbers", weight="size")
-    size: Tensor = private("sum", "their weight")
+class Upload(Message, kind="session_world.Upload"):
+    numbers: Tensor = private("sum", "numbers", means=Other(), weight="size")
+    size: Tensor = private("sum", "their weight", means=Other())
 
 
-class Count(Message):
-    numbers: Tensor = private("sum", "another message with a field of the same name")
+class Count(Message, kind="session_world.Count"):
+    numbers: Tensor = private("sum", "another message with a field of the same name", means=Other())
 
 
 STAGES: tuple[type[Message], ...] = (Keys, Shares, Ready, Upload, Agreed, Revealed)

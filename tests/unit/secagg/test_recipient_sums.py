@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chisquare
 from torch import Tensor
 
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.secagg import recipient_sums
 from securefg.secagg.derive import MaskContext, box_key, expand, pair_mask_key, self_mask_key
@@ -23,8 +24,8 @@ from securefg.settings.secagg import SecureAggregationSettings
 from tests.unit.secagg.session_world import World, one_each
 
 
-class Delivery(Message):
-    parts: Tensor = private("recipients", "a part for every client")
+class Delivery(Message, kind="test_recipient_sums.Delivery"):
+    parts: Tensor = private("recipients", "a part for every client", means=Other())
 
 
 def world(

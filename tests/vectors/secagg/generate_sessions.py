@@ -22,6 +22,7 @@ from torch import Tensor
 from securefg.federation.channel import Turn
 from securefg.federation.roles import Replies
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
@@ -34,12 +35,12 @@ from securefg.settings.secagg import SecureAggregationSettings
 ROUND, DIM, CONFIG = 7, 6, "ring: 32"
 
 
-class Ask(Message):
+class Ask(Message, kind="generate_sessions.Ask"):
     model: Tensor = public("global model")
 
 
-class Upload(Message):
-    numbers: Tensor = private("sum", "numbers")
+class Upload(Message, kind="generate_sessions.Upload"):
+    numbers: Tensor = private("sum", "numbers", means=Other())
 
 
 class Recorded:

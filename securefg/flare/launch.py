@@ -1,0 +1,29 @@
+"""Starting and resuming a run on whichever engine its config names, FLARE's federation included."""
+
+from __future__ import annotations
+
+from securefg.flare.admin import require_flare
+from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.run.observing import Observer
+from securefg.run.runner import Execute, Outcome
+from securefg.settings.config import RunConfig
+
+
+def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
+    """Run a config from its first round."""
+    return runner.start(config, observer, fresh, _elsewhere(config))
+
+
+def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
+    """Go on with a run after its last whole checkpoint."""
+    return runner.resume(folder, observer, _elsewhere(folder.config()))
+
+
+def _elsewhere(config: RunConfig) -> Execute | None:
+    if config.engine.name != "flare":
+        return None
+    require_flare()
+    from securefg.flare.local import run_locally
+
+    return run_locally

@@ -1,0 +1,56 @@
+"""Methods, attacks and games from anywhere: by shipped name, by entry point, or by module path."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+from securefg.foundation.errors import ConfigError
+
+
+def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) -> ModuleType:
+    """The module behind a name.
+
+    what     for the error: `method.name`
+    shipped  module by name, for those of this project
+    group    the entry points of installed packages; each names a module
+
+    A name with a dot that is none of these is a module path, looked up from the working folder
+    too, so that `method: {name: my_package.my_method}` finds what lies beside the config.
+    """
+    path = shipped.get(name) or installed(group).get(name) or (name if "." in name else None)
+    if path is None:
+        raise ConfigError(
+            f"{what}: {unknown(name, [*shipped, *installed(group)])}, or a module path"
+        )
+    here = str(Path.cwd())
+    if name not in shipped and here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{path}.".startswith(f"{error.name}."):
+            raise ConfigError(
+                f"{what}: no module {path!r} can be imported from here; "
+                f"{unknown(name, [*shipped, *installed(group)])}, or a module path"
+            ) from error
+        raise
+
+
+@cache
+def installed(group: str) -> Mapping[str, str]:
+    """What installed packages offer: module by name."""
+    return {point.name: point.value for point in entry_points(group=group)}
+
+
+def unknown(name: str, allowed: Sequence[str]) -> str:
+    """`unknown 'louvan'; did you mean louvain? allowed: …`"""
+    near = difflib.get_close_matches(name, allowed, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ";"
+    return f"unknown {name!r}{hint} allowed: {', '.join(allowed)}"

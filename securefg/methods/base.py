@@ -1,0 +1,156 @@
+"""What a method is to the runner, and what averaging methods share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from securefg.data.graph import Graph
+from securefg.federation.evaluation import Evaluator, LocalScore
+from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
+from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.foundation.streams import torch_stream
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Meaning, Networks
+from securefg.protocol.messages import Message
+from securefg.settings.methods.base import MethodSettings
+from securefg.settings.training import TrainingSettings
+
+S = TypeVar("S", bound=MethodSettings)
+
+
+@dataclass(frozen=True)
+class Method(Generic[S]):
+    """All that the runner knows of a method; a method's file exposes one as `METHOD`.
+
+    release       the message that the server releases to the world
+    networks      what everybody knows of the networks whose weights or rows are uploaded; the
+                  number is the seed that all clients share
+    batched       one host runs many clients as one tensor (else every client has its own host)
+    server_knows  what public information beside sizes the server is entitled to
+    compare       figures over the clients' own scores, for the metrics of every round
+    exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
+                     where its parts are sums of fewer than all
+    """
+
+    name: str
+    summary: str
+    settings: type[S]
+    messages: tuple[type[Message], ...]
+    release: type[Message]
+    planned: Callable[[S, TrainingSettings, PublicInfo], list[PlannedRelease]]
+    make_host: Callable[[Site[S]], Host]
+    make_server: Callable[[PublicInfo, S, TrainingSettings, Cohort], Server]
+    make_evaluator: Callable[[Graph, S, torch.device], Evaluator] | None = None
+    networks: Callable[[S, PublicInfo, int], Networks] = field(
+        default=lambda settings, info, seed: {}
+    )
+    compare: Callable[[list[LocalScore]], dict[str, float]] | None = None
+    batched: bool = False
+    server_knows: frozenset[str] = frozenset()
+    exposed_uploads: Callable[[S, PublicInfo, list[int]], int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.release not in self.messages:
+            raise ProtocolError(f"{self.name}: {self.release.kind} is released and not a message")
+        kinds = [message.kind for message in self.messages]
+        if len(set(kinds)) < len(kinds):
+            raise ProtocolError(f"{self.name}: two messages are of one kind, among {sorted(kinds)}")
+        for name, declaration in self.release.declarations.items():
+            if Tensor in self.release.types[name] and declaration.means is None:
+                raise ProtocolError(
+                    f"{self.name}: {self.release.kind}.{name} is released to the world and does "
+                    "not say what an adversary would read in it: public(..., means=...)"
+                )
+
+    def releases(
+        self, settings: S, training: TrainingSettings, info: PublicInfo
+    ) -> list[PlannedRelease]:
+        """What the method plans to send; `training.dp_sgd` is refused where nothing trains so."""
+        planned = self.planned(settings, training, info)
+        if training.dp_sgd is not None and not any(release.trained for release in planned):
+            raise ConfigError(
+                f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
+                "that does (fedmlp, fedavg)"
+            )
+        return planned
+
+    def message(self, kind: str) -> type[Message]:
+        by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.messages}
+        if kind not in by_kind:
+            raise ProtocolError(f"{self.name} has no message {kind!r}; it has {sorted(by_kind)}")
+        return by_kind[kind]
+
+    def meanings(self, settings: S) -> dict[tuple[str, str], Meaning]:
+        """By message kind and field: what every field that has a meaning means in such a run."""
+        found = {}
+        for message in self.messages:
+            for name, declaration in message.declarations.items():
+                meaning = declaration.meaning(settings)
+                if meaning is not None:
+                    found[message.kind, name] = meaning
+        return found
+
+
+AnyMethod = Method[MethodSettings]
+
+
+def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:
+    """A uniform sample of the clients asked at once."""
+    count = asked_at_once(num_clients, share)
+    if count == num_clients:
+        return Clients(((0, num_clients),))
+    return Clients.of(torch.randperm(num_clients, generator=stream)[:count].numpy())
+
+
+def asked_at_once(num_clients: int, share: float) -> int:
+    """ceil(share * num_clients), at least one."""
+    return max(1, math.ceil(share * num_clients - 1e-9))
+
+
+def participants(info: PublicInfo, training: TrainingSettings, number: int) -> Clients:
+    """The clients that are asked in a round."""
+    stream = torch_stream(info.seed, "participation", number)
+    return sample_clients(info.num_clients, training.participation, stream)
+
+
+class AveragingServer(Server):
+    """W := the mean of the models that came back, or W plus the mean of their changes.
+
+    `request` makes the message that carries the weights; the reply's field `weights` is averaged as
+    its declaration says. A method that averages writes its messages and its clients, and no server.
+    """
+
+    def __init__(
+        self,
+        info: PublicInfo,
+        training: TrainingSettings,
+        cohort: Cohort,
+        initial: Tensor,
+        request: Callable[[Tensor], Message],
+        reply: type[Message],
+        *,
+        changes: bool,
+    ) -> None:
+        self._info, self._training, self._cohort = info, training, cohort
+        self._weights, self._request, self._reply = initial, request, reply
+        self._changes = changes
+
+    def round(self, number: int) -> Message:
+        clients = participants(self._info, self._training, number)
+        asked = self._cohort.ask(self._request(self._weights), self._reply, clients)
+        mean = require_replies(asked, number).mean("weights").to(self._weights)
+        self._weights = self._weights + mean if self._changes else mean
+        return self._request(self._weights)
+
+    def state(self) -> State:
+        return {"weights": self._weights.clone()}
+
+    def restore(self, state: State) -> None:
+        self._weights = state["weights"]

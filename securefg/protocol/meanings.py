@@ -1,0 +1,255 @@
+"""Meanings: what an adversary would read in a field, in words that methods and attacks share.
+
+A method's field says what it means; an attack says which meanings it needs; no attack knows a
+method by name. What a field means may hang on the run's settings: then it is a function of them.
+
+    weights: Tensor = private("sum", "trained model", means=Weights("network"))
+    embeddings: Tensor = private("sum", "…", rows="node", means=lambda s: NodeRows(s.embedding))
+
+An attribute that a need leaves at None matches any value. `Other` is the honest answer where no
+word here fits: the audit then says that no attack understood the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from math import prod
+from typing import Any, Literal
+
+from torch import Tensor
+
+Index = Literal["nodes", "public", "client"]
+"""What a row stands for: a node of the global index, a public node, or the client itself."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Base of all meanings."""
+
+    def fits(self, need: Meaning) -> bool:
+        """Whether this is what is needed: of its kind, and alike in all that the need names."""
+        if not isinstance(self, type(need)):
+            return False
+        named = {f.name: getattr(need, f.name) for f in fields(need)}
+        return all(
+            getattr(self, name).fits(value)
+            if isinstance(value, Meaning) and isinstance(getattr(self, name), Meaning)
+            else getattr(self, name) == value
+            for name, value in named.items()
+            if value is not None
+        )
+
+    @property
+    def words(self) -> str:
+        """For people: `node rows (layer hidden)`."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
+        shown = [
+            f"{name} {value.words if isinstance(value, Meaning) else value}"
+            for name, value in said.items()
+            if value is not None
+        ]
+        return f"{self.title} ({', '.join(shown)})" if shown else self.title
+
+    @property
+    def title(self) -> str:
+        name = type(self).__name__
+        return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+
+Means = Meaning | Callable[[Any], Meaning]
+"""A meaning, or a function from the method's settings to it."""
+
+
+@dataclass(frozen=True)
+class NodeRows(Meaning):
+    """A row of numbers per node: what a network, or walks, made of its features and its links.
+
+    layer    latent (x W, before any neighbour is mixed in), hidden, final, walks
+    encoder  the network that made them, by the name it has in `Method.networks`
+    columns  how many columns are the embedding, where further ones are something else
+    """
+
+    layer: Literal["latent", "hidden", "final", "walks"] | None = None
+    index: Index | None = None
+    encoder: str | None = None
+    columns: int | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Predictions(Meaning):
+    """Class probabilities per node, as a client's own model gives them."""
+
+    index: Index | None = None
+
+
+@dataclass(frozen=True)
+class Answers(Meaning):
+    """Class scores per node, as the released model gives them to whoever may ask."""
+
+
+@dataclass(frozen=True)
+class Weights(Meaning):
+    """A network's weights as one flat vector, or what local training changed of them."""
+
+    of: str | None = None
+    change: bool | None = None
+
+
+@dataclass(frozen=True)
+class Gradient(Meaning):
+    """A derivative of the loss, by what is named."""
+
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class Jacobian(Meaning):
+    """The derivative of a representation by a first layer of `units` units, compact: [M | m]."""
+
+    units: int | None = None
+
+
+@dataclass(frozen=True)
+class GraphOperator:
+    """What contributions are multiplied by, to those who know the graph: row k of the matrix gives
+    the weights of the k-th sum.
+
+    kind  appnp: A_tilde without its diagonal; gcn: A_hat without rows of fewer than `least` terms
+    """
+
+    kind: Literal["appnp", "gcn"]
+    teleport: float = 0.0
+    steps: int = 0
+    least: int = 1
+
+
+@dataclass(frozen=True)
+class GraphSums(Meaning):
+    """Sums of contributions over the graph: for client k, sum_j operator_kj value_j."""
+
+    of: Meaning | None = None
+    by: GraphOperator | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class MeanRows(Meaning):
+    """The mean of all clients' rows, in the receiver's own space or in one that all share."""
+
+    space: Literal["own", "common"] | None = None
+    columns: int | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class AddedGraph(Meaning):
+    """A part of an operator that the server adds to clients' own, in CSR form."""
+
+    part: Literal["counts", "columns", "values"] | None = None
+    scale: float | None = field(default=None, repr=False)
+    degree: Literal["count", "weight"] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Size(Meaning):
+    """How many nodes or samples a client has."""
+
+
+@dataclass(frozen=True)
+class Holdings(Meaning):
+    """Who holds which node, or has an edge at it; with degrees, how many."""
+
+    degrees: bool | None = None
+
+
+@dataclass(frozen=True)
+class Statistic(Meaning):
+    """A sum over a client's data: of features, of labels, or of both."""
+
+    of: Literal["features", "labels", "both"] | None = None
+
+
+@dataclass(frozen=True)
+class PseudoLabels(Meaning):
+    """A class per node, as the server has it from what clients uploaded."""
+
+
+@dataclass(frozen=True)
+class Public(Meaning):
+    """Nothing of any client's: a setting, a mask of what may be sent, weights of a public graph."""
+
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Other(Meaning):
+    """None of these; in words. No attack understands it, and the audit says so."""
+
+    about: str = ""
+
+
+# ------------------------------------------------------------------------------------- networks
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A part of a network's flat vector of weights."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A layer that multiplies from one side: `transposed` where it is (outputs, inputs)."""
+
+    layer: str
+    transposed: bool = False
+    bias: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What everybody knows of a network whose weights, or rows made by it, are uploaded.
+
+    layers     the flat vector, part after part
+    inputs     the matrices that multiply features
+    output     the matrix whose columns are classes, where there is one
+    form       gcn2: A ReLU(A X W0) W1; mlp2: ReLU(X W0) W1; linear: X W; any: not said
+    optimizer  what local training is, where decay alone can be followed
+    initial    the first weights, where the public seed gives them
+    hidden, dropout   for shadow models of a like size
+    """
+
+    layers: tuple[Layer, ...]
+    inputs: tuple[Matrix, ...] = ()
+    output: Matrix | None = None
+    form: Literal["gcn2", "mlp2", "linear", "any"] = "any"
+    optimizer: Literal["adam", "sgd"] | None = None
+    initial: Callable[[], Tensor] | None = field(default=None, repr=False)
+    hidden: int = 16
+    dropout: float = 0.5
+
+    @property
+    def size(self) -> int:
+        return sum(layer.size for layer in self.layers)
+
+    def part(self, vector: Tensor, matrix: Matrix) -> Tensor:
+        """The matrix, inputs by outputs, of a flat vector or of every row of a batch of them."""
+        found = self.layer(vector, matrix.layer)
+        return found.mT if matrix.transposed else found
+
+    def layer(self, vector: Tensor, name: str) -> Tensor:
+        start = 0
+        for layer in self.layers:
+            if layer.name == name:
+                part = vector[..., start : start + layer.size]
+                return part.reshape(*vector.shape[:-1], *layer.shape)
+            start += layer.size
+        raise KeyError(name)
+
+
+Networks = Mapping[str, Layout]
