@@ -14,11 +14,14 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.fedgl_uploads import SENT, client_field, client_models, shape_of
+from attacks.client_models import MODEL, client_models, layout_of, of_form
+from attacks.client_rows import client_rounds
 from attacks.non_negative import non_negative
 from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
+from securefg.protocol.meanings import AddedGraph, NodeRows, Predictions
 
+HIDDEN = NodeRows("hidden", "nodes")
 JITTER = 1e-4
 EQUATIONS = 64
 """Per row: a round gives one fewer than there are classes. More cost time and add little."""
@@ -38,9 +41,10 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
 
 def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
     """The client's nodes, the stacked design (rounds * classes, n) and right sides (n, ...)."""
-    shape, models = shape_of(view), client_models(view, client)
-    predictions = client_field(view, client, "predictions")
-    hidden = client_field(view, client, "embeddings")
+    layout, models = layout_of(view), client_models(view, client)
+    predictions = client_rounds(view, client, Predictions("nodes"))
+    hidden = client_rounds(view, client, HIDDEN)
+    assert layout.output is not None
     enough = -(-EQUATIONS // (view.public.num_classes - 1))
     rounds = sorted(models.keys() & predictions.keys() & hidden.keys())[:enough]
     if not rounds:
@@ -48,7 +52,7 @@ def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
     nodes = predictions[rounds[0]].abs().sum(1).nonzero().flatten()
     design, wanted = [], []
     for number in rounds:
-        _, last = shape.split(models[number].uploaded)
+        last = layout.part(models[number].uploaded, layout.output)
         mixed = hidden[number][nodes] @ last
         logits = predictions[number][nodes].clamp_min(1e-12).log()
         pseudo = _pseudo_operator(view, number, nodes)
@@ -62,39 +66,35 @@ def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
 
 
 def _pseudo_operator(view: View, number: int, nodes: Tensor) -> SparseMatrix | None:
-    parts = []
-    for name in ("graph_counts", "graph_columns", "graph_values"):
-        sent = [m.value for m in view.downloads(SENT, name) if m.round == number]
-        if not sent:
+    """What the server added to the client's own operator in that round."""
+    parts, meaning = [], AddedGraph()
+    for need in (AddedGraph("counts"), AddedGraph("columns"), AddedGraph("values")):
+        sent = [m for m in view.downloads(need) if m.round == number]
+        if not sent or not isinstance(sent[0].meaning, AddedGraph):
             return None
-        parts.append(sent[0])
-    settings = view.settings
-    return projected(PseudoGraph(*parts), nodes, settings.beta, settings.degree)
+        meaning = sent[0].meaning
+        parts.append(sent[0].value)
+    assert meaning.scale is not None
+    assert meaning.degree is not None
+    return projected(PseudoGraph(*parts), nodes, meaning.scale, meaning.degree)
 
 
 def _centred(rows: Tensor) -> Tensor:
     return rows - rows.mean(1, keepdim=True)
 
 
-def _needs_the_hidden_layer(settings: object) -> str | None:
-    if getattr(settings, "embedding", "") != "hidden":
-        return "the final layer is uploaded; the equations need the hidden one"
-    if not (getattr(settings, "pseudo_labels", 0) and getattr(settings, "pseudo_graph", 0)):
-        return "predictions and embeddings are not both uploaded"
-    return None
-
-
 ATTACK = Attack(
     name="adjacency_nnls",
     summary="a client's edges, from its predictions, hidden embeddings and model",
     source="F1: centred log P = A_hat (H W1), stacked over rounds, NNLS per row",
-    needs="the uploads of one client over some rounds, hidden embeddings among them",
-    methods=frozenset({"fedgl"}),
+    needs=(HIDDEN, Predictions("nodes"), MODEL),
+    hears=(MODEL,),
+    assumes="the uploads of one client over some rounds, hidden embeddings among them",
     adversaries=frozenset({"server"}),
     game="client_links",
     floor=0.3,
     expected="AUC and precision 1.00 after 10 rounds on Cora, where cosine gets 0.79 and 0.13",
     run=run,
     rounds=40,
-    applies_to=_needs_the_hidden_layer,
+    applies_to=of_form("gcn2"),
 )

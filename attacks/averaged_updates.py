@@ -10,37 +10,34 @@ import numpy as np
 import torch
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.nfedgnn_uploads import LEARNT, first_weights
+from attacks.client_models import MODEL
+from attacks.latents import LATENT, first_weights, needs_shared_start
 from attacks.uploaded_rows import Rows
 from securefg.models.adam import Adam
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    found = [m for m in view.best_rows(LEARNT, "weights") if m.round == 1]
+    found = [m for m in view.best_rows(MODEL) if m.round == 1]
     if not found:
         raise CannotAttack("the weights of round 1 are not in the view")
     start = first_weights(view).clone()
-    Adam([start], [view.training.weight_decay], view.training.lr).step([torch.zeros_like(start)])
+    Adam([start], [view.recipe.weight_decay], view.recipe.lr).step([torch.zeros_like(start)])
     ids = np.concatenate([m.clients.numbers() for m in found]).astype(np.int64)
     moved = torch.cat([(m.value.reshape(-1, *start.shape) - start).abs().amax(2) for m in found])
     return Rows(ids, moved.double().numpy()).of(targets.ids)
 
 
-def _is_cnfgnn(settings: object) -> str | None:
-    return None if getattr(settings, "average", False) else "users keep their weights"
-
-
 ATTACK = Attack(
     name="averaged_updates",
-    summary="a CNFGNN user's words, from the rows of its uploaded weights that moved",
+    summary="a user's words, from the rows of its uploaded weights that moved",
     source="N5: dL/dW_i = x_i^T g",
-    needs="the weights that users upload, and those they were sent",
-    methods=frozenset({"nfedgnn"}),
+    needs=(LATENT, MODEL),
+    assumes="the weights that users upload, and those they were sent",
     adversaries=frozenset({"server"}),
     game="node_features",
     floor=0.1,
     expected="exact for users whom a gradient reaches: within two hops of a label",
     run=run,
     rounds=1,
-    applies_to=_is_cnfgnn,
+    applies_to=needs_shared_start,
 )

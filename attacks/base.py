@@ -2,15 +2,16 @@
 
 An attack gets what one party saw (`View`), what it is declared to know beside it, and targets in
 shuffled order. It never gets the truth, a run's folder, or a live object; the game that scores the
-guess (package `audits`) holds those. One attack is one file of this package; the file's name is the
-attack's name and its `ATTACK` describes it.
+guess (package `audits`) holds those. It knows no method: it says which meanings it needs
+(`securefg.protocol.meanings`), and meets every run whose fields have them. One attack is one file
+with an `ATTACK`, in this package, in an installed one, or anywhere (docs/own_attack.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,14 @@ from securefg.data.shard import Shard
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import SecurefgError
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Layout, Meaning, Networks
 from securefg.protocol.transcript import Adversary, Seen
+from securefg.settings.training import TrainingSettings
 
 Array = NDArray[np.float64]
 AdversaryKind = Literal["server", "client", "wire", "outsider"]
+Place = tuple[str, str]
+"""A message's kind, and a field of it."""
 MASKED = "mask"
 
 
@@ -42,18 +47,25 @@ class Message:
     round: int
     clients: Clients
     value: Tensor
+    meaning: Meaning
     rule: str = ""
     masked: bool = False
     summed: bool = False
+
+    def of(self, client: int) -> Tensor | None:
+        """This client's row, where it sent one."""
+        numbers = self.clients.numbers()
+        return self.value[numbers.index(client)] if client in numbers else None
 
 
 @dataclass(frozen=True)
 class View:
     """Exactly what an adversary saw, and what everybody may know.
 
-    settings  the method's settings: a configuration is agreed, hence known to every party
-    training  likewise
-    seed      the run's public seed, from which shared initial weights come
+    meanings  what every field of every message means
+    networks  the layout of every network whose weights or rows cross; a configuration is agreed,
+              hence known to every party, and so is the public seed that first weights come from
+    training  likewise; None for an exchange of another framework
     public    sizes; edges and training labels only where this adversary is entitled to them
     released  the model that the server released in the end
     answers   the released model's logits for every node: what whoever may query it is told
@@ -63,58 +75,87 @@ class View:
     """
 
     adversary: Adversary
-    method: str
-    settings: Any
-    training: Any
-    seed: int
     public: PublicInfo
-    released: dict[str, Tensor] = field(repr=False)
+    meanings: Mapping[Place, Meaning]
+    networks: Networks = field(default_factory=dict)
+    training: TrainingSettings | None = None
+    released: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     answers: Tensor | None = field(default=None, repr=False)
     own: tuple[Shard, ...] = ()
     query: Callable[[Tensor, Tensor], Tensor] | None = field(default=None, repr=False)
     seen: Sequence[Seen] = field(default=(), repr=False)
 
-    def uploads(self, kind: str, name: str) -> list[Message]:
-        """Field `name` of the clients' messages `kind`, in the order of recording."""
-        return self._messages(kind, name, up=True)
+    def places(self, need: Meaning) -> list[Place]:
+        """The fields that mean what is needed, in the order of their declaration."""
+        return [place for place, meaning in self.meanings.items() if meaning.fits(need)]
 
-    def downloads(self, kind: str, name: str) -> list[Message]:
-        """Field `name` of the server's messages `kind`."""
-        return self._messages(kind, name, up=False)
+    def uploads(self, need: Meaning) -> list[Message]:
+        """What clients sent of that meaning, in the order of recording; one field's, the first
+        that was sent at all."""
+        return self._first(need, up=True)
 
-    def sums(self, kind: str, name: str) -> list[Message]:
+    def downloads(self, need: Meaning) -> list[Message]:
+        """What the server sent of that meaning."""
+        return self._first(need, up=False)
+
+    def sums(self, need: Meaning) -> list[Message]:
         """What the server opened of masked uploads: the sum alone."""
-        found = []
-        for seen in self.seen:
-            opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
-            value = seen.fields.get(name) if opened and seen.fields is not None else None
-            if isinstance(value, Tensor):
-                found.append(Message(seen.header.round, seen.clients, value, summed=True))
-        return found
+        for kind, name in self.places(need):
+            found = []
+            for seen in self.seen:
+                opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
+                value = seen.fields.get(name) if opened and seen.fields is not None else None
+                if isinstance(value, Tensor):
+                    meaning = self.meanings[kind, name]
+                    found.append(
+                        Message(seen.header.round, seen.clients, value, meaning, summed=True)
+                    )
+            if found:
+                return found
+        return []
 
-    def readable(self, kind: str, name: str) -> list[Message]:
+    def readable(self, need: Meaning) -> list[Message]:
         """Uploads whose single values can be read; raises where there are none, saying why."""
-        found = self.uploads(kind, name)
+        found = self.uploads(need)
         plain = [message for message in found if not message.masked]
         if plain:
             return plain
         if found:
-            raise CannotAttack(f"{kind}.{name} was masked: the view holds only sums")
+            raise CannotAttack(f"{need.words}: masked, so that the view holds only sums")
         raise CannotAttack(
-            f"{kind}.{name} is not in the view: not sent, not seen, or thinned out of the "
+            f"{need.words}: not in the view: not sent, not seen, or thinned out of the "
             "transcript (output.transcript_every)"
         )
 
-    def best_rows(self, kind: str, name: str) -> list[Message]:
+    def best_rows(self, need: Meaning) -> list[Message]:
         """Every client's value, or, where they were masked, the mean that the sum gives of all."""
-        found = [message for message in self.uploads(kind, name) if not message.masked]
-        return (
-            found
-            or [_shared(message) for message in self.sums(kind, name)]
-            or self.readable(kind, name)
-        )
+        found = [message for message in self.uploads(need) if not message.masked]
+        return found or [_shared(message) for message in self.sums(need)] or self.readable(need)
 
-    def _messages(self, kind: str, name: str, up: bool) -> list[Message]:
+    def network(self, name: str | None) -> Layout:
+        """What everybody knows of a network."""
+        if name is None or name not in self.networks:
+            raise CannotAttack(
+                f"nothing is known of the network {name!r}: the method tells nothing"
+            )
+        return self.networks[name]
+
+    @property
+    def recipe(self) -> TrainingSettings:
+        """How clients train."""
+        if self.training is None:
+            raise CannotAttack("how the clients train is not known")
+        return self.training
+
+    def _first(self, need: Meaning, up: bool) -> list[Message]:
+        for place in self.places(need):
+            found = self._messages(place, up)
+            if found:
+                return found
+        return []
+
+    def _messages(self, place: Place, up: bool) -> list[Message]:
+        kind, name = place
         found = []
         for seen in self.seen:
             header = seen.header
@@ -123,7 +164,8 @@ class View:
             value = None if seen.fields is None else seen.fields.get(name)
             if isinstance(value, Tensor):
                 rule = header.rules.get(name, "")
-                found.append(Message(header.round, seen.clients, value, rule, MASKED in rule))
+                meaning, masked = self.meanings[place], MASKED in rule
+                found.append(Message(header.round, seen.clients, value, meaning, rule, masked))
         return found
 
 
@@ -131,7 +173,9 @@ def _shared(message: Message) -> Message:
     """The mean of a sum, given to every client alike: the best that a sum tells of one of them."""
     count = len(message.clients)
     value = (message.value / count).expand(count, *message.value.shape)
-    return Message(message.round, message.clients, value, message.rule, summed=True)
+    return Message(
+        message.round, message.clients, value, message.meaning, message.rule, summed=True
+    )
 
 
 @dataclass(frozen=True)
@@ -179,6 +223,8 @@ class Targets:
 
 
 Run = Callable[[View, Targets, np.random.Generator], Array]
+Need = Meaning | tuple[Meaning, ...]
+"""A meaning, or several of which one is enough."""
 
 
 @dataclass(frozen=True)
@@ -186,24 +232,36 @@ class Attack:
     """An attack, described so that a reader can judge a finding.
 
     source      the paper or the derivation
-    needs       what the adversary must see and know, in words
-    game        which game scores it (audits.games)
+    needs       what clients must upload, or the released model tell, by meaning
+    hears       what the server must send, by meaning
+    assumes     what the adversary must see and know, in words
+    game        which game scores it: one of `audits.games`, or a module path
     floor       the gain over the prior that it must reach with the defence off, or its silence
                 says nothing
     expected    how strong it is on undefended runs
     rounds      rounds of a run that it wants to see with bodies
-    applies_to  None where a run with these method settings can be attacked, else the reason
+    applies_to  None where the view can be attacked, else the reason
     """
 
     name: str
     summary: str
     source: str
-    needs: str
-    methods: frozenset[str]
+    needs: tuple[Need, ...]
+    assumes: str
     adversaries: frozenset[AdversaryKind]
     game: str
     floor: float
     expected: str
     run: Run = field(repr=False)
+    hears: tuple[Need, ...] = ()
     rounds: int = 10
-    applies_to: Callable[[Any], str | None] = field(default=lambda settings: None, repr=False)
+    applies_to: Callable[[View], str | None] = field(default=lambda view: None, repr=False)
+
+
+def options(need: Need) -> tuple[Meaning, ...]:
+    """The meanings of which one is enough."""
+    return need if isinstance(need, tuple) else (need,)
+
+
+def in_words(need: Need) -> str:
+    return " or ".join(option.words for option in options(need))

@@ -17,13 +17,15 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
 from attacks.jacobian_samples import LARGEST_RANK, binary_samples, samples_of
 from attacks.uploaded_rows import Rows
-from securefg.models.appnp import propagation_matrix
+from securefg.models.graph_operators import operator_matrix
+from securefg.protocol.meanings import GraphSums, Jacobian
 from securefg.secagg.exposure import RESIDUAL
 
-SENT, OWN = "gfl_appnp.Learn", "gfl_appnp.Representation"
+OWN = Jacobian()
+SENT = GraphSums(of=OWN)
 CONSTANT = 1e-9
 
 
@@ -31,9 +33,12 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """For every target as many rows as it has samples."""
     if targets.edges is None or targets.num_samples is None:
         raise CannotAttack("the graph, or the number of samples per client, is not known")
-    sums = _first(view, SENT, "slope")
-    own = _first(view, OWN, "jacobian")
-    matrix = _propagation(view, targets.edges)
+    told, sent = view.downloads(SENT), view.uploads(OWN)
+    sums, own = _first(told, "sums of Jacobians"), _first(sent, "the colluders' own Jacobians")
+    meaning = told[0].meaning
+    assert isinstance(meaning, GraphSums)
+    matrix = _matrix(meaning, targets.edges, view.public.num_nodes)
+    units = meaning.of.units if isinstance(meaning.of, Jacobian) else None
     colluders = np.array(sorted(view.adversary.clients))
     honest = np.setdiff1d(np.arange(len(matrix)), colluders)
     left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ own.of(colluders)
@@ -41,8 +46,8 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     inverse = np.linalg.pinv(weights, rcond=1e-10)
     places = np.searchsorted(honest, targets.ids)
     exposed = np.abs(inverse[places] @ weights - np.eye(len(honest))[places]).max(1) < RESIDUAL
-    mixtures = _without_means(view, inverse[places] @ left)
-    parted = _parted(view, left, weights, targets.num_samples)
+    mixtures = _without_means(inverse[places] @ left, units)
+    parted = _parted(left, weights, targets.num_samples, units)
     found = []
     for place, known, mixture in zip(places, exposed, mixtures, strict=True):
         rows = samples_of(mixture, targets.num_samples)
@@ -52,42 +57,36 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     return np.stack(found)
 
 
-def _first(view: View, kind: str, name: str) -> Rows:
-    """Of the first round in which the colluders have both, a row per colluder."""
-    up = kind == OWN
-    messages = view.uploads(kind, name) if up else view.downloads(kind, name)
+def _first(messages: list[Message], what: str) -> Rows:
+    """Of the first round in which the colluders have it, a row per colluder."""
     if not messages:
         raise CannotAttack(
-            f"{kind}.{name} is not in the view: sums of Jacobians go to clients with labels alone, "
-            "and none of these colludes; or the transcript was thinned"
+            f"{what} are not in the view: they go to clients with labels alone, and none of these "
+            "colludes; or the transcript was thinned"
         )
-    number = messages[0].round
-    same = [m for m in messages if m.round == number]
+    same = [m for m in messages if m.round == messages[0].round]
     ids = np.concatenate([m.clients.numbers() for m in same]).astype(np.int64)
     return Rows(ids, torch.cat([m.value.flatten(1) for m in same]).double().numpy())
 
 
-def _propagation(view: View, edges: NDArray[np.int64]) -> Array:
-    """A_tilde without its diagonal, as the server has it, in the precision it has it in."""
-    settings = view.settings
-    whole = propagation_matrix(
-        torch.from_numpy(edges), view.public.num_nodes, settings.teleport, settings.steps
-    )
-    return whole.fill_diagonal_(0).float().double().numpy()
+def _matrix(sums: GraphSums, edges: NDArray[np.int64], num_nodes: int) -> Array:
+    """What every client's value is multiplied by, in the precision in which the server has it."""
+    assert sums.by is not None
+    found: Array = operator_matrix(sums.by, torch.from_numpy(edges), num_nodes)
+    return found.astype(np.float32).astype(np.float64)
 
 
-def _without_means(view: View, rows: Array) -> Array:
+def _without_means(rows: Array, units: int | None) -> Array:
     """M of every [M | m]."""
-    shape = (len(rows), view.settings.hidden, view.public.num_features + 1)
-    return rows.reshape(shape)[..., :-1]
+    return rows.reshape(len(rows), units or 1, -1)[..., :-1]
 
 
-def _parted(view: View, left: Array, weights: Array, num_samples: int) -> dict[int, Array]:
+def _parted(left: Array, weights: Array, num_samples: int, units: int | None) -> dict[int, Array]:
     """By place among the honest: samples of sums that few clients with one sample each are in."""
     found: dict[int, Array] = {}
     if num_samples > 1:
         return found
-    for mixture, row in zip(_without_means(view, left), weights, strict=True):
+    for mixture, row in zip(_without_means(left, units), weights, strict=True):
         terms = np.flatnonzero(row > CONSTANT)
         if not 1 < len(terms) <= LARGEST_RANK:
             continue
@@ -104,21 +103,17 @@ def _named(samples: Array, mixture: Array, row: Array, terms: NDArray[Any]) -> d
     return {int(j): samples[np.abs(sizes - row[int(j)]).argmin()] for j in terms}
 
 
-def _sends_jacobians(settings: object) -> str | None:
-    return None if getattr(settings, "jacobian", "full") == "full" else "no Jacobian is sent"
-
-
 ATTACK = Attack(
     name="collusion",
     summary="neighbours' samples, from the sums that colluding clients were sent",
     source="G2: pseudo-inverse of the colluders' rows of A_tilde, then G1",
-    needs="the graph; the colluders' own uploads and the sums they were sent; one has a label",
-    methods=frozenset({"gfl_appnp"}),
+    needs=(OWN,),
+    hears=(SENT,),
+    assumes="the graph; the colluders' own uploads and the sums they were sent; one has a label",
     adversaries=frozenset({"client"}),
     game="colluded_samples",
     floor=0.02,
     expected="exact where the sums expose a client, or have few terms of one binary sample each",
     run=run,
     rounds=1,
-    applies_to=_sends_jacobians,
 )

@@ -1,7 +1,7 @@
 """How sure a model is of a node's label: what membership inference reads.
 
-Whoever may query the released model is told its logits. The server of FedGL has more: every
-client's predictions right after the client trained on its own labels.
+Whoever may query the released model is told its logits. A server that is sent predictions has
+more: every client's, right after the client trained on its own labels.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 from torch import Tensor
 
 from attacks.base import Array, CannotAttack, Shadows, Targets, View
+from securefg.protocol.meanings import Predictions
 
-UPLOAD = "fedgl.Update"
 ROUNDS = 5
 
 
@@ -36,9 +36,10 @@ def _uploaded(view: View) -> Tensor | None:
 
     Only of predictions that left as they were: noisy ones say less than the released model.
     """
-    if view.adversary.kind != "server" or view.method != "fedgl":
+    if view.adversary.kind != "server":
         return None
-    plain = [m for m in view.uploads(UPLOAD, "predictions") if m.rule == "plain" and not m.masked]
+    sent = view.uploads(Predictions("nodes"))
+    plain = [m for m in sent if m.rule == "plain" and not m.masked]
     if not plain:
         return None
     last = sorted({m.round for m in plain})[-ROUNDS:]

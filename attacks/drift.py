@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.nfedgnn_uploads import gradients, latents
+from attacks.latents import BACK, LATENT, encoder_of, gradients, latents, sends_weights
 from securefg.models.user_rows import BETAS, EPS
 
 
@@ -31,23 +31,24 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         u = first / (1 - BETAS[0] ** t) / (np.sqrt(second / (1 - BETAS[1] ** t)) + EPS)
         moved = seen[t + 1].of(targets.ids) - seen[t].of(targets.ids)
         above += (-moved * u).sum(1)
-        below += view.training.lr * (u**2).sum(1)
+        below += view.recipe.lr * (u**2).sum(1)
     found: Array = above / np.maximum(below, 1e-300)
     return found
 
 
-def _needs_binary_steps(settings: object) -> str | None:
-    if getattr(settings, "upload", "latents") != "latents":
-        return "sums over neighbourhoods are uploaded, not latents"
-    return "CNFGNN's weights give the words themselves" if getattr(settings, "average", 0) else None
+def _needs_binary_steps(view: View) -> str | None:
+    if encoder_of(view).optimizer != "adam":
+        return "the steps that latents take are followed for Adam"
+    return "uploaded weights give the words themselves" if sends_weights(view) else None
 
 
 ATTACK = Attack(
     name="drift",
     summary="how many words a user has, from how far its latent moves",
     source="N2: z_{t+1} = z_t - eta s u_t",
-    needs="latents of consecutive rounds and the gradients that were sent",
-    methods=frozenset({"nfedgnn"}),
+    needs=(LATENT,),
+    hears=(BACK,),
+    assumes="latents of consecutive rounds and the gradients that were sent",
     adversaries=frozenset({"server"}),
     game="row_sizes",
     floor=0.1,

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.foreign_uploads import first_layers
+from attacks.client_models import MODEL, layout_of
+from attacks.first_layers import first_layers
 from attacks.jacobian_samples import LARGEST_RANK, binary_rows, span
 
 SAME = 1e-3
@@ -67,16 +68,21 @@ def candidates(weight: Array, bias: Array) -> Array:
     return found
 
 
+def _reads_features(view: View) -> str | None:
+    return None if layout_of(view).inputs else "which weights multiply features is not known"
+
+
 ATTACK = Attack(
     name="first_layer_samples",
     summary="a client's samples, from the change of the first layer that it uploads",
     source="Phong et al. 2018; spans of 0/1 samples as in G1",
-    needs="one upload of every client; how many samples the largest has",
-    methods=frozenset({"foreign"}),
+    needs=(MODEL,),
+    assumes="one upload of every client; how many samples the largest has",
     adversaries=frozenset({"server"}),
-    game="foreign_samples",
+    game="trained_samples",
     floor=0.2,
     expected="exact for one sample, and for up to a dozen of 0 and 1; else mixtures",
     run=run,
     rounds=1,
+    applies_to=_reads_features,
 )

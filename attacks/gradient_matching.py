@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.client_models import MODEL, first_changes, layout_of, of_form
 
-SENT, UPLOADED = "fedmlp.Globals", "fedmlp.Update"
 STARTS = 6
 STEPS = 800
 LR = 0.05
@@ -46,35 +46,16 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     count = targets.num_samples
     if count is None or count > MOST_SAMPLES:
         raise CannotAttack(f"{count} training samples per client; up to {MOST_SAMPLES} are sought")
-    vector, changes = _changes(view, targets)
-    d, hidden = view.public.num_features, view.settings.hidden
-    start = Layers(vector[: d * hidden].view(d, hidden), vector[d * hidden :].view(hidden, -1))
-    recipe = Recipe(view.training.local_epochs, view.training.lr)
+    layout, recipe = layout_of(view), view.recipe
+    vector, changes = first_changes(view, targets.ids)
+    kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
+    changes = changes + (1 - kept) * vector  # what decay took is known, and in no sample's span
+    assert layout.output is not None
+    start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
+    steps = Recipe(recipe.local_epochs, recipe.lr)
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    found: Array = matched(Seen.of(changes, start, count), start, recipe, stream).numpy()
+    found: Array = matched(Seen.of(changes, start, count), start, steps, stream).numpy()
     return found
-
-
-def _changes(view: View, targets: Targets) -> tuple[Tensor, Tensor]:
-    """The model that was sent in the first recorded round, and what each client made of it."""
-    uploads = view.best_rows(UPLOADED, "weights")
-    number = uploads[0].round
-    sent = [m.value for m in view.downloads(SENT, "weights") if m.round == number]
-    if not sent:
-        raise CannotAttack(f"the model sent in round {number} is not in the view")
-    start = sent[0].double()
-    found: dict[int, Tensor] = {}
-    for message in uploads:
-        if message.round == number:
-            rows = message.value.double()
-            found |= dict(zip(message.clients.numbers(), rows, strict=True))
-    if missing := [k for k in targets.ids.tolist() if k not in found]:
-        raise CannotAttack(f"client {missing[0]} uploaded no model in round {number}")
-    relative = 0 if view.settings.upload == "update" else start
-    training = view.training
-    kept = (1 - training.lr * training.weight_decay) ** training.local_epochs
-    decayed = (1 - kept) * start  # what decay took is known, and in no sample's span
-    return start, torch.stack([found[k] - relative + decayed for k in targets.ids.tolist()])
 
 
 @dataclass(frozen=True)
@@ -145,12 +126,14 @@ ATTACK = Attack(
     name="gradient_matching",
     summary="a client's training samples, by matching the change of its uploaded perceptron",
     source="Zhu, Liu and Han 2019, within the span that the algebra gives",
-    needs="one round's uploads and the model sent before; how many samples a client trains on",
-    methods=frozenset({"fedmlp"}),
+    needs=(MODEL,),
+    hears=(MODEL,),
+    assumes="one round's uploads and the model sent before; how many samples a client trains on",
     adversaries=frozenset({"server"}),
     game="training_samples",
     floor=0.1,
     expected="cosine 0.99 for four samples in one local step, 0.75 for ten",
     run=run,
     rounds=1,
+    applies_to=of_form("mlp2"),
 )

@@ -10,20 +10,23 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.fedgl_uploads import client_field, client_models, shape_of
+from attacks.client_models import MODEL, client_models, layout_of, of_form
+from attacks.client_rows import client_rounds
 from attacks.non_negative import non_negative
+from securefg.protocol.meanings import NodeRows
 
+HIDDEN = NodeRows("hidden", "nodes")
 ROUNDS = 20
 PATIENCE = 60
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    client, shape = targets.client or 0, shape_of(view)
-    models, hidden = client_models(view, client), client_field(view, client, "embeddings")
+    client, layout = targets.client or 0, layout_of(view)
+    models, hidden = client_models(view, client), client_rounds(view, client, HIDDEN)
     rounds = sorted(models.keys() & hidden.keys())[:ROUNDS]
     if not rounds:
         raise CannotAttack(f"client {client}'s model and embeddings are in no round both readable")
-    layers = [shape.split(models[t].uploaded)[0] for t in rounds]
+    layers = [layout.part(models[t].uploaded, layout.inputs[0]) for t in rounds]
     design = np.concatenate([layer.double().numpy() for layer in layers], 1).T
     rows = np.concatenate([hidden[t][targets.ids].double().numpy() for t in rounds], 1)
     found = np.zeros((len(rows), design.shape[1]))
@@ -34,23 +37,18 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     return found
 
 
-def _needs_the_hidden_layer(settings: object) -> str | None:
-    if getattr(settings, "embedding", "") != "hidden":
-        return "the final layer is uploaded; the equations need the hidden one"
-    return None if getattr(settings, "pseudo_graph", True) else "no embeddings are uploaded"
-
-
 ATTACK = Attack(
     name="hidden_features",
     summary="the words of a node and its neighbours, from hidden embeddings",
     source="F2: H = ReLU(A_hat X W0), non-negative least squares on the positive entries",
-    needs="one client's hidden embeddings and models over some rounds",
-    methods=frozenset({"fedgl"}),
+    needs=(HIDDEN, MODEL),
+    hears=(MODEL,),
+    assumes="one client's hidden embeddings and models over some rounds",
     adversaries=frozenset({"server"}),
     game="neighbourhood_words",
     floor=0.2,
     expected="all words of a neighbourhood after 20 rounds on Cora",
     run=run,
     rounds=20,
-    applies_to=_needs_the_hidden_layer,
+    applies_to=of_form("gcn2"),
 )

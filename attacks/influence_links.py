@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
+from securefg.protocol.meanings import Answers
 
 DELTA = 0.01
 
@@ -45,8 +46,8 @@ ATTACK = Attack(
     name="influence_links",
     summary="edges of shared nodes that others hold, from how a change of features moves answers",
     source="LinkTeller, Wu et al. 2022",
-    needs="queries of the released model on all nodes, with the client's own features changed",
-    methods=frozenset({"fedgl"}),
+    needs=(Answers(),),
+    assumes="queries of the released model on all nodes, with the client's own features changed",
     adversaries=frozenset({"client"}),
     game="foreign_links",
     floor=0.1,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.foreign_uploads import first_layers
+from attacks.client_models import MODEL
+from attacks.first_layers import decay_cannot_be_followed, first_layers
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -26,12 +27,13 @@ ATTACK = Attack(
     name="input_support",
     summary="which inputs a client's samples use, from columns of the first layer that moved",
     source="Melis et al. 2019",
-    needs="one upload of every client",
-    methods=frozenset({"foreign"}),
+    needs=(MODEL,),
+    assumes="one upload of every client",
     adversaries=frozenset({"server"}),
-    game="foreign_inputs",
+    game="client_inputs",
     floor=0.1,
     expected="every input, exactly",
     run=run,
     rounds=1,
+    applies_to=decay_cannot_be_followed,
 )

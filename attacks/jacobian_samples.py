@@ -17,8 +17,9 @@ from scipy.linalg import qr
 from scipy.optimize import nnls
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
+from securefg.protocol.meanings import Jacobian
 
-KIND = "gfl_appnp.Representation"
+SLOPE = Jacobian()
 LARGEST_RANK = 14
 
 
@@ -26,16 +27,20 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """For every target as many rows as it has samples: samples, or a basis of their span."""
     if targets.num_samples is None:
         raise CannotAttack("the number of samples per client is not known")
-    rows = view.best_rows(KIND, "jacobian")
+    rows = view.best_rows(SLOPE)
     first = [message for message in rows if message.round == rows[0].round]
     found = {}
     for message in first:
         for row, client in enumerate(message.clients.numbers()):
             found[client] = message.value[row]
-    hidden = view.settings.hidden
+    meaning = rows[0].meaning
+    assert isinstance(meaning, Jacobian)
+    hidden = meaning.units
     if missing := [k for k in targets.ids.tolist() if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded no Jacobian in round {rows[0].round}")
-    mixtures = [found[k].reshape(hidden, -1)[:, :-1].double().numpy() for k in targets.ids.tolist()]
+    mixtures = [
+        found[k].reshape(hidden or 1, -1)[:, :-1].double().numpy() for k in targets.ids.tolist()
+    ]
     return np.stack([samples_of(mixture, targets.num_samples) for mixture in mixtures])
 
 
@@ -108,21 +113,16 @@ def _sums_of_two(candidates: Array) -> NDArray[np.bool_]:
     return found
 
 
-def _sends_jacobians(settings: object) -> str | None:
-    return None if getattr(settings, "jacobian", "full") == "full" else "no Jacobian is uploaded"
-
-
 ATTACK = Attack(
     name="jacobian_samples",
     summary="a client's samples from its uploaded Jacobian",
     source="G1: J[c, a, :] = W2[c, a] (1/n) sum_s g_sa x_s",
-    needs="one upload of every client; the number of samples per client",
-    methods=frozenset({"gfl_appnp"}),
+    needs=(SLOPE,),
+    assumes="one upload of every client; the number of samples per client",
     adversaries=frozenset({"server"}),
     game="client_samples",
     floor=0.2,
     expected="every sample exactly, for one sample or up to a dozen of 0 and 1",
     run=run,
     rounds=1,
-    applies_to=_sends_jacobians,
 )

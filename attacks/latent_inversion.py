@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.nfedgnn_uploads import first_latents, first_weights, needs_shared_start
+from attacks.latents import LATENT, first_latents, first_weights, needs_shared_start
 
 UNSEEN = 1e-3
 """Variance granted to words that no known row has."""
@@ -67,8 +67,8 @@ ATTACK = Attack(
     name="latent_inversion",
     summary="a user's features from its first latent and the shared first weights",
     source="N1: LMMSE, then the relaxed most likely row by linear programming",
-    needs="the latents of round 1; the shared W_0; rows of other users from elsewhere",
-    methods=frozenset({"nfedgnn"}),
+    needs=(LATENT,),
+    assumes="the latents of round 1; the shared W_0; rows of other users from elsewhere",
     adversaries=frozenset({"server"}),
     game="node_features",
     floor=0.01,

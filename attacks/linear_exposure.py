@@ -17,8 +17,9 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
+from securefg.protocol.meanings import GraphSums, NodeRows
 
-KIND, NAME = "nfedgnn.Parts", "parts"
+SUMS = GraphSums(of=NodeRows("latent"))
 SINGULAR = 1e-9
 
 
@@ -33,10 +34,10 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
 
 
 def _sums(view: View) -> Tensor:
-    opened = view.sums(KIND, NAME)
+    opened = view.sums(SUMS)
     if opened:
         return opened[0].value
-    parts = view.readable(KIND, NAME)
+    parts = view.readable(SUMS)
     first = [message.value for message in parts if message.round == parts[0].round]
     return torch.cat(first).sum(0)
 
@@ -63,23 +64,16 @@ def solved(matrix: sparse.csr_array, sums: Array, released: NDArray[np.bool_]) -
     return found
 
 
-def _sends_sums(settings: object) -> str | None:
-    if getattr(settings, "upload", "latents") == "neighbourhood_sums":
-        return None
-    return "single latents are uploaded: there are no sums to solve"
-
-
 ATTACK = Attack(
     name="linear_exposure",
-    summary="nFedGNN users' latents, from the sums over neighbourhoods by least squares",
+    summary="users' latents, from the sums over neighbourhoods by least squares",
     source="G3: z_j follows from the sums iff e_j lies in their row space",
-    needs="the graph, and one round's sums",
-    methods=frozenset({"nfedgnn"}),
+    needs=(SUMS,),
+    assumes="the graph, and one round's sums",
     adversaries=frozenset({"server"}),
     game="first_latents",
     floor=0.05,
     expected="the share that audits.exposure tells: 88 % of Cora's users if no sum is withheld",
     run=run,
     rounds=1,
-    applies_to=_sends_sums,
 )

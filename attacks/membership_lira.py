@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.confidence import answered, labels_of, scaled_confidence, shadows_of, standardised
 from attacks.likelihood import gaussian_log_ratio
+from securefg.protocol.meanings import Answers
 
 MANY_SHADOWS = 64
 LEAST_OF_EACH = 2
@@ -58,8 +59,8 @@ ATTACK = Attack(
     name="membership_lira",
     summary="whether a node's label was trained on, by the likelihood ratio over shadow models",
     source="Carlini et al. 2022",
-    needs="the released model's answers, the targets' labels, and shadow models on the same graph",
-    methods=frozenset({"fedgl", "nfedgnn"}),
+    needs=(Answers(),),
+    assumes="the model's answers, the targets' labels, and shadow models on the same graph",
     adversaries=frozenset({"outsider", "server"}),
     game="membership",
     floor=0.1,

@@ -10,6 +10,7 @@ import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
 from attacks.confidence import answered, labels_of, log_confidence
+from securefg.protocol.meanings import Answers
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -20,8 +21,8 @@ ATTACK = Attack(
     name="membership_loss",
     summary="whether a node's label was trained on, from the model's loss on it",
     source="Yeom et al. 2018",
-    needs="the released model's answers, and the targets' labels",
-    methods=frozenset({"fedgl", "nfedgnn"}),
+    needs=(Answers(),),
+    assumes="the released model's answers, and the targets' labels",
     adversaries=frozenset({"outsider", "server"}),
     game="membership",
     floor=0.05,

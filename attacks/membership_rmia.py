@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.confidence import answered, labels_of, scaled_confidence, shadows_of, standardised
+from securefg.protocol.meanings import Answers
 
 OFFLINE_A = 0.3
 GAMMA = 1.0
@@ -46,8 +47,8 @@ ATTACK = Attack(
     name="membership_rmia",
     summary="whether a node's label was trained on, from its relative likelihood among peers",
     source="Zarifzadeh, Liu and Shokri 2024, offline form",
-    needs="the released model's answers, the targets' labels, and shadow models on the same graph",
-    methods=frozenset({"fedgl", "nfedgnn"}),
+    needs=(Answers(),),
+    assumes="the model's answers, the targets' labels, and shadow models on the same graph",
     adversaries=frozenset({"outsider", "server"}),
     game="membership",
     floor=0.08,

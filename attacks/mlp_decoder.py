@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.neural_network import MLPRegressor
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.uploaded_rows import METHODS, decoder_pairs
+from attacks.uploaded_rows import ROWS, decoder_pairs
 
 ROUNDS = 5
 COMPONENTS = 16
@@ -39,8 +39,8 @@ ATTACK = Attack(
     name="mlp_decoder",
     summary="a node's features from its upload, by a small network trained on known nodes",
     source="Song and Raghunathan 2020, learnt inversion",
-    needs="uploads of all nodes, and the features of some of them from elsewhere",
-    methods=METHODS,
+    needs=(ROWS,),
+    assumes="uploads of all nodes, and the features of some of them from elsewhere",
     adversaries=frozenset({"server"}),
     game="node_features",
     floor=0.01,

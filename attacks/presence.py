@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.client_rows import cosines, embeddings
 from attacks.likelihood import gaussian_log_ratio
-from attacks.public_uploads import METHODS, cosines, exchanges, rows_by_round
+from securefg.protocol.meanings import NodeRows
 
+ROWS = NodeRows(index="public")
 ROUND = 1
 
 
@@ -23,7 +25,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     edges, uploads, member = targets.edges, targets.shadow_uploads, targets.shadow_member
     if edges is None or uploads is None or member is None:
         raise CannotAttack("the candidates' links, or shadow clients, are missing")
-    rounds = rows_by_round(view, targets.client or 0)
+    rounds = embeddings(view, targets.client or 0, ROWS)
     if ROUND not in rounds:
         raise CannotAttack(f"the rows of round {ROUND} are not in the view")
     groups = [edges[1][edges[0] == i] for i in range(len(targets.ids))]
@@ -53,13 +55,12 @@ ATTACK = Attack(
     name="presence",
     summary="whether a node is among a client's private ones, by LiRA on the rows' Gram matrix",
     source="P2; Carlini et al. 2022",
-    needs="round 1's uploaded rows; candidates' links to public nodes; shadow clients' data",
-    methods=METHODS,
+    needs=(ROWS,),
+    assumes="round 1's uploaded rows; candidates' links to public nodes; shadow clients' data",
     adversaries=frozenset({"server"}),
     game="presence",
     floor=0.1,
     expected="AUC 0.87 on Cora's DeepWalk rows, for nodes with two public neighbours or more",
     run=run,
     rounds=2,
-    applies_to=exchanges,
 )

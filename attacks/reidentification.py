@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.nfedgnn_uploads import first_latents, first_weights, needs_shared_start
+from attacks.latents import LATENT, first_latents, first_weights, needs_shared_start
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -26,8 +26,8 @@ ATTACK = Attack(
     name="reidentification",
     summary="which of all candidate rows is a user's, from its first latent",
     source="N3: argmin_c |x_c W_0 - z_0|",
-    needs="the latents of round 1; the shared W_0; a list of candidates with the user in it",
-    methods=frozenset({"nfedgnn"}),
+    needs=(LATENT,),
+    assumes="the latents of round 1; the shared W_0; a list of candidates with the user in it",
     adversaries=frozenset({"server"}),
     game="identify",
     floor=0.1,

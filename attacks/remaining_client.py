@@ -14,25 +14,24 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
-from attacks.public_uploads import METHODS, dim_of, exchanges, upload_kind
 from securefg.models.procrustes import rotated, rotation
+from securefg.protocol.meanings import Holdings, MeanRows, NodeRows
 
+ROWS = NodeRows(index="public")
 ROUND = 1
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """For every target (a row of the upload) the mean of the honest clients' rows."""
     own = _own_uploads(view, targets)
-    if view.settings.alignment == "pairwise":
-        me = min(own)
-        first = own[me][:, : dim_of(view)]
-        turned = [rotated(x, rotation(x[:, : dim_of(view)], first)) for x in own.values()]
-        mean = _received(view, me)
-    else:
-        turned, mean = list(own.values()), _mean(view)
+    mean, space, columns = _received(view, min(own))
+    turned = list(own.values())
+    if space == "own":
+        first = own[min(own)][:, :columns]
+        turned = [rotated(x, rotation(x[:, :columns], first)) for x in turned]
     count = view.public.num_clients
     rest = (count * mean - sum(turned)) / (count - len(own))
-    found: Array = rest[:, : dim_of(view)].numpy()[targets.ids]
+    found: Array = rest[:, :columns].numpy()[targets.ids]
     return found
 
 
@@ -42,7 +41,7 @@ def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:
     if len(clients) >= view.public.num_clients:
         raise CannotAttack("all clients collude; nobody is left to attack")
     found: dict[int, Tensor] = {}
-    for message in view.uploads(upload_kind(view), "rows"):
+    for message in view.uploads(ROWS):
         if message.round == ROUND and not message.masked:
             found |= _by_client(message)
     if not found and targets.own_uploads is not None:
@@ -57,32 +56,32 @@ def _by_client(message: Message) -> dict[int, Tensor]:
     return dict(zip(message.clients.numbers(), message.value.double(), strict=True))
 
 
-def _received(view: View, client: int) -> Tensor:
-    for message in view.downloads("public_rows.Aligned", "rows"):
-        if message.round == ROUND + 1 and client in message.clients.numbers():
-            return _by_client(message)[client]
+def _received(view: View, client: int) -> tuple[Tensor, str | None, int | None]:
+    """The mean of round 1 that came back, whose space it is in, and its embedding's columns."""
+    for message in view.downloads(MeanRows()):
+        meaning = message.meaning
+        if message.round != ROUND + 1 or not isinstance(meaning, MeanRows):
+            continue
+        if meaning.space == "common":
+            return message.value.double(), meaning.space, meaning.columns
+        if client in message.clients.numbers():
+            return _by_client(message)[client], meaning.space, meaning.columns
     raise CannotAttack(f"client {client} was sent no mean in round {ROUND + 1}")
 
 
-def _mean(view: View) -> Tensor:
-    for message in view.downloads("public_rows.Mean", "mean"):
-        if message.round == ROUND + 1:
-            return message.value.double()
-    raise CannotAttack(f"no mean was sent in round {ROUND + 1}")
-
-
-def _is_a_plain_mean(settings: object) -> str | None:
-    if getattr(settings, "aggregation", "mean") != "mean":
+def _is_a_plain_mean(view: View) -> str | None:
+    if view.uploads(Holdings(degrees=True)):
         return "rows count by degrees that the colluders do not know"
-    return exchanges(settings)
+    return None
 
 
 ATTACK = Attack(
     name="remaining_client",
     summary="the remaining clients' rows, from the mean that colluders were sent",
     source="P3: K X'_i - X_i - sum over colluders of X_j W_ji",
-    needs="the colluders' own uploads and what they were sent; all clients take part in round 1",
-    methods=METHODS,
+    needs=(ROWS,),
+    hears=(MeanRows(),),
+    assumes="the colluders' own uploads and what they were sent; all clients take part in round 1",
     adversaries=frozenset({"client"}),
     game="remaining_client",
     floor=0.02,

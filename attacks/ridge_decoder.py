@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.linear_model import RidgeCV
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.uploaded_rows import METHODS, decoder_pairs
+from attacks.uploaded_rows import ROWS, decoder_pairs
 
 ROUNDS = 5
 
@@ -28,8 +28,8 @@ ATTACK = Attack(
     name="ridge_decoder",
     summary="a node's features from its upload, by ridge regression on known nodes",
     source="LMMSE decoder learnt from auxiliary pairs",
-    needs="uploads of all nodes, and the features of some of them from elsewhere",
-    methods=METHODS,
+    needs=(ROWS,),
+    assumes="uploads of all nodes, and the features of some of them from elsewhere",
     adversaries=frozenset({"server"}),
     game="node_features",
     floor=0.01,

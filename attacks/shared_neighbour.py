@@ -12,12 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.public_uploads import METHODS, cosines, exchanges, rows_by_round
+from attacks.client_rows import cosines, embeddings
+from securefg.protocol.meanings import NodeRows
+
+ROWS = NodeRows(index="public")
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """Targets are pairs of rows of the upload."""
-    rounds = rows_by_round(view, targets.client or 0)
+    rounds = embeddings(view, targets.client or 0, ROWS)
     mean: Array = np.mean([cosines(rows, targets.ids) for rows in rounds.values()], axis=0)
     return mean
 
@@ -26,13 +29,12 @@ ATTACK = Attack(
     name="shared_neighbour",
     summary="which public nodes share a private neighbour, from the cosine of uploaded rows",
     source="P1; the idea of He et al. 2021, attack 0, for nodes between public ones",
-    needs="one client's uploaded rows; which rows are the public nodes'",
-    methods=METHODS,
+    needs=(ROWS,),
+    assumes="one client's uploaded rows; which rows are the public nodes'",
     adversaries=frozenset({"server"}),
     game="shared_neighbour",
     floor=0.05,
     expected="Cora: AUC 0.98 for DeepWalk, where public nodes alone give 0.68; GAT 0.88 and 0.79",
     run=run,
     rounds=10,
-    applies_to=exchanges,
 )

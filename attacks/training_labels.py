@@ -9,31 +9,27 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.fedgl_uploads import client_field
+from attacks.client_rows import client_rounds
+from securefg.protocol.meanings import Predictions
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds = client_field(view, targets.client or 0, "predictions")
+    rounds = client_rounds(view, targets.client or 0, Predictions("nodes"))
     last = rounds[max(rounds)]
     found: Array = last[targets.ids].argmax(1).double().numpy()
     return found
-
-
-def _sends_predictions(settings: object) -> str | None:
-    return None if getattr(settings, "pseudo_labels", True) else "no predictions are uploaded"
 
 
 ATTACK = Attack(
     name="training_labels",
     summary="the labels a client trained on, from its uploaded predictions",
     source="F5: accuracy on labelled nodes above the accuracy on unlabelled ones",
-    needs="one client's uploaded predictions",
-    methods=frozenset({"fedgl"}),
+    needs=(Predictions("nodes"),),
+    assumes="one client's uploaded predictions",
     adversaries=frozenset({"server"}),
     game="training_labels",
     floor=0.02,
     expected="0.9 to 1.0 on labelled nodes where unlabelled ones get 0.8",
     run=run,
     rounds=10,
-    applies_to=_sends_predictions,
 )

@@ -1,6 +1,6 @@
 """The rows that clients upload about nodes, whatever the method calls them, over the global index.
 
-Where one client holds one node (nFedGNN, GFL-APPNP) client k's upload is the row of node k; where a
+Where one client holds one node client k's upload is the row of node k; where a
 client holds many, its upload has a row for every node of the index or of the public ones.
 """
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Message, Targets, View
+from attacks.client_rows import found_rows
+from securefg.protocol.meanings import NodeRows, Predictions
 
 FEWEST = 10
 """Known nodes from which a decoder can learn anything."""
@@ -34,21 +36,18 @@ class Rows:
         return found
 
 
-ONE_NODE = {
-    "nfedgnn": (("nfedgnn.Latents", "latent"),),
-    "gfl_appnp": (("gfl_appnp.Representation", "hidden"),),
-}
-MANY_NODES = {"fedgl": (("fedgl.Update", "embeddings"), ("fedgl.Update", "predictions"))}
-METHODS = frozenset({*ONE_NODE, *MANY_NODES})
+ROWS = (NodeRows(index="client"), NodeRows(index="nodes"), Predictions("nodes"))
+"""What decoders read: rows about the client itself, or about every node that it holds."""
 
 
 def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
     """The rows of the first readable rounds."""
-    if view.method in ONE_NODE:
-        return _one_node(_found(view, ONE_NODE[view.method]), rounds)
+    found = found_rows(view, ROWS)
+    if found[0].meaning.fits(NodeRows(index="client")):
+        return _one_node(found, rounds)
     if client is None:
         raise CannotAttack("no client was named whose rows are attacked")
-    return _of_client(_found(view, MANY_NODES[view.method]), client, rounds)
+    return _of_client(found, client, rounds)
 
 
 @dataclass(frozen=True)
@@ -70,21 +69,19 @@ def decoder_pairs(view: View, targets: Targets, rounds: int) -> Pairs:
     return Pairs((known - mean) / spread, targets.known, (wanted - mean) / spread)
 
 
-def _found(view: View, fields: tuple[tuple[str, str], ...]) -> list[Message]:
-    for kind, name in fields:
-        if view.uploads(kind, name):
-            return view.best_rows(kind, name)
-    raise CannotAttack("no uploaded rows are in the view: not sent, or thinned out")
+def by_round(found: list[Message]) -> dict[int, Rows]:
+    """Rows of clients that are nodes, by round."""
+    rounds = {}
+    for number in sorted({message.round for message in found}):
+        own = [message for message in found if message.round == number]
+        ids = np.concatenate([m.clients.numbers() for m in own]).astype(np.int64)
+        values: Array = np.concatenate([m.value.flatten(1).double().numpy() for m in own])
+        rounds[number] = Rows(ids, values)
+    return rounds
 
 
 def _one_node(found: list[Message], rounds: int) -> Rows:
-    chosen = sorted({message.round for message in found})[:rounds]
-    parts = []
-    for number in chosen:
-        messages = [m for m in found if m.round == number]
-        ids = np.concatenate([m.clients.numbers() for m in messages]).astype(np.int64)
-        values = np.concatenate([m.value.flatten(1).double().numpy() for m in messages])
-        parts.append(Rows(ids, values))
+    parts = list(by_round(found).values())[:rounds]
     ids = parts[0].ids
     return Rows(ids, np.concatenate([part.of(ids) for part in parts], 1))
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.fedgl_uploads import Trained, client_models, shape_of
+from attacks.client_models import MODEL, Trained, client_models, layout_of
 from securefg.models.adam import Adam
 
 
@@ -25,26 +25,35 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
 
 def _left_the_path(view: View, trained: Trained) -> Tensor:
     """How far every word's row ended from where decay alone would have led it."""
-    shape, training = shape_of(view), view.training
-    first, _ = shape.split(trained.received)
+    layout, training = layout_of(view), view.recipe
+    first = torch.cat([layout.part(trained.received, m) for m in layout.inputs], 1)
     decayed = first.clone()
     adam = Adam([decayed], [training.weight_decay], training.lr)
     for _ in range(training.local_epochs):
         adam.step([torch.zeros_like(decayed)])
-    ended, _ = shape.split(trained.uploaded)
+    ended = torch.cat([layout.part(trained.uploaded, m) for m in layout.inputs], 1)
     return (ended - decayed).abs().amax(1)
+
+
+def _decay_can_be_followed(view: View) -> str | None:
+    layout = layout_of(view)
+    if not layout.inputs:
+        return "which of the weights multiply features is not known"
+    return None if layout.optimizer == "adam" else "where decay alone leads is followed for Adam"
 
 
 ATTACK = Attack(
     name="vocabulary",
     summary="which words a client's documents use, from the rows of W0 that training moved",
     source="F4; Melis et al. 2019 for text models",
-    needs="one client's uploaded models, and the models it was sent",
-    methods=frozenset({"fedgl"}),
+    needs=(MODEL,),
+    hears=(MODEL,),
+    assumes="one client's uploaded models, and the models it was sent",
     adversaries=frozenset({"server"}),
     game="client_words",
     floor=0.05,
     expected="all words within two hops of a (pseudo-)labelled node, none else",
     run=run,
     rounds=5,
+    applies_to=_decay_can_be_followed,
 )

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack
 from attacks.confidence import log_confidence
 from audits.empirical_epsilon import EpsilonBound, one_run_bound, several_trainings
-from audits.findings import Finding, Verdict
 from audits.truth import Truth
 from securefg.data.canaries import Canaries, with_canaries
 from securefg.data.graph import Graph
+from securefg.run.findings import Finding, Verdict
 
 UNIT = "node with its edges"
 SHARE_GUESSED = 1 / 3
@@ -113,7 +113,8 @@ def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
     of the data without noise. No other claim speaks of nodes.
     """
     x, found = truth.experiment, truth.experiment.canaries
-    claim = truth.folder.summary().get("epsilon", {}).get("client", {}).get("epsilon")
+    promised = truth.folder.summary().epsilon.get("client")
+    claim = None if promised is None else promised.epsilon
     if claim is None:
         return None, "no epsilon is claimed"
     if x.method.server_knows & {"graph", "labels"}:

@@ -4,10 +4,10 @@ No training, no guess and no private value: who was added to what is enough. Con
 recoverable iff e_j lies in the row space of the sums' weights (`securefg.secagg.exposure`); the
 norm of the pseudo-inverse's row says by how much noise on the sums would be amplified.
 
-GFL-APPNP      clients are sent sums over the graph: what coalitions of several sizes solve for
-nFedGNN        the server opens sums over neighbourhoods: whose latents follow
-masked sums    what drop-outs and nodes of a single holder give away, and what one client that
-               colludes with the server adds
+sums to recipients   clients are sent sums over the graph: what coalitions of any size solve for
+sums that are opened the server opens sums over neighbourhoods: whose rows follow
+masked sums          what drop-outs and nodes of a single holder give away, and what one client that
+                     colludes with the server adds
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from torch import Tensor
 
-from audits.findings import Figure, Finding, Verdict
 from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
-from securefg.models.appnp import propagation_matrix
+from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
+from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
+from securefg.run.findings import Finding, Verdict
 from securefg.secagg.exposure import Exposure, linear_exposure, node_exposure
-from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 
 ATTACK = "linear_exposure"
 COALITIONS = 5
@@ -38,33 +36,36 @@ def exposures(truth: Truth, seed: int) -> list[Finding]:
     """A finding for every party that is sent sums."""
     return [
         *_graph_sums(truth, seed),
-        *_neighbourhood_sums(truth),
+        *_opened_graph_sums(truth),
         *_masked_sums(truth),
     ]
 
 
-# ------------------------------------------------------------------------------------- GFL-APPNP
+# ------------------------------------------------------------------------------ sums to recipients
 
 
 def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
-    """C_k = sum_{j != k} A_tilde_kj h_j to every client, likewise the Jacobians to labelled ones.
+    """sum_j operator_kj value_j to every client k, or to those with labels.
 
     A coalition knows its own terms and those sums that its members were sent.
     """
-    x = truth.experiment
-    if x.method.name != "gfl_appnp":
-        return
-    settings, total = truth.config.method, x.public.num_clients
-    assert x.public.edge_index is not None
-    weights = sent_by_graph(x.public.edge_index, total, settings.teleport, settings.steps)
-    everything = linear_exposure(weights)
-    assert x.public.trainers is not None
-    fields = {"hidden": np.arange(total)}
-    if settings.jacobian == "full":
-        fields["jacobian"] = x.public.trainers.numpy()
-    for name, recipients in fields.items():
+    x, total = truth.experiment, truth.experiment.public.num_clients
+    for upload in truth.spoken.uploads.values():
+        addressed = [m for m in truth.spoken.sent.values() if m.fits(GraphSums(of=_of(upload)))]
+        if not addressed or x.public.edge_index is None:
+            continue
+        sums = addressed[0]
+        assert isinstance(sums, GraphSums)
+        assert sums.of is not None
+        assert sums.by is not None
+        recipients = np.arange(total)
+        if isinstance(sums.of, Jacobian) and x.public.trainers is not None:
+            recipients = x.public.trainers.numpy()  # a slope serves those who train alone
+        weights = operator_matrix(sums.by, x.public.edge_index, total)
+        everything = linear_exposure(weights)
         for size in sorted({1, *(int(share * len(recipients)) for share in SHARES)} - {0, total}):
             started = time.monotonic()
+            name = sums.of.title
             rng = numpy_stream(seed, "coalition", name, size)
             found = coalition_exposures(weights, recipients, size, rng)
             yield _finding(
@@ -73,9 +74,7 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
                 adversary=f"any {size} of {len(recipients)} clients",
                 metric=f"share of the others' {name} that follows from the coalition's sums",
                 shares=[one.share for one in found],
-                noisy=_is_noisy(truth, f"Representation.{name}")
-                or _is_noisy(truth, "Parts.parts")
-                or (name == "jacobian" and settings.jacobian_noise > 0),
+                noisy=_is_noisy(truth, upload),
                 details={
                     **_amplification(found),
                     "share_exposed_by_all_sums": everything.share,
@@ -85,13 +84,9 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
             )
 
 
-def sent_by_graph(
-    edge_index: Tensor, num_nodes: int, teleport: float, steps: int
-) -> NDArray[np.float64]:
-    """Row k: what every client's value is multiplied by in C_k; nobody is in its own sum."""
-    matrix = propagation_matrix(edge_index, num_nodes, teleport, steps).fill_diagonal_(0)
-    found: NDArray[np.float64] = matrix.numpy()
-    return found
+def _of(upload: Meaning) -> Meaning | None:
+    """What is summed: the upload itself, or what its parts are parts of."""
+    return upload.of if isinstance(upload, GraphSums) else upload
 
 
 def coalition_exposures(
@@ -106,41 +101,48 @@ def coalition_exposures(
     return [linear_exposure(weights[members], members.tolist()) for members in drawn]
 
 
-# --------------------------------------------------------------------------------------- nFedGNN
+# ------------------------------------------------------------------------- sums that a server opens
 
 
-def _neighbourhood_sums(truth: Truth) -> Iterator[Finding]:
+def _opened_graph_sums(truth: Truth) -> Iterator[Finding]:
+    """Where clients upload parts of sums over the graph, and the server opens them."""
     x = truth.experiment
-    if x.method.name != "nfedgnn" or truth.config.method.upload != "neighbourhood_sums":
-        return
-    started = time.monotonic()
-    assert x.public.edge_index is not None
-    sums = neighbourhood_sums(x.public.edge_index, x.public.num_nodes, MIN_CONTRIBUTORS)
-    try:
-        found = linear_exposure(sums)
-    except ConfigError:  # too large to be solved here; a server may have a larger machine
-        return
-    yield _finding(
-        truth,
-        started,
+    for (kind, field), upload in truth.spoken.uploads.items():
+        scope = x.method.message(kind).declarations[field].scope
+        if not isinstance(upload, GraphSums) or scope != "sum" or x.public.edge_index is None:
+            continue
+        assert upload.by is not None
+        assert upload.of is not None
+        started, what = time.monotonic(), f"{upload.of.title} that follows from sums over the graph"
+        try:
+            matrix = neighbourhood_sums(x.public.edge_index, x.public.num_nodes, upload.by.least)
+            found = linear_exposure(matrix)
+        except ConfigError as error:  # too large to be solved here; a server may have more memory
+            yield unsolved(truth, f"share of the {what}", str(error))
+            continue
+        yield _finding(
+            truth,
+            started,
+            adversary="server",
+            metric=f"share of the {what}",
+            shares=[found.share],
+            noisy=_is_noisy(truth, upload),
+            details=_amplification([found]) | {"condition_number": found.condition_number},
+            targets=x.public.num_nodes,
+        )
+
+
+def unsolved(truth: Truth, metric: str, why: str) -> Finding:
+    """What is too large to be solved is not known."""
+    return Finding(
         adversary="server",
-        metric="share of the latents that follows from the sums over neighbourhoods",
-        shares=[found.share],
-        noisy=_is_noisy(truth, "Parts.parts"),
-        details=_amplification([found]) | {"condition_number": found.condition_number},
-        targets=x.public.num_nodes,
+        attack=ATTACK,
+        method=truth.method_name,
+        metric=metric,
+        unit="contribution",
+        verdict=Verdict.INCONCLUSIVE,
+        because=f"not solved: {why}",
     )
-
-
-def neighbourhood_sums(edge_index: Tensor, num_nodes: int, least: int = 1) -> sparse.csr_array:
-    """A_hat = D^-1/2 (A + I) D^-1/2 without the rows of fewer than `least` terms."""
-    loops = torch.arange(num_nodes)
-    row, column = torch.cat([edge_index.cpu(), loops.expand(2, -1)], 1).numpy()
-    sizes = np.bincount(row, minlength=num_nodes)
-    values = 1 / np.sqrt(sizes[row] * sizes[column].astype(np.float64))
-    kept = sizes[row] >= least
-    entries = (values[kept], (row[kept], column[kept]))
-    return sparse.csr_array(entries, shape=(num_nodes, num_nodes))
 
 
 # ------------------------------------------------------------------------------------ masked sums
@@ -148,12 +150,12 @@ def neighbourhood_sums(edge_index: Tensor, num_nodes: int, least: int = 1) -> sp
 
 def _masked_sums(truth: Truth) -> Iterator[Finding]:
     """What the run's own sessions gave away, drop-outs included; then with one client's help."""
-    recovered = truth.folder.summary().get("recovered_by_algebra")
+    recovered = truth.folder.summary().recovered_by_algebra
     settings = truth.config.privacy.secure_aggregation
     if recovered is None or settings is None:
         return
     masked = truth.experiment.policy.masked
-    noisy = all(_is_noisy(truth, name) for name in masked)
+    noisy = all(_has_noise(truth, name) for name in masked)
     planned = truth.experiment.method.planned(
         truth.config.method, truth.config.training, truth.experiment.public
     )
@@ -162,7 +164,7 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     if truth.experiment.method.exposed_uploads is not None:
         kinds = {}  # the method's sums are no plain ones, and are told of by themselves
     for unit, key in kinds.items():
-        count = recovered[f"{key}_recoverable"]
+        count = getattr(recovered, f"{key}_recoverable")
         if count is None:
             continue
         started = time.monotonic()
@@ -173,8 +175,10 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
             metric=f"number of {unit} that follow from masked sums",
             shares=[float(count)],
             noisy=noisy,
-            details={name: float(value) for name, value in recovered.items() if value is not None},
-            targets=int(recovered["sessions"]),
+            details={
+                name: float(value) for name, value in dict(recovered).items() if value is not None
+            },
+            targets=recovered.sessions,
         )
     if by_node:
         yield _with_one_client(truth, settings.min_holders, noisy)
@@ -205,7 +209,16 @@ def _with_one_client(truth: Truth, min_holders: int, noisy: bool) -> Finding:
 # --------------------------------------------------------------------------------------- findings
 
 
-def _is_noisy(truth: Truth, field: str) -> bool:
+def _is_noisy(truth: Truth, upload: Meaning) -> bool:
+    """Whether every field of that meaning leaves with noise, the policy's or the method's own."""
+    if isinstance(upload, Jacobian) and upload.noise:
+        return True
+    places = [place for place, meaning in truth.spoken.uploads.items() if meaning == upload]
+    names = [f"{truth.experiment.method.message(kind).__name__}.{name}" for kind, name in places]
+    return all(_has_noise(truth, name) for name in names)
+
+
+def _has_noise(truth: Truth, field: str) -> bool:
     rule = truth.experiment.policy.rules.get(field)
     return rule is not None and rule.noise_multiplier is not None
 
@@ -227,7 +240,7 @@ def _finding(
     targets: int,
 ) -> Finding:
     """The mean over coalitions, from the least to the most exposed."""
-    value = Figure(value=float(np.mean(shares)), low=min(shares), high=max(shares))
+    value = Interval(value=float(np.mean(shares)), low=min(shares), high=max(shares))
     verdict, because = Verdict.NOT_DETECTED, "nothing follows by algebra alone"
     if value.high > 0 and noisy:
         because = f"{value.value:.3g} follow, with the noise that they left under and no less"

@@ -26,13 +26,15 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import chi2, ncx2
 
-from attacks.base import Array, CannotAttack, Message, View
+from attacks.base import Array, CannotAttack, Message, Place, View
+from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
-from audits.findings import Finding, Verdict
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.exchange import Claim, Exchange, read_exchange
+from securefg.protocol.meanings import Meaning, Weights
 from securefg.protocol.transcript import Adversary, broken_link, view
+from securefg.run.findings import Finding, Verdict
 
 METHOD = "foreign"
 ALPHA = 0.01
@@ -60,7 +62,7 @@ class ForeignTruth:
         """Refuse a description that does not fit the messages."""
         upload, exchange = self.exchange.upload, self.exchange
         view = self.view(Adversary.parse("server"))
-        uploads = view.uploads(upload.kind, upload.field)
+        uploads = view.uploads(Weights())
         if not uploads:
             kinds = sorted({s.header.kind for s in view.seen if s.header.up})
             raise ConfigError(
@@ -80,6 +82,22 @@ class ForeignTruth:
                     f"{len(message.clients)} clients in round {message.round}"
                 )
 
+    @cached_property
+    def meanings(self) -> dict[Place, Meaning]:
+        upload, sent = self.exchange.upload, self.exchange.sent
+        found: dict[Place, Meaning] = {
+            (upload.kind, upload.field): Weights("network", change=upload.holds == "change")
+        }
+        if sent is not None:
+            found[sent.kind, sent.field] = Weights("network", change=False)
+        return found
+
+    @property
+    def spoken(self) -> Spoken:
+        upload = (self.exchange.upload.kind, self.exchange.upload.field)
+        sent = {place: m for place, m in self.meanings.items() if place != upload}
+        return Spoken({upload: self.meanings[upload]}, sent)
+
     @property
     def defended(self) -> bool:
         """Whether noise is claimed, or uploads are masked."""
@@ -95,7 +113,7 @@ class ForeignTruth:
     @cached_property
     def uploads(self) -> list[Message]:
         seen = self.view(Adversary.parse("server"))
-        return seen.uploads(self.exchange.upload.kind, self.exchange.upload.field)
+        return seen.uploads(Weights())
 
     @cached_property
     def samples(self) -> dict[int, Array]:
@@ -131,12 +149,9 @@ class ForeignTruth:
         )
         return View(
             adversary=adversary,
-            method=METHOD,
-            settings=exchange,
-            training=None,
-            seed=0,
             public=public,
-            released={},
+            meanings=self.meanings,
+            networks={"network": exchange.layout},
             seen=seen,
         )
 

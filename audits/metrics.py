@@ -8,7 +8,6 @@ as a share looks private by mistake.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +18,7 @@ from attacks.likelihood import BadMetricInput as BadMetricInput
 from attacks.likelihood import Floats as Floats
 from attacks.likelihood import checked_scores as checked_scores
 from attacks.likelihood import gaussian_log_ratio as gaussian_log_ratio
+from securefg.foundation.interval import Interval
 
 LEAST_FALSE_POSITIVES = 10
 BELOW_CHANCE_SDS = 4.0
@@ -30,22 +30,8 @@ class Unresolved(ValueError):
     """The sample is too small for the metric that was asked for."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval at `confidence`."""
-
-    value: float
-    low: float
-    high: float
-    confidence: float = 0.95
-
-    @property
-    def excludes_zero(self) -> bool:
-        return self.low > 0 or self.high < 0
-
-    def figure(self) -> dict[str, float]:
-        """The fields of a `findings.Figure`, which is always at 95 %."""
-        return {"value": self.value, "low": self.low, "high": self.high}
+def _interval(value: float, low: float, high: float, confidence: float) -> Interval:
+    return Interval(value=value, low=low, high=high, confidence=confidence)
 
 
 # ---------------------------------------------------------------------------------------- checks
@@ -124,7 +110,7 @@ def oriented_auc(labels: ArrayLike, scores: ArrayLike) -> float:
     return value
 
 
-def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95) -> Estimate:
+def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95) -> Interval:
     """The AUC and its interval by DeLong et al. 1988.
 
     A perfect separation has no variance to estimate; its far end is then the Clopper-Pearson end
@@ -139,7 +125,7 @@ def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95)
 
 def auc_gain_interval(
     labels: ArrayLike, attack: ArrayLike, prior: ArrayLike, confidence: float = 0.95
-) -> Estimate:
+) -> Interval:
     """AUC(attack) - AUC(prior) on the same targets: DeLong for two correlated AUCs.
 
     var = var(V10 - W10) / n1 + var(V01 - W01) / n0 over the placements of either.
@@ -152,7 +138,7 @@ def auc_gain_interval(
     one, other = _placements(first, truth), _placements(second, truth)
     sd = math.sqrt(_variance(one[0] - other[0], one[1] - other[1]))
     reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
-    return Estimate(value, max(-1.0, value - reach), min(1.0, value + reach), confidence)
+    return _interval(value, max(-1.0, value - reach), min(1.0, value + reach), confidence)
 
 
 def _placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -170,13 +156,13 @@ def _variance(over: Floats, under: Floats) -> float:
     return float(over.var(ddof=1)) / over.size + float(under.var(ddof=1)) / under.size
 
 
-def _around(value: float, sd: float, confidence: float, smaller: int) -> Estimate:
+def _around(value: float, sd: float, confidence: float, smaller: int) -> Interval:
     reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
     low, high = max(0.0, value - reach), min(1.0, value + reach)
     if sd == 0 and value in (0.0, 1.0):
         end = clopper_pearson(int(value) * smaller, smaller, confidence)
         low, high = min(value, end.low), max(value, end.high)
-    return Estimate(value, low, high, confidence)
+    return _interval(value, low, high, confidence)
 
 
 # ------------------------------------------------------------------------- counts and top places
@@ -191,12 +177,12 @@ def clopper_pearson_upper(successes: int, trials: int, alpha: float) -> float:
     return float(betaincinv(successes + 1, trials - successes, 1 - alpha))
 
 
-def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Estimate:
+def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     """The share and its exact interval, alpha / 2 at either end."""
     alpha = (1 - checked_share(confidence, "confidence")) / 2
     high = clopper_pearson_upper(successes, trials, alpha)
     low = 1 - clopper_pearson_upper(trials - successes, trials, alpha)
-    return Estimate(successes / trials, low, high, confidence)
+    return _interval(successes / trials, low, high, confidence)
 
 
 def _check_counts(successes: int, trials: int) -> None:
@@ -221,7 +207,7 @@ def precision_at_k(labels: ArrayLike, scores: ArrayLike, k: int) -> float:
 
 def tpr_at_fpr(
     labels: ArrayLike, scores: ArrayLike, fpr: float, confidence: float = 0.95
-) -> Estimate:
+) -> Interval:
     """The share of 1s above the lowest threshold that at most a share `fpr` of the 0s passes.
 
     Refused unless fpr * negatives >= 10: below that the threshold hangs on a few negatives.
@@ -268,7 +254,7 @@ def bootstrap_mean(
     confidence: float = 0.95,
     draws: int = 2000,
     least: float = -1.0,
-) -> Estimate:
+) -> Interval:
     """The mean of shares, gains or cosines, with the percentile interval of seeded redraws."""
     found = checked_fractions(values, least)
     if found.size < 2:
@@ -277,39 +263,21 @@ def bootstrap_mean(
     if found.size > MANY:  # redrawing would agree with the normal law to the third digit
         reach = -float(ndtri(tail / 100)) * float(found.std(ddof=1)) / math.sqrt(found.size)
         mean = float(found.mean())
-        return Estimate(mean, mean - reach, mean + reach, confidence)
+        return _interval(mean, mean - reach, mean + reach, confidence)
     rng = np.random.default_rng(seed)
     means = np.array(
         [found[rng.integers(found.size, size=found.size)].mean() for _ in range(draws)]
     )
     low, high = np.percentile(means, [tail, 100 - tail])
-    return Estimate(float(found.mean()), float(low), float(high), confidence)
+    return _interval(float(found.mean()), float(low), float(high), confidence)
 
 
 def paired_gain(
     attack: ArrayLike, prior: ArrayLike, seed: int, confidence: float = 0.95, draws: int = 2000
-) -> Estimate:
+) -> Interval:
     """The mean over targets of attack - prior, both shares in [0, 1], bootstrapped in pairs."""
     first, second = checked_fractions(attack, -1.0), checked_fractions(prior, -1.0)
     if first.size != second.size:
         raise BadMetricInput(f"{first.size} attack values beside {second.size} prior values")
     halved = bootstrap_mean((first - second) / 2, seed, confidence, draws)
-    return Estimate(2 * halved.value, 2 * halved.low, 2 * halved.high, confidence)
-
-
-# ---------------------------------------------------------------------------------- for findings
-
-
-def auc_figure(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
-    """`auc_interval` as the fields of a figure."""
-    return auc_interval(labels, scores).figure()
-
-
-def auc_gain(labels: ArrayLike, attack: ArrayLike, prior: ArrayLike) -> dict[str, float]:
-    """`auc_gain_interval` as the fields of a figure."""
-    return auc_gain_interval(labels, attack, prior).figure()
-
-
-def mean_figure(values: ArrayLike, seed: int = 0) -> dict[str, float]:
-    """`bootstrap_mean` as the fields of a figure."""
-    return bootstrap_mean(values, seed).figure()
+    return _interval(2 * halved.value, 2 * halved.low, 2 * halved.high, confidence)

@@ -12,7 +12,6 @@ import time
 
 from audits.canary_audit import canaries
 from audits.exposure import exposures
-from audits.findings import Finding, Verdict
 from audits.mechanisms.audit import audit_experiment, audit_releases
 from audits.mechanisms.results import MechanismResult
 from audits.truth import Truth
@@ -21,6 +20,7 @@ from securefg.foundation.streams import derive_seed
 from securefg.privacy.noise import SeededNoise
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import prepare
+from securefg.run.findings import Finding, Verdict
 from securefg.run.runner import finite
 
 
@@ -85,7 +85,7 @@ def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:
 
 def integrity(truth: Truth) -> Finding:
     started = time.monotonic()
-    broken = broken_link(truth.folder.transcript, truth.folder.summary().get("transcript_chain"))
+    broken = broken_link(truth.folder.transcript, truth.folder.summary().transcript_chain)
     return Finding(
         adversary="-",
         attack="integrity",

@@ -1,16 +1,17 @@
-"""`securefg audit`: every attack that applies, with its controls, and every promise, checked.
+"""`securefg audit`: every attack whose needs are met, with its controls, and every promise.
 
 No attack is reported without its prior, its null and its positive control: they are made here, not
-by the attacks.
+by the attacks. An attack that fails is a finding too, and the others go on; findings are stored as
+they come.
 """
 
 from __future__ import annotations
 
-import io
 import time
+import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -20,20 +21,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks import attack_names, attacks_on, get_attack
+from attacks import attack_names, get_attack
 from attacks.base import Array, Attack, CannotAttack, View
 from audits.control_runs import control_of, is_defended
-from audits.findings import Figure, Finding, Verdict, judge, write_findings
+from audits.coverage import unread, untaken
 from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import make_game
 from audits.games.base import Game
 from audits.promises import broken_promises
 from audits.truth import Truth
-from securefg.foundation.errors import ConfigError
-from securefg.foundation.files import write_atomically
+from audits.verdicts import SMALLEST_GAIN, Evidence, judge
+from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.exchange import is_foreign
 from securefg.protocol.transcript import Adversary
+from securefg.run.findings import Finding, FindingsFile, Verdict
 from securefg.run.folder import RunFolder
 
 DEFAULT_ADVERSARY = {
@@ -49,24 +51,41 @@ PROMISES = "promises"
 class Plan:
     """What to audit.
 
-    only         names of attacks, or `promises`; empty for all
+    only         names or module paths of attacks, or `promises`; empty for all
+    more         attacks beside these, by module path
     adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
     trials       of every noise mechanism that claims an epsilon
     """
 
     only: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
     adversaries: tuple[str, ...] = ()
     jobs: int = 1
     seed: int = 0
     trials: int = 100_000
 
     def __post_init__(self) -> None:
-        known = [*attack_names(), PROMISES]
-        for name in self.only:
-            if name not in known:
-                raise ConfigError(f"unknown attack {name!r}; allowed: {', '.join(known)}")
+        for name in (*self.only, *self.more):
+            if name != PROMISES:
+                get_attack(name)
         for text in self.adversaries:
             Adversary.parse(text)
+
+    @property
+    def attacks(self) -> list[Attack]:
+        named = self.only or attack_names()
+        return [
+            get_attack(name) for name in dict.fromkeys((*named, *self.more)) if name != PROMISES
+        ]
+
+    @property
+    def promises(self) -> bool:
+        return not self.only or PROMISES in self.only
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is asked for, from everybody's place."""
+        return not self.only and not self.adversaries
 
 
 @dataclass(frozen=True)
@@ -79,17 +98,17 @@ class Task:
 
 @dataclass
 class Audit:
-    """What was found, and the raw scores."""
+    """What was found, the raw scores, and what failed: (attack, reason)."""
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[str, NDArray[Any]] = field(default_factory=dict)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def worst(self) -> Verdict:
         order = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
         found = {finding.verdict for finding in self.findings}
-        return next((v for v in order if v in found), Verdict.NOT_DETECTED)
+        return next((v for v in order if v in found), Verdict.INCONCLUSIVE)
 
 
 Told = Callable[[str, int, int], None]
@@ -106,63 +125,132 @@ def audit(
 
     controls  where the run without its defences is kept; by default in the run's own folder
     """
-    if is_foreign(path):
-        return audit_exchange(path, plan, told)
-    truth = Truth.of(RunFolder.open(path))
     torch.set_num_threads(1)
-    result = Audit()
-    tasks, result.skipped = plan_tasks(truth.method_name, truth.config.method, plan)
-    total = len(tasks) + 1
-    told("promises", 0, total)
-    if not plan.only or PROMISES in plan.only:
-        result.findings += broken_promises(truth, plan.trials, plan.seed)
-    control = None
-    if tasks and is_defended(truth.experiment.policy):
-        told("positive control: the run without its defences", 0, total)
-        root = controls or truth.folder.path / "audit" / "control"
-        control = control_of(truth, max(task.attack.rounds for task in tasks), root)
-    _play_all(Player(truth, control or truth, plan.seed), tasks, plan.jobs, result, told)
-    about = {"name": truth.config.name, "config_hash": truth.config.hash}
-    _write(truth.folder.path / "audit", {**about, "method": truth.method_name}, result)
-    return result
+    if is_foreign(path):
+        foreign = ForeignTruth.of(path)
+        about = {"name": foreign.exchange.name, "method": foreign.method_name}
+        return _Auditing(foreign, plan, path / "audit", about, told).carry_out(
+            lambda: foreign_promises(foreign), lambda rounds: foreign.control(), foreign.defended
+        )
+    truth = Truth.of(RunFolder.open(path))
+    about = {
+        "name": truth.config.name,
+        "config_hash": truth.config.hash,
+        "method": truth.method_name,
+    }
+    root = controls or truth.folder.path / "audit" / "control"
+    return _Auditing(truth, plan, truth.folder.path / "audit", about, told).carry_out(
+        lambda: broken_promises(truth, plan.trials, plan.seed),
+        lambda rounds: control_of(truth, rounds, root),
+        is_defended(truth.experiment.policy),
+    )
 
 
-def audit_exchange(path: Path, plan: Plan, told: Told) -> Audit:
-    """Audit what another framework exchanged, as its foreign.yaml describes it."""
-    truth = ForeignTruth.of(path)
-    result = Audit()
-    tasks, result.skipped = plan_tasks(truth.method_name, truth.exchange, plan)
-    if not plan.only or PROMISES in plan.only:
-        result.findings += foreign_promises(truth)
-    _play_all(Player(truth, truth.control(), plan.seed), tasks, plan.jobs, result, told)
-    _write(path / "audit", {"name": truth.exchange.name, "method": truth.method_name}, result)
-    return result
+class _Auditing:
+    """One audit on its way: every finding is stored as it comes."""
 
+    def __init__(
+        self, truth: Audited, plan: Plan, folder: Path, about: dict[str, str], told: Told
+    ) -> None:
+        self._truth, self._plan, self._told = truth, plan, told
+        self._smallest = SMALLEST_GAIN
+        if isinstance(truth, Truth):
+            self._smallest = truth.config.audit.smallest_gain
+        about = {**about, "smallest_gain": f"{self._smallest:g}"}
+        self._file = FindingsFile.begin(folder, about, anew=plan.whole)
+        self._result = Audit()
 
-def _play_all(player: Player, tasks: list[Task], jobs: int, result: Audit, told: Told) -> None:
-    # Attacks on noise divide by zero and fail to converge as a matter of course.
-    with warnings.catch_warnings(), ThreadPoolExecutor(max(1, jobs)) as pool:
-        warnings.simplefilter("ignore")
-        for number, (finding, scores) in enumerate(pool.map(player.play, tasks), 1):
-            result.findings.append(finding)
-            result.scores |= scores
-            told(finding.attack, number, len(tasks) + 1)
+    def carry_out(
+        self,
+        promises: Callable[[], list[Finding]],
+        control: Callable[[int], Audited | None],
+        defended: bool,
+    ) -> Audit:
+        player = Player(self._truth, self._plan.seed, self._smallest, defended)
+        tasks = list(self._tasks(player))
+        total = len(tasks) + 1
+        if self._plan.promises:
+            self._told("promises", 0, total)
+            self._attempt(PROMISES, promises)
+        if tasks and defended:
+            self._told("positive control: the run without its defences", 0, total)
+            player.control = self._control(control, max(task.attack.rounds for task in tasks))
+        self._play_all(player, tasks)
+        self._cover()
+        self._file.close(self._result.scores)
+        self._result.findings = self._file.findings
+        return self._result
 
+    def _tasks(self, player: Player) -> Iterator[Task]:
+        """The attacks to run; those whose needs are not met are findings at once."""
+        for attack in self._plan.attacks:
+            reason = self._truth.spoken.unmet(attack)
+            if reason is not None:
+                self._keep([player.unmet(Task(attack, "-"), reason)])
+                continue
+            chosen = list(_adversaries(self._plan, attack))
+            if not chosen and self._plan.only:
+                whose = " or ".join(sorted(attack.adversaries))
+                self._keep([player.unmet(Task(attack, "-"), f"it is mounted by {whose}")])
+            for adversary in chosen:
+                reason = attack.applies_to(player.view(self._truth, adversary))
+                if reason is None:
+                    yield Task(attack, adversary)
+                else:
+                    self._keep([player.unmet(Task(attack, adversary), reason)])
 
-def plan_tasks(method: str, settings: Any, plan: Plan) -> tuple[list[Task], list[tuple[str, str]]]:
-    """The attacks to run, and those left out with the reason."""
-    wanted = [get_attack(name) for name in plan.only if name != PROMISES]
-    tasks, skipped = [], []
-    for attack in wanted or ([] if plan.only else attacks_on(method)):
-        reason = attack.applies_to(settings) if method in attack.methods else f"not for {method}"
-        if reason is not None:
-            skipped.append((attack.name, reason))
-            continue
-        chosen = list(_adversaries(plan, attack))
-        if not chosen:
-            skipped.append((attack.name, f"needs {' or '.join(sorted(attack.adversaries))}"))
-        tasks += [Task(attack, adversary) for adversary in chosen]
-    return tasks, skipped
+    def _attempt(self, name: str, make: Callable[[], list[Finding]]) -> None:
+        try:
+            self._keep(make())
+        except Exception as error:
+            self._fail(name, "-", error)
+
+    def _control(self, make: Callable[[int], Audited | None], rounds: int) -> Audited | None:
+        try:
+            return make(rounds)
+        except Exception as error:
+            self._fail("positive_control", "-", error)
+            return None
+
+    def _play_all(self, player: Player, tasks: list[Task]) -> None:
+        # Attacks on noise divide by zero and fail to converge as a matter of course.
+        with warnings.catch_warnings(), ThreadPoolExecutor(max(1, self._plan.jobs)) as pool:
+            warnings.simplefilter("ignore")
+            playing = {pool.submit(player.play, task): task for task in tasks}
+            for number, done in enumerate(as_completed(playing), 1):
+                task = playing[done]
+                try:
+                    finding, scores = done.result()
+                except Exception as error:
+                    self._fail(task.attack.name, task.adversary, error)
+                else:
+                    self._keep([finding])
+                    self._result.scores |= scores
+                self._told(task.attack.name, number, len(tasks) + 1)
+
+    def _fail(self, attack: str, adversary: str, error: Exception) -> None:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        self._result.failed.append((attack, said))
+        self._keep([_failed(self._truth.method_name, attack, adversary, said)])
+
+    def _keep(self, findings: Iterable[Finding]) -> None:
+        self._file.add(findings)
+
+    def _cover(self) -> None:
+        """What no stored finding is about, over everything that this folder has been asked."""
+        played = [f for f in self._file.findings if f.measured and f.gain is not None]
+        known = {}
+        for name in dict.fromkeys(f.attack for f in played):
+            try:
+                known[name] = get_attack(name)
+            except Exception:
+                continue
+        method = self._truth.method_name
+        whose = [f.adversary for f in played]
+        self._file.replace_coverage(
+            [*unread(self._truth.spoken, known.values(), method), *untaken(whose, method)]
+        )
 
 
 def _adversaries(plan: Plan, attack: Attack) -> Iterator[str]:
@@ -184,11 +272,13 @@ class Played:
 class Player:
     """Plays attacks against a run and against its control; views are made once per adversary.
 
-    control  the run itself where it has no defences; None where there is no run without them
+    control  the run without its defences; None where there is none, or where nothing defends it
     """
 
-    def __init__(self, truth: Audited, control: Audited | None, seed: int) -> None:
-        self._truth, self._control, self._seed = truth, control, seed
+    def __init__(self, truth: Audited, seed: int, smallest_gain: float, defended: bool) -> None:
+        self._truth, self._seed = truth, seed
+        self._smallest, self._defended = smallest_gain, defended
+        self.control: Audited | None = None
         self._views: dict[tuple[bool, str], View] = {}
         self._making = Lock()
 
@@ -203,8 +293,19 @@ class Player:
         game, guess = played.game, played.guess
         value, gain = game.measure(guess), game.gain(guess)
         null, at_chance = game.null(guess, rng)
-        positive = gain if self._control is self._truth else self._positive(task)
-        verdict, because = judge(value, gain, at_chance, positive, task.attack.floor)
+        control, why = self._on_the_control(task)
+        evidence = Evidence(
+            value,
+            gain,
+            at_chance,
+            control,
+            own=not self._defended,
+            floor=task.attack.floor,
+            smallest=self._smallest,
+        )
+        verdict, because = judge(evidence)
+        if why and verdict is Verdict.INCONCLUSIVE:
+            because = f"{because} (there: {why})"
         finding = self._finding(
             task,
             started,
@@ -217,7 +318,7 @@ class Player:
             gain=gain,
             null=null,
             null_at_chance=at_chance,
-            positive=positive,
+            positive=control,
             targets=len(game.targets.ids),
             details=game.extras(guess),
         )
@@ -225,29 +326,36 @@ class Player:
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
         return finding, {**scores, f"{name}/targets": game.targets.ids}
 
-    def _positive(self, task: Task) -> Figure | None:
-        if self._control is None:
-            return None
+    def unmet(self, task: Task, reason: str) -> Finding:
+        """An attack that this run gives nothing to."""
+        return self._finding(
+            task, time.monotonic(), Verdict.INCONCLUSIVE, f"not run: {reason}", measured=False
+        )
+
+    def view(self, truth: Audited, adversary: str) -> View:
+        key = (truth is self._truth, adversary)
+        with self._making:
+            if key not in self._views:
+                self._views[key] = truth.view(Adversary.parse(adversary))
+            return self._views[key]
+
+    def _on_the_control(self, task: Task) -> tuple[Interval | None, str]:
+        """The gain with the defence off, or why there is none."""
+        if self.control is None:
+            return None, ""
         try:
-            played = self._played(task, self._control)
-        except CannotAttack:
-            return None
-        return played.game.gain(played.guess)
+            played = self._played(task, self.control)
+        except CannotAttack as reason:
+            return None, str(reason)
+        return played.game.gain(played.guess), ""
 
     def _played(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)
         rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
         game = make_game(task.attack.game, truth, adversary, rng)
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = task.attack.run(self._view(truth, task.adversary), game.targets, guesser)
+        guess = task.attack.run(self.view(truth, task.adversary), game.targets, guesser)
         return Played(game, np.asarray(guess, np.float64))
-
-    def _view(self, truth: Audited, adversary: str) -> View:
-        key = (truth is self._truth, adversary)
-        with self._making:
-            if key not in self._views:
-                self._views[key] = truth.view(Adversary.parse(adversary))
-            return self._views[key]
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
@@ -261,18 +369,20 @@ class Player:
             verdict=verdict,
             because=because,
             floor=attack.floor,
-            assumptions=(attack.needs,),
+            assumptions=(attack.assumes,),
             seconds=round(time.monotonic() - started, 3),
             **filled,
         )
 
 
-def _write(folder: Path, about: dict[str, Any], result: Audit) -> None:
-    folder.mkdir(exist_ok=True)
-    skipped = [{"attack": name, "because": reason} for name, reason in result.skipped]
-    run = {**about, "skipped": skipped}
-    write_findings(folder / "findings.json", run, result.findings)
-    buffer = io.BytesIO()
-    arrays: dict[str, Any] = result.scores
-    np.savez_compressed(buffer, **arrays)
-    write_atomically(folder / "scores.npz", buffer.getvalue())
+def _failed(method: str, attack: str, adversary: str, reason: str) -> Finding:
+    return Finding(
+        adversary=adversary,
+        attack=attack,
+        method=method,
+        metric="-",
+        unit="-",
+        verdict=Verdict.INCONCLUSIVE,
+        because=f"it failed: {reason}",
+        failed=True,
+    )

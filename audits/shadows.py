@@ -28,6 +28,7 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.streams import numpy_stream, torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs, normalized_adjacency
+from securefg.protocol.meanings import Layout
 
 VERSION = 1
 GROUP = 16
@@ -57,12 +58,13 @@ def recipe_of(truth: Truth, count: int) -> Recipe:
     attacks put confidences on a common scale.
     """
     config, summary = truth.config, truth.folder.summary()
-    epochs = int(summary["best_round"]) * config.training.local_epochs
+    like = next(iter(truth.networks.values()), Layout(()))
+    epochs = int(summary.best_round) * config.training.local_epochs
     return Recipe(
         count=count,
         epochs=min(epochs, MANY_EPOCHS),
-        hidden=config.method.hidden,
-        dropout=config.method.dropout,
+        hidden=like.hidden,
+        dropout=like.dropout,
         lr=config.training.lr,
         weight_decay=config.training.weight_decay,
         seed=config.seed,

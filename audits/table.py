@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
-from audits.findings import Figure, Finding, Verdict
+from securefg.foundation.interval import Interval
+from securefg.run.findings import COVERAGE, Finding, Verdict
 
 COLOUR = {
     Verdict.VIOLATION: "bold white on red",
@@ -22,8 +23,25 @@ WIDE = 110
 
 def findings_table(findings: list[Finding], width: int = WIDE) -> Table:
     """Epsilon findings show claimed and measured; attacks show value, prior and gain."""
-    ordered = sorted(findings, key=lambda f: ORDER.index(f.verdict))
+    played = [f for f in findings if f.measured]
+    ordered = sorted(played, key=lambda f: ORDER.index(f.verdict))
     return _in_columns(ordered) if width >= WIDE else _in_paragraphs(ordered)
+
+
+def not_measured_table(findings: list[Finding]) -> Table:
+    """What nobody read, whose place nobody took, and attacks whose needs were not met."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("not measured", "by", "why"):
+        table.add_column(name, overflow="fold")
+    for finding in sorted((f for f in findings if not f.measured), key=_unmet_order):
+        about = finding.metric if finding.attack == "unread_field" else finding.attack
+        by = "" if finding.adversary == "-" else finding.adversary
+        table.add_row(escape(about.replace("_", " ")), by, escape(finding.because), style="yellow")
+    return table
+
+
+def _unmet_order(finding: Finding) -> tuple[bool, str]:
+    return (finding.attack not in COVERAGE, finding.attack)
 
 
 def _in_columns(findings: list[Finding]) -> Table:
@@ -74,5 +92,5 @@ def _value(finding: Finding) -> str:
     return "" if finding.value is None else f"{finding.value.value:.3f}"
 
 
-def _interval(gain: Figure) -> str:
+def _interval(gain: Interval) -> str:
     return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]".replace("[", r"\[")

@@ -5,21 +5,24 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import View
+from attacks.base import Array, Place, View
+from audits.coverage import Spoken
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
+from securefg.foundation.streams import derive_seed
+from securefg.protocol.meanings import Meaning, Networks
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.folder import RunFolder
 from securefg.run.release_file import read_release
+from securefg.settings.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,54 @@ class Truth:
         return self.experiment.method.name
 
     @property
-    def config(self) -> Any:
+    def config(self) -> RunConfig:
         return self.experiment.config
+
+    @cached_property
+    def meanings(self) -> dict[Place, Meaning]:
+        """What every field of the run's messages means, under its settings."""
+        return self.experiment.method.meanings(self.config.method)
+
+    @cached_property
+    def networks(self) -> Networks:
+        x = self.experiment
+        return x.method.networks(x.config.method, x.public, derive_seed(x.config.seed, "clients"))
+
+    @cached_property
+    def spoken(self) -> Spoken:
+        """What is uploaded, sent and released in this run, by meaning."""
+        x, settings = self.experiment, self.config.method
+        planned = x.method.planned(settings, self.config.training, x.public)
+        uploads = {
+            (p.message.kind, p.field): self.meanings[p.message.kind, p.field] for p in planned
+        }
+        release = x.method.release
+        released = {
+            (release.kind, name): self.meanings[release.kind, name]
+            for name in release.declarations
+            if (release.kind, name) in self.meanings
+        }
+        private = {
+            (m.kind, name)
+            for m in x.method.messages
+            for name, declaration in m.declarations.items()
+            if declaration.is_private
+        }
+        sent = {place: meaning for place, meaning in self.meanings.items() if place not in private}
+        return Spoken(uploads, sent, released, self.answers is not None)
+
+    @cached_property
+    def samples(self) -> dict[int, Array]:
+        """The rows that every client trains on, (samples, features)."""
+        found = {}
+        for shard in self.experiment.shards:
+            features = shard.graph.features.double()
+            features = features.reshape(-1, features.shape[-1])
+            train = shard.graph.split.train.reshape(-1)
+            chosen = features[train.expand(len(features)) if len(train) == 1 else train]
+            if len(chosen):
+                found[shard.client] = chosen.numpy()
+        return found
 
     @cached_property
     def release(self) -> Message | None:
@@ -87,10 +136,9 @@ class Truth:
         released = self.release.values() if everything and self.release else {}
         return View(
             adversary=adversary,
-            method=x.method.name,
-            settings=x.config.method,
+            meanings=self.meanings,
+            networks=self.networks,
             training=x.config.training,
-            seed=x.config.seed,
             public=x.public if adversary.kind == "server" else _sizes_alone(x.public),
             released={k: v for k, v in released.items() if isinstance(v, torch.Tensor)},
             answers=self.answers if everything else None,

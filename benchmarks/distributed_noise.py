@@ -43,8 +43,8 @@ def accuracy(config: str, overrides: list[str], seed: int) -> tuple[float, str]:
         fixed = [f"seed={seed}", f"output.root={root}", "output.transcript_every=0"]
         summary = runner.start(load_config(Path(config), [*overrides, *fixed])).summary
     assert summary is not None
-    epsilon = summary["epsilon"]["client"]["epsilon"]
-    return summary["test_accuracy"], "infinite" if epsilon is None else f"{epsilon:.2f}"
+    epsilon = summary.epsilon["client"].epsilon
+    return summary.test_accuracy, "infinite" if epsilon is None else f"{epsilon:.2f}"
 
 
 def main() -> None:

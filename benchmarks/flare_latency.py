@@ -41,7 +41,7 @@ def main(root: Path, large: bool) -> int:
         began = time.monotonic()
         folder = start(parsed).folder
         whole = time.monotonic() - began
-        facts = folder.summary()["method_facts"]
+        facts = folder.summary().method_facts
         kits = folder.path / "private" / "flare" / "kits"
         print(
             f"{size / 1e6:10.3f} MB  step {facts['step_seconds']:.3f} s, of it at the site "

@@ -52,7 +52,7 @@ def main(root: Path) -> int:
         print(f"{name}: {len(raw)} bytes captured; found {words}")
         failed |= bool(found) != wanted
     print(f"wire, in the protocols' own words: {protocols(root / 'wire.pcapng')}")
-    size = folder.summary()["bytes"]
+    size = folder.summary().bytes
     print(f"the run's own count: up {size['up']}, down {size['down']}")
     return int(failed)
 

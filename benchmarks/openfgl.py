@@ -40,8 +40,8 @@ def main(seeds: int = 3) -> None:
             assert summary is not None
             print(
                 f"seed {seed}: {seconds:.1f} CPU-seconds for the loop; "
-                f"clients' own test nodes {summary['local_test_accuracy']['pooled']:.4f}, "
-                f"union graph {summary['test_accuracy']:.4f}"
+                f"clients' own test nodes {summary.local_test_accuracy.pooled:.4f}, "
+                f"union graph {summary.test_accuracy:.4f}"
             )
 
 

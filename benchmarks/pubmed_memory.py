@@ -20,7 +20,7 @@ def main() -> None:
         summary = runner.start(config).summary
     assert summary is not None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"4 rounds in {summary['seconds']:.0f} s; peak memory {peak:.2f} GiB")
+    print(f"4 rounds in {summary.seconds:.0f} s; peak memory {peak:.2f} GiB")
 
 
 if __name__ == "__main__":

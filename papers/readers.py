@@ -12,7 +12,7 @@ from securefg.run.folder import RunFolder
 
 def stored(folder: RunFolder, *keys: str) -> float:
     """A number of `summary.json`; refuses what is not there, by name."""
-    value: Any = folder.summary()
+    value: Any = folder.summary().model_dump(mode="json")
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if not isinstance(value, int | float):

@@ -13,22 +13,24 @@ import yaml
 from scipy.stats import t as student
 
 from audits.curves.plan import CurvePlan, Level, Setting
-from audits.findings import Figure, Finding, Verdict, read_findings
 from securefg.data.partition import Partition
+from securefg.foundation.interval import Interval
+from securefg.foundation.versions import versions
 from securefg.reports.curve_data import (
     Choice,
     CurveData,
     CurvePoint,
-    Interval,
     Leak,
     Limits,
     RunRef,
     Series,
     Timing,
 )
+from securefg.run.findings import Finding, Verdict, read_findings
 from securefg.run.folder import RunFolder
+from securefg.run.summary import Summary
 from securefg.sweep import Failure, Point, find_runs
-from securefg.foundation.versions import versions
+
 WORST = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
 
 
@@ -77,7 +79,7 @@ def _point(setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
     audits = [read_findings(findings_of(folder)) for _, folder in found]
-    accuracies = tuple(float(summary["test_accuracy"]) for summary in summaries)
+    accuracies = tuple(summary.test_accuracy or 0.0 for summary in summaries)
     claimed, lower, violations = _epsilons(audits)
     return CurvePoint(
         **common,
@@ -130,7 +132,7 @@ def _leak(found: Sequence[Finding]) -> Leak:
     )
 
 
-def _over_seeds(figures: Sequence[Figure | None]) -> Interval:
+def _over_seeds(figures: Sequence[Interval | None]) -> Interval:
     """Over several seeds their own spread; of one seed the finding's interval."""
     known = [figure for figure in figures if figure is not None]
     if len(known) == 1:
@@ -138,7 +140,7 @@ def _over_seeds(figures: Sequence[Figure | None]) -> Interval:
     return interval([figure.value for figure in known])
 
 
-def _null_band(figures: Sequence[Figure | None]) -> Interval:
+def _null_band(figures: Sequence[Interval | None]) -> Interval:
     known = [figure for figure in figures if figure is not None]
     low = statistics.fmean(f.low - f.value for f in known)
     high = statistics.fmean(f.high - f.value for f in known)
@@ -244,8 +246,8 @@ def _level_runs(level: Level, runs: dict[str, RunFolder]) -> tuple[RunRef, ...]:
     return tuple(_ref(p, runs[p.config.hash]) for p in level.runs if p.config.hash in runs)
 
 
-def _accuracy(summary: dict[str, Any]) -> float | None:
-    value = summary["test_accuracy"]
+def _accuracy(summary: Summary) -> float | None:
+    value = summary.test_accuracy
     return None if value is None else float(value)
 
 
@@ -254,18 +256,16 @@ def _ref(point: Point, folder: RunFolder) -> RunRef:
     return RunRef(folder=folder.path.name, seed=config.seed, config_hash=config.hash)
 
 
-def _bytes(summaries: Sequence[dict[str, Any]], way: str) -> int:
+def _bytes(summaries: Sequence[Summary], way: str) -> int:
     """Mean over the seeds: early stopping ends some runs before others."""
-    sizes = [sum(summary["bytes"][way].values()) for summary in summaries]
+    sizes = [getattr(summary.bytes, way).total for summary in summaries]
     return round(statistics.fmean(sizes))
 
 
 def _seconds(plan: CurvePlan, runs: dict[str, RunFolder]) -> dict[str, float]:
     found = {}
     for setting in plan.settings:
-        own = [
-            runs[p.config.hash].summary()["seconds"] for p in setting.runs if p.config.hash in runs
-        ]
+        own = [runs[p.config.hash].summary().seconds for p in setting.runs if p.config.hash in runs]
         if own:
             found[setting.key] = round(statistics.fmean(own), 3)
     return found

@@ -14,6 +14,8 @@ from securefg.reports.curve_data import CurveData
 from securefg.reports.curve_page import build_curve_page
 from securefg.sweep import Failure, SweepOutcome, sweep
 from securefg.sweep.display import Display
+
+
 @dataclass(frozen=True)
 class CurveOutcome:
     data: CurveData

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from attacks import attacks_on, get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
 from audits.run import Plan
-from securefg.settings.config import RunConfig
 from securefg.foundation.errors import ConfigError
+from securefg.settings.config import RunConfig
 from securefg.sweep import Point
+
+
 @dataclass(frozen=True)
 class Setting:
     """One point of the curve: a defence at one strength, run once per seed."""
@@ -66,7 +67,7 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
             for defence in sweep.defences
             for epsilon in _strengths(path, defence)
         ]
-        plan = _audit_plan(curve, sweep, base)
+        plan = _audit_plan(curve, sweep)
         audits |= {point.config.hash: plan for setting in own for point in setting.runs}
         settings += own
         levels += [
@@ -103,14 +104,8 @@ def _level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level
     return Level(series, kind, tuple(Point(f"{series} · {kind} seed {c.seed}", c) for c in configs))
 
 
-def _audit_plan(curve: CurveConfig, sweep: Sweep, base: RunConfig) -> Plan:
-    """Attacks that were named must apply; those that were not are chosen by what applies."""
-    method = base.method.name
-    for name in sweep.attacks or ():
-        attack = get_attack(name)
-        reason = attack.applies_to(base.method) if method in attack.methods else "not for it"
-        if reason is not None:
-            allowed = ", ".join(a.name for a in attacks_on(method) if not a.applies_to(base.method))
-            raise ConfigError(f"{name} does not apply to {method}: {reason}; allowed: {allowed}")
+def _audit_plan(curve: CurveConfig, sweep: Sweep) -> Plan:
+    """Attacks that were named, or all whose needs are met; one that was named and cannot be run
+    is a finding, and the point that has it meets no limit."""
     only = () if sweep.attacks is None else (*sweep.attacks, "promises")
     return Plan(only=only, adversaries=curve.adversaries, trials=curve.trials)

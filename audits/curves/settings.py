@@ -9,11 +9,12 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from attacks import get_attack
-from securefg.settings.config import RunConfig, load_config, parse_config
 from securefg.foundation.errors import ConfigError
-from securefg.reports.curve_data import Limits
 from securefg.foundation.settings import Settings
 from securefg.protocol.transcript import Adversary
+from securefg.reports.curve_data import Limits
+from securefg.settings.config import RunConfig, load_config, parse_config
+
 DefenceName = Literal["none", "secagg", "local_gaussian", "distributed_discrete"]
 
 

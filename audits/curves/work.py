@@ -8,9 +8,11 @@ from pathlib import Path
 
 from audits.curves.collect import findings_of
 from audits.run import Plan, audit
-from securefg.settings.config import RunConfig
 from securefg.run.observing import Observer
+from securefg.settings.config import RunConfig
 from securefg.sweep import Runs, find_run
+
+
 @dataclass(frozen=True)
 class RunAndAudit:
     """Configs are looked up by their hash; one without a plan (a reference level) is only run.

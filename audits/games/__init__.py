@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from audits.foreign import ForeignTruth
 from audits.games.base import Game
 from audits.truth import Truth
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.extensions import find_module
 from securefg.protocol.transcript import Adversary
+
+GROUP: Final = "securefg.games"
 
 
 class Make(Protocol):
-    """Every game knows which kind of truth it is played on."""
+    """Draws a game's targets from the truth, with the adversary's own data left out."""
 
-    def __call__(self, truth: Any, adversary: Adversary, rng: np.random.Generator) -> Game: ...
+    def __call__(
+        self, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+    ) -> Game: ...
 
 
-def game_names() -> list[str]:
+def shipped() -> dict[str, str]:
     names = [m.name for m in pkgutil.iter_modules(__path__)]
-    return sorted(n for n in names if n not in ("base", "victims"))
+    return {n: f"{__name__}.{n}" for n in sorted(names) if n not in ("base", "victims")}
 
 
 def make_game(
     name: str, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
 ) -> Game:
-    """Draw a game's targets from the truth, with the adversary's own data left out."""
-    make: Make = importlib.import_module(f"{__name__}.{name}").make
+    """The game of that name, or of that module where the name is a path."""
+    make: Make | None = getattr(find_module("game", name, shipped(), GROUP), "make", None)
+    if make is None:
+        raise ConfigError(f"game: module {name!r} has no `make`")
     return make(truth, adversary, rng)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
-from audits.findings import Figure
+from securefg.foundation.interval import Interval
 
 NULL_DRAWS = 20
 
@@ -36,19 +36,19 @@ class Game(ABC):
     unit: str
 
     @abstractmethod
-    def measure(self, guess: Array) -> Figure:
+    def measure(self, guess: Array) -> Interval:
         """What the guess reached, with its interval."""
 
     @abstractmethod
-    def prior(self, guess: Array) -> Figure:
+    def prior(self, guess: Array) -> Interval:
         """What is reached without the run."""
 
     @abstractmethod
-    def gain(self, guess: Array) -> Figure:
+    def gain(self, guess: Array) -> Interval:
         """How much more the guess reached than the prior, on the same targets."""
 
     @abstractmethod
-    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """The guess against permuted truth, and whether that is at chance."""
 
     @abstractmethod
@@ -74,27 +74,27 @@ class BinaryGame(Game):
     truth: NDArray[np.int64]
     prior_scores: Array | None = None
 
-    def measure(self, guess: Array) -> Figure:
+    def measure(self, guess: Array) -> Interval:
         self.check(guess)
-        return Figure(**metrics.auc_figure(self.truth, guess))
+        return metrics.auc_interval(self.truth, guess)
 
-    def prior(self, guess: Array) -> Figure:
+    def prior(self, guess: Array) -> Interval:
         if self.prior_scores is None:
-            return Figure(value=0.5, low=0.5, high=0.5)
-        return Figure(**metrics.auc_figure(self.truth, self.prior_scores))
+            return Interval(value=0.5, low=0.5, high=0.5)
+        return metrics.auc_interval(self.truth, self.prior_scores)
 
-    def gain(self, guess: Array) -> Figure:
+    def gain(self, guess: Array) -> Interval:
         if self.prior_scores is None:
             found = self.measure(guess)
-            return Figure(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)
-        return Figure(**metrics.auc_gain(self.truth, guess, self.prior_scores))
+            return Interval(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)
+        return metrics.auc_gain_interval(self.truth, guess, self.prior_scores)
 
-    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         drawn = [metrics.auc(rng.permutation(self.truth), guess) for _ in range(NULL_DRAWS)]
         ones = int(self.truth.sum())
         spread = metrics.auc_null_sd(ones, len(self.truth) - ones)
         mean = float(np.mean(drawn))
-        figure = Figure(value=mean, low=mean - 2 * spread, high=mean + 2 * spread)
+        figure = Interval(value=mean, low=mean - 2 * spread, high=mean + 2 * spread)
         return figure, abs(mean - 0.5) <= 3 * spread / NULL_DRAWS**0.5
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
@@ -112,18 +112,18 @@ class OutcomeGame(Game):
     outcome: Outcome
     prior_guess: Array
 
-    def measure(self, guess: Array) -> Figure:
+    def measure(self, guess: Array) -> Interval:
         self.check(guess)
         return _mean(self._outcomes(guess, self.truth))
 
-    def prior(self, guess: Array) -> Figure:
+    def prior(self, guess: Array) -> Interval:
         return _mean(self._outcomes(self.prior_guess, self.truth))
 
-    def gain(self, guess: Array) -> Figure:
+    def gain(self, guess: Array) -> Interval:
         own = self._outcomes(guess, self.truth)
         return _mean(own - self._outcomes(self.prior_guess, self.truth))
 
-    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """At chance where a guess of somebody else's secret gains nothing over the prior."""
         means, gains = [], []
         for _ in range(NULL_DRAWS):
@@ -133,7 +133,7 @@ class OutcomeGame(Game):
             gains.append((own - self._outcomes(self.prior_guess, shuffled)).mean())
         spread = 3 * float(np.std(gains)) / NULL_DRAWS**0.5
         low, high = np.quantile(means, [0.025, 0.975])
-        figure = Figure(value=float(np.mean(means)), low=float(low), high=float(high))
+        figure = Interval(value=float(np.mean(means)), low=float(low), high=float(high))
         return figure, float(np.mean(gains)) <= spread + 1e-9
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
@@ -146,8 +146,8 @@ class OutcomeGame(Game):
         return found
 
 
-def _mean(values: Array) -> Figure:
-    return Figure(**metrics.mean_figure(values))
+def _mean(values: Array) -> Interval:
+    return metrics.bootstrap_mean(values, 0)
 
 
 def somebody_elses(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:

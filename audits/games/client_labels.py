@@ -17,6 +17,8 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
     graph = truth.graph
     if graph.labels.dim() != 1:
         raise CannotAttack("samples are labelled apart: a client has no one class")
+    if int(truth.experiment.partition.sizes.max()) != 1:
+        raise CannotAttack("clients hold several nodes: a client has no one class")
     labels, train = graph.labels.numpy(), graph.split.train.numpy()
     others = np.setdiff1d(np.flatnonzero(train), sorted(adversary.clients))
     wanted = choose(others, MANY_TARGETS, rng, 5)

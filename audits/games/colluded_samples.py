@@ -13,7 +13,8 @@ from attacks.base import CannotAttack, Targets
 from audits.games.base import choose
 from audits.games.client_samples import SampleGame, nearest, within
 from audits.truth import Truth
-from securefg.models.appnp import propagation_matrix
+from securefg.models.graph_operators import operator_matrix
+from securefg.protocol.meanings import GraphSums, Jacobian
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 40
@@ -21,7 +22,7 @@ LEAST_WEIGHT = 1e-9
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> SampleGame:
-    public, settings = truth.experiment.public, truth.config.method
+    public = truth.experiment.public
     features = truth.features().astype(np.float64)
     samples = features if features.ndim == 3 else features[:, None]
     count, width = samples.shape[1:]
@@ -34,10 +35,10 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Sample
     told = np.intersect1d(colluders, public.trainers.numpy())
     if not len(told):
         raise CannotAttack("no colluder has a label: sums of Jacobians go to these alone")
-    matrix = propagation_matrix(
-        public.edge_index, public.num_nodes, settings.teleport, settings.steps
-    )
-    weight = matrix.numpy()[told].max(0)
+    told_by = [m for m in truth.spoken.sent.values() if m.fits(GraphSums(of=Jacobian()))]
+    if not told_by or not isinstance(told_by[0], GraphSums) or told_by[0].by is None:
+        raise CannotAttack("clients are sent no sums over the graph")
+    weight = operator_matrix(told_by[0].by, public.edge_index, public.num_nodes)[told].max(0)
     weight[colluders] = 0
     weight[np.abs(samples).sum((1, 2)) == 0] = 0
     heaviest = np.argsort(-weight, kind="stable")[:MANY_TARGETS]

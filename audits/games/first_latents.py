@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, Targets
 from audits.games.base import OutcomeGame, choose
+from audits.replay import replayed
 from audits.truth import Truth
-from securefg.federation.channel import Turn
-from securefg.federation.roles import Site
-from securefg.foundation.streams import derive_seed
-from securefg.methods.nfedgnn import Call, Latents
-from securefg.protocol.codec import Clients
+from securefg.models.graph_operators import operator_matrix
+from securefg.protocol.meanings import GraphSums, NodeRows
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 1000
+LATENT = NodeRows("latent", "client")
 EXACT = 0.01
 
 
@@ -47,14 +45,23 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Latent
 
 
 def first_latents(truth: Truth) -> NDArray[np.float64]:
-    """Of all users, made again by the method's own host before anything is masked or noised."""
-    x, config = truth.experiment, truth.config
-    seed = derive_seed(config.seed, "clients")
-    site = Site(x.shards, config.method, config.training, seed, torch.device("cpu"))
-    turn = Turn(round=1, step=1, clients=Clients(((0, len(x.shards)),)))
-    reply = x.method.make_host(site).handle(Call(number=1, weights=None), turn)
-    assert isinstance(reply, Latents)
-    found: NDArray[np.float64] = reply.latent.double().numpy()
+    """Of all users, made again by the method's own hosts before anything is masked or noised."""
+    x = truth.experiment
+    sums = [m for m in truth.spoken.uploads.values() if m.fits(GraphSums(of=LATENT))]
+    if not sums:
+        return replayed(truth, x.shards, LATENT).double().numpy()
+    meaning = sums[0]
+    assert isinstance(meaning, GraphSums)
+    assert meaning.by is not None
+    assert x.public.edge_index is not None
+    parts = replayed(truth, x.shards, meaning).double().numpy()  # (users, sums, width)
+    weights = operator_matrix(meaning.by, x.public.edge_index, x.public.num_nodes)
+    largest = np.abs(weights).argmax(0)  # of the sums that user j is in, where it weighs most
+    users = np.arange(len(parts))
+    weight = weights[largest, users]
+    found: NDArray[np.float64] = np.where(
+        weight[:, None] > 0, parts[users, largest] / np.maximum(weight, 1e-12)[:, None], 0.0
+    )
     return found
 
 

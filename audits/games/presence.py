@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from attacks.base import CannotAttack, Targets
 from audits.games.base import BinaryGame, choose
 from audits.games.victims import victim
-from audits.public_replay import public_nodes, public_shard, rows_of
+from audits.replay import public_nodes, public_shard, replayed
 from audits.truth import Truth
 from securefg.foundation.streams import derive_seed
+from securefg.protocol.meanings import NodeRows
 from securefg.protocol.transcript import Adversary
 
+ROWS = NodeRows(index="public")
 NUM_SHADOWS = 32
 MANY_TARGETS = 100
 LEAST_TARGETS = 10
@@ -74,7 +76,7 @@ def shadow_clients(
         private = torch.from_numpy(np.concatenate([chosen, rest]))
         shard = public_shard(truth, truth.graph, private)
         seed = derive_seed(truth.config.seed, "shadow", shadow)
-        uploads.append(rows_of(truth, shard, 1, seed).numpy())
+        uploads.append(replayed(truth, [shard], ROWS, 1, seed)[0].numpy())
     return np.stack(uploads), member
 
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame
+from audits.games.shared_neighbour import public_rows
 from audits.games.victims import victim
-from audits.public_replay import first_upload, public_nodes
+from audits.replay import public_nodes, replayed
 from audits.truth import Truth
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.transcript import Adversary
@@ -45,11 +47,10 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> RowsGa
     if truth.config.training.participation < 1:
         raise CannotAttack("not all clients take part in a round: whose mean it is, is not known")
     chosen = rng.permutation(len(public_nodes(truth)))[:MANY_ROWS]
-    own = torch.stack([first_upload(truth, k) for k in sorted(adversary.clients)])
-    settings = truth.config.method
-    dim = settings.dim if hasattr(settings, "dim") else settings.hidden
+    own = torch.stack([_first_upload(truth, k) for k in sorted(adversary.clients)])
+    dim = public_rows(truth).columns
     turned = torch.stack([rotated(x, rotation(x[:, :dim], own[0][:, :dim])) for x in own])
-    rows = first_upload(truth, client)[:, :dim]
+    rows = _first_upload(truth, client)[:, :dim]
     return RowsGame(
         targets=Targets(ids=chosen, client=client, own_uploads=own.numpy()),
         metric="cosine of a row less the mean row, up to a rotation",
@@ -59,6 +60,11 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> RowsGa
         prior_guess=turned.mean(0)[:, :dim].double().numpy()[chosen],
         honest=total - len(adversary.clients),
     )
+
+
+def _first_upload(truth: Truth, client: int) -> Tensor:
+    """What a client's data alone made of its rows for round 1, before noise and mask."""
+    return replayed(truth, [truth.experiment.shards[client]], public_rows(truth))[0]
 
 
 def resemblance(guess: Array, truth: NDArray[np.float64]) -> Array:

@@ -15,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
-from attacks.public_uploads import cosines
+from attacks.client_rows import cosines
 from audits import metrics
 from audits.games.base import BinaryGame, choose
 from audits.games.victims import victim
-from audits.public_replay import public_shard, rows_of
+from audits.replay import public_shard, replayed
 from audits.truth import Truth
 from securefg.data.shard import Shard
+from securefg.protocol.meanings import NodeRows
 from securefg.protocol.transcript import Adversary
 
 MANY_PAIRS = 4000
@@ -46,12 +47,14 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
 def public_only(truth: Truth, pairs: NDArray[np.int64]) -> list[Array]:
     """Scores of the pairs from public nodes alone."""
     shard = public_shard(truth, truth.graph, torch.empty(0, dtype=torch.long))
-    rows = rows_of(truth, shard, truth.config.training.rounds)[:, : _dim(truth)]
+    meaning = public_rows(truth)
+    whole = replayed(truth, [shard], meaning, truth.config.training.rounds)[0]
+    rows = whole[:, : meaning.columns]
     learnt = cosines(rows.double().numpy(), pairs)
     # The row of a node without public neighbours is where it started: it says nothing.
     degrees = np.bincount(shard.graph.edge_index[0].numpy(), minlength=shard.graph.num_nodes)
     silent = (degrees[pairs] == 0).any(1)
-    if truth.experiment.method.name == "ppfl_deepwalk" and not silent.all():
+    if meaning.layer == "walks" and not silent.all():
         learnt = np.where(silent, learnt[~silent].mean(), learnt)
     alike = cosines(shard.graph.features.double().numpy(), pairs)
     both: Array = _standard(learnt) + _standard(alike)
@@ -89,6 +92,9 @@ def shared_pairs(
     return np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
 
 
-def _dim(truth: Truth) -> int:
-    settings = truth.config.method
-    return int(settings.dim if hasattr(settings, "dim") else settings.hidden)
+def public_rows(truth: Truth) -> NodeRows:
+    """What the uploaded rows of public nodes are."""
+    for meaning in truth.spoken.uploads.values():
+        if isinstance(meaning, NodeRows) and meaning.index == "public":
+            return meaning
+    raise CannotAttack("no rows of public nodes are uploaded")

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
-from audits.findings import Figure
 from audits.games.base import NULL_DRAWS, Game
 from audits.games.victims import victim
 from audits.truth import Truth
+from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary
 
 FEWEST = 5
@@ -29,19 +29,19 @@ class LabelGame(Game):
     truth: NDArray[np.int64]
     trained: NDArray[np.bool_]
 
-    def measure(self, guess: Array) -> Figure:
+    def measure(self, guess: Array) -> Interval:
         self.check(guess)
         return _share((guess == self.truth)[self.trained])
 
-    def prior(self, guess: Array) -> Figure:
+    def prior(self, guess: Array) -> Interval:
         return _share((guess == self.truth)[~self.trained])
 
-    def gain(self, guess: Array) -> Figure:
+    def gain(self, guess: Array) -> Interval:
         """A difference of two shares over different nodes: their variances add."""
         right = guess == self.truth
         return _difference(right[self.trained], right[~self.trained])
 
-    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Figure, bool]:
+    def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """Whether a label was used, permuted: then the two shares are of like nodes."""
         right, gains = guess == self.truth, []
         for _ in range(NULL_DRAWS):
@@ -50,7 +50,7 @@ class LabelGame(Game):
         low, high = np.quantile(gains, [0.025, 0.975])
         mean = float(np.mean(gains))
         spread = 3 * float(np.std(gains)) / NULL_DRAWS**0.5
-        return Figure(value=mean, low=float(low), high=float(high)), abs(mean) <= spread + 1e-9
+        return Interval(value=mean, low=float(low), high=float(high)), abs(mean) <= spread + 1e-9
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
         return {"right": guess == self.truth, "trained": self.trained}
@@ -72,14 +72,14 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelG
     )
 
 
-def _share(right: NDArray[np.bool_]) -> Figure:
+def _share(right: NDArray[np.bool_]) -> Interval:
     found = metrics.clopper_pearson(int(right.sum()), len(right))
-    return Figure(value=found.value, low=found.low, high=found.high)
+    return Interval(value=found.value, low=found.low, high=found.high)
 
 
-def _difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Figure:
+def _difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
     value = float(one.mean() - other.mean())
     # One pseudo-observation each way keeps the interval open where a share is 0 or 1.
     shares = [((x.sum() + 1) / (len(x) + 2), len(x) + 2) for x in (one, other)]
     reach = 1.96 * float(sum(p * (1 - p) / n for p, n in shares)) ** 0.5
-    return Figure(value=value, low=value - reach, high=value + reach)
+    return Interval(value=value, low=value - reach, high=value + reach)

@@ -1,6 +1,7 @@
 """The command line: `securefg run`, `audit`, `curve`, `list`, `report`, `reproduce`, `config`.
 
-Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 130 interrupted (the run can be resumed).
+Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 3 part of an audit failed, 130
+interrupted (the run can be resumed).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from securefg.cli.deploy import app as deploy_app
 from securefg.foundation.errors import InputError, RunFolderError, SecurefgError
+from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
 
 app = typer.Typer(
     help="Federated graph learning whose privacy is measured, not claimed.",
@@ -30,6 +32,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(deploy_app, name="deploy")
 
 INTERRUPTED = 130
+PART_FAILED = 3
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a setting.")
@@ -102,7 +105,7 @@ def run(
         raise typer.Exit(INTERRUPTED)
     report = build_report(outcome.folder)
     if as_json:
-        sys.stdout.write(json.dumps(outcome.summary, indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
     elif not quiet:
         console.print(summary_table(outcome.summary))
         console.print(f"run     {outcome.folder.path}", highlight=False, soft_wrap=True)
@@ -115,7 +118,16 @@ def audit(
         Path, typer.Argument(metavar="RUN", help="A finished run's folder, or an exchange's.")
     ],
     only: Annotated[
-        list[str] | None, typer.Option(metavar="ATTACK", help="These attacks, or `promises`.")
+        list[str] | None,
+        typer.Option(
+            metavar="ATTACK", help="These attacks alone, or `promises`; what is stored stays."
+        ),
+    ] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE", help="An attack of your own beside the others, by module path."
+        ),
     ] = None,
     adversary: Annotated[
         list[str] | None, typer.Option(metavar="WHO", help="server, client:3,5, wire, outsider.")
@@ -127,15 +139,22 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Attack what was recorded; compare with what was promised."""
-    from audits.findings import Verdict
     from audits.run import Plan
     from audits.run import audit as carry_out
-    from audits.table import findings_table
+    from audits.table import findings_table, not_measured_table
     from securefg.protocol.exchange import is_foreign
     from securefg.reports import build_report
+    from securefg.run.findings import Verdict
     from securefg.run.folder import RunFolder
 
-    plan = Plan(tuple(only or ()), tuple(adversary or ()), jobs, seed, trials)
+    plan = Plan(
+        only=tuple(only or ()),
+        more=tuple(attack or ()),
+        adversaries=tuple(adversary or ()),
+        jobs=jobs,
+        seed=seed,
+        trials=trials,
+    )
     console = Console(stderr=as_json)
     with console.status("reading the run") as status:
         found = carry_out(
@@ -147,14 +166,17 @@ def audit(
         sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
     else:
         console.print(findings_table(found.findings, console.width))
-        for name, reason in found.skipped:
-            console.print(f"not run: {name.replace('_', ' ')}: {reason}", style="dim")
+        if any(not finding.measured for finding in found.findings):
+            console.print()
+            console.print(not_measured_table(found.findings))
         console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)
         if page is not None:
             console.print(f"report    {page}", highlight=False, soft_wrap=True)
     gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
     if any(finding.verdict in gates for finding in found.findings):
         raise typer.Exit(1)
+    if found.failed:
+        raise typer.Exit(PART_FAILED)
 
 
 @app.command("list")
@@ -301,47 +323,47 @@ def show(config: Annotated[Path, typer.Argument()], overrides: Overrides = None)
     sys.stdout.write(yaml.safe_dump(parsed.model_dump(mode="json"), sort_keys=False))
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
+def summary_table(summary: Summary) -> Table:
     """The short table that ends a run."""
     from securefg.run.progress import human_bytes
 
     table = Table(box=None, show_header=False, pad_edge=False)
-    best, rounds = summary["best_round"], summary["rounds"]
-    table.add_row("rounds", f"{rounds} ({summary['stopped']}), best {best}")
+    best, rounds = summary.best_round, summary.rounds
+    table.add_row("rounds", f"{rounds} ({summary.stopped}), best {best}")
     for name in ("test_accuracy", "val_accuracy"):
-        value = summary[name]
+        value = getattr(summary, name)
         table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
-    for unit, claim in summary["epsilon"].items():
+    for unit, claim in summary.epsilon.items():
         table.add_row(f"epsilon per {unit}", _claim_words(claim))
-    if not summary["noise_protects"]:
+    if not summary.noise_protects:
         table.add_row("", "the noise is seeded: it protects nothing")
-    recovered = summary["recovered_by_algebra"]
+    recovered = summary.recovered_by_algebra
     if recovered is not None:
         table.add_row("masked", _masked_words(summary, recovered))
     for way in ("up", "down"):
-        size = summary["bytes"][way]
-        total = human_bytes(size["payload"] + size["envelope"])
-        table.add_row(f"bytes {way}", f"{total} ({human_bytes(size['envelope'])} of it envelope)")
-    if summary["dropped"]:
-        table.add_row("drop-outs", str(summary["dropped"]))
-    table.add_row("seconds", f"{summary['seconds']:.1f}")
+        size = getattr(summary.bytes, way)
+        envelope = human_bytes(size.envelope)
+        table.add_row(f"bytes {way}", f"{human_bytes(size.total)} ({envelope} of it envelope)")
+    if summary.dropped:
+        table.add_row("drop-outs", str(summary.dropped))
+    table.add_row("seconds", f"{summary.seconds:.1f}")
     return table
 
 
-def _masked_words(summary: dict[str, Any], recovered: dict[str, Any]) -> str:
-    aborted = f", {summary['aborted_rounds']} rounds aborted" if summary["aborted_rounds"] else ""
-    rows = recovered["node_rows_recoverable"]  # a deployed server does not know who holds a node
+def _masked_words(summary: Summary, recovered: Recovered) -> str:
+    aborted = f", {summary.aborted_rounds} rounds aborted" if summary.aborted_rounds else ""
+    rows = recovered.node_rows_recoverable  # a deployed server does not know who holds a node
     return (
-        f"{recovered['sessions']} sessions of {recovered['smallest_cohort']} clients or more"
-        f"{aborted}; algebra recovers {recovered['contributions_recoverable']} uploads, "
+        f"{recovered.sessions} sessions of {recovered.smallest_cohort} clients or more"
+        f"{aborted}; algebra recovers {recovered.contributions_recoverable} uploads, "
         f"{'unknown how many' if rows is None else rows} node rows"
     )
 
 
-def _claim_words(claim: dict[str, Any]) -> str:
-    if claim["epsilon"] is None:
-        return f"infinite: without noise left {', '.join(claim['because'])}"
-    return f"{claim['epsilon']:.4f} at delta {claim['delta']:g}"
+def _claim_words(claim: ClaimedEpsilon) -> str:
+    if claim.epsilon is None:
+        return f"infinite: these fields were sent without noise: {', '.join(claim.because)}"
+    return f"{claim.epsilon:.4f} at delta {claim.delta:g}"
 
 
 def main() -> None:

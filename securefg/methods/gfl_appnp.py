@@ -81,7 +81,7 @@ class Representation(Message, kind="gfl_appnp.Representation"):
     jacobian: Tensor | None = private(
         "each",
         "its Jacobian by the model's weights, compact",
-        means=lambda s: Jacobian(s.hidden),
+        means=lambda s: Jacobian(s.hidden, s.jacobian_noise),
     )
 
 

@@ -28,6 +28,7 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.settings import Settings
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
+from securefg.protocol.meanings import Layer, Layout, Matrix
 from securefg.protocol.transcript import Record, TranscriptWriter
 
 DESCRIPTION = "foreign.yaml"
@@ -48,7 +49,7 @@ class Upload(Place):
     """A gradient or difference, of either sign; or the weights after training (needs `sent`)."""
 
 
-class Layer(Settings):
+class LayerSettings(Settings):
     """A part of the flat row, in the order of the list."""
 
     name: str
@@ -92,7 +93,7 @@ class Exchange(Settings):
     upload: Upload
     sent: Place | None = None
     """The server's message with the weights that training starts from, flat, for everybody."""
-    layers: tuple[Layer, ...] = Field(min_length=1)
+    layers: tuple[LayerSettings, ...] = Field(min_length=1)
     first_layer: FirstLayer
     claim: Claim | None = None
     repeats: tuple[int, ...] = ()
@@ -123,6 +124,15 @@ class Exchange(Settings):
         if self.upload.holds == "weights" and self.sent is None:
             raise ValueError("upload.holds: weights needs `sent`, the weights it started from")
         return self
+
+    @property
+    def layout(self) -> Layout:
+        """The flat row, as attacks read it."""
+        first = self.first_layer
+        matrix = Matrix(first.weight, first.order == "outputs_inputs", first.bias)
+        return Layout(
+            layers=tuple(Layer(layer.name, layer.shape) for layer in self.layers), inputs=(matrix,)
+        )
 
     @property
     def num_inputs(self) -> int:

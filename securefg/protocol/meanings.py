@@ -105,9 +105,13 @@ class Gradient(Meaning):
 
 @dataclass(frozen=True)
 class Jacobian(Meaning):
-    """The derivative of a representation by a first layer of `units` units, compact: [M | m]."""
+    """The derivative of a representation by a first layer of `units` units, compact: [M | m].
+
+    noise  standard deviation of noise that the method itself adds, whatever the policy
+    """
 
     units: int | None = None
+    noise: float | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.findings import StoredFinding
 from securefg.reports.findings_section import count_words
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import page_environment
 from securefg.reports.units import bytes_text, epsilon_text, number, percent, seconds_text
+from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
 
 NONE = "–"
@@ -134,13 +134,13 @@ def _findings(runs: Sequence[Results]) -> Iterator[Line]:
         yield Line(name, tuple(_finding(one) for one in own), tones)
 
 
-def _name(one: StoredFinding) -> str:
+def _name(one: Finding) -> str:
     """Checks of a promise are made for every field: the metric names it."""
     field = f", {one.metric}" if one.epsilon_claimed is not None else ""
     return f"{attack_words(one.attack)}, {adversary_words(one.adversary)}{field}"
 
 
-def _finding(one: StoredFinding | None) -> str:
+def _finding(one: Finding | None) -> str:
     if one is None:
         return NONE
     verdict = VERDICT_WORDS.get(one.verdict, one.verdict)

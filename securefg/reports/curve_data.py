@@ -10,17 +10,10 @@ from typing import Any
 
 from pydantic import Field
 
+from securefg.foundation.interval import Interval
 from securefg.foundation.settings import Settings
 
 SCHEMA = 1
-
-
-class Interval(Settings):
-    """A mean over seeds with its 95 % interval, or a measured value with its own."""
-
-    value: float
-    low: float
-    high: float
 
 
 class RunRef(Settings):

@@ -10,10 +10,10 @@ from typing import Any
 from securefg.foundation.files import write_atomically
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.figures import csv_text
-from securefg.reports.findings import StoredFinding
 from securefg.reports.headline import headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
+from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
 
 
@@ -42,7 +42,7 @@ def as_markdown(results: Results) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _findings(findings: Sequence[StoredFinding] | None) -> str:
+def _findings(findings: Sequence[Finding] | None) -> str:
     if findings is None:
         return "Not audited."
     rows = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from securefg.foundation.interval import Interval
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.findings import StoredFigure, StoredFinding, finding_anchor
+from securefg.reports.findings import finding_anchor
 from securefg.reports.units import number, plural, significant
+from securefg.run.findings import Finding
 
 WORST = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
 
@@ -51,7 +53,7 @@ class FindingsSection:
     claims: tuple[ClaimLine, ...]
 
 
-def findings_section(findings: Sequence[StoredFinding] | None) -> FindingsSection | None:
+def findings_section(findings: Sequence[Finding] | None) -> FindingsSection | None:
     """None where the run was not audited."""
     if findings is None:
         return None
@@ -63,7 +65,7 @@ def findings_section(findings: Sequence[StoredFinding] | None) -> FindingsSectio
     return FindingsSection(_sentence(findings), lines, tuple(_claim(one) for one in claims))
 
 
-def _anchors(findings: Sequence[StoredFinding]) -> list[str]:
+def _anchors(findings: Sequence[Finding]) -> list[str]:
     """One for each: an attack may be played on several fields, and a number tells those apart."""
     given: list[str] = []
     for one in findings:
@@ -73,7 +75,7 @@ def _anchors(findings: Sequence[StoredFinding]) -> list[str]:
     return given
 
 
-def count_words(findings: Sequence[StoredFinding]) -> str:
+def count_words(findings: Sequence[Finding]) -> str:
     """How many of each verdict, the worst first: `1 promise broken, 2 leaks`."""
     counts = [(word, sum(f.verdict == word for f in findings)) for word in WORST]
     said = [f"{count} {VERDICT_WORDS[word]}" for word, count in counts if count]
@@ -84,11 +86,11 @@ def _rank(verdict: str) -> int:
     return WORST.index(verdict) if verdict in WORST else len(WORST)
 
 
-def _sentence(findings: Sequence[StoredFinding]) -> str:
+def _sentence(findings: Sequence[Finding]) -> str:
     return f"{plural(len(findings), 'finding')}: {count_words(findings)}."
 
 
-def _line(one: StoredFinding, anchor: str) -> FindingLine:
+def _line(one: Finding, anchor: str) -> FindingLine:
     spread = f"{signed(one.gain.low)} to {signed(one.gain.high)}" if one.gain else ""
     return FindingLine(
         anchor=anchor,
@@ -109,11 +111,11 @@ def _line(one: StoredFinding, anchor: str) -> FindingLine:
     )
 
 
-def _value(figure: StoredFigure | None) -> str:
+def _value(figure: Interval | None) -> str:
     return "" if figure is None else significant(figure.value)
 
 
-def _claim(one: StoredFinding) -> ClaimLine:
+def _claim(one: Finding) -> ClaimLine:
     return ClaimLine(
         what=one.metric,
         claimed=significant(one.epsilon_claimed or 0.0),

@@ -6,89 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.errors import RunFolderError
 from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
-from securefg.privacy.ledger import Unit
 from securefg.reports.bookings import Booked, read_bookings
-from securefg.reports.findings import StoredFinding, read_stored_findings
+from securefg.reports.findings import stored_findings
 from securefg.reports.traffic import Traffic, read_traffic
+from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import RoundReport
+from securefg.run.summary import Summary
 from securefg.settings.config import RunConfig
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
-
-
-class _Stored(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class StoredClaim(_Stored):
-    """`epsilon` None is infinity; `because` names the fields that make it so."""
-
-    epsilon: float | None
-    delta: float
-    because: tuple[str, ...]
-
-
-class LocalAccuracy(_Stored):
-    """The released model on every client's own test nodes."""
-
-    pooled: float | None
-    mean_of_clients: float | None
-
-
-class ByteCount(_Stored):
-    payload: int
-    envelope: int
-
-    @property
-    def total(self) -> int:
-        return self.payload + self.envelope
-
-
-class BothWays(_Stored):
-    up: ByteCount
-    down: ByteCount
-
-
-class Recovered(_Stored):
-    """What algebra recovers from the masked sums."""
-
-    sessions: int
-    smallest_cohort: int
-    contributions_recoverable: int
-    node_rows_recoverable: int | None
-
-
-class Summary(_Stored):
-    """The parts of `summary.json` that the page shows."""
-
-    name: str
-    method: str
-    dataset: str
-    seed: int
-    rounds: int
-    best_round: int
-    stopped: str
-    test_accuracy: float | None
-    val_accuracy: float | None
-    local_test_accuracy: LocalAccuracy | None
-    bytes: BothWays
-    dropped: int
-    epsilon: dict[Unit, StoredClaim]
-    noise_protects: bool
-    recovered_by_algebra: Recovered | None = None
-    seconds: float
-    attempts: int
-    device: str
-    engine: str
-    versions: dict[str, str]
-    config_hash: str
 
 
 @dataclass(frozen=True)
@@ -104,13 +37,12 @@ class Results:
     booked: tuple[Booked, ...]
     traffic: Traffic
     resumed_after: tuple[int, ...]
-    findings: tuple[StoredFinding, ...] | None = None
+    findings: tuple[Finding, ...] | None = None
 
 
 def read_results(folder: RunFolder) -> Results:
     """Raises where the run has not finished, or a file of its folder cannot be read."""
-    folder.summary()  # raises with advice where the run has not finished
-    summary = _parse(Summary, folder.path / "summary.json")
+    summary = folder.summary()
     partition = _parse(PartitionStatistics, folder.path / "partition.json")
     config = folder.config()
     attempts = read_json_lines(folder.path / "attempts.jsonl")
@@ -123,7 +55,7 @@ def read_results(folder: RunFolder) -> Results:
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
         resumed_after=tuple(int(line["after_round"]) for line in attempts[1:]),
-        findings=read_stored_findings(folder.path / "audit" / "findings.json"),
+        findings=stored_findings(folder.path / "audit" / "findings.json"),
     )
 
 

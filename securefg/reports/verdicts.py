@@ -8,8 +8,9 @@ from typing import Literal
 
 from securefg.privacy.ledger import Unit
 from securefg.reports.odds import chance_to_distinguish
-from securefg.reports.results import Results, StoredClaim
+from securefg.reports.results import Results
 from securefg.reports.units import delta_text, epsilon_text
+from securefg.run.summary import ClaimedEpsilon
 
 Tone = Literal["open", "void", "weak", "bounded", "silent"]
 
@@ -44,7 +45,7 @@ def verdicts(results: Results) -> tuple[Verdict, ...]:
     return tuple(_verdict(results, unit, claim) for unit, claim in results.summary.epsilon.items())
 
 
-def _verdict(results: Results, unit: Unit, claim: StoredClaim) -> Verdict:
+def _verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdict:
     tone, chance = _tone(results, unit, claim)
     return Verdict(
         unit=unit,
@@ -57,7 +58,7 @@ def _verdict(results: Results, unit: Unit, claim: StoredClaim) -> Verdict:
     )
 
 
-def _tone(results: Results, unit: Unit, claim: StoredClaim) -> tuple[Tone, float]:
+def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, float]:
     """The tone, and the chance to tell two candidates apart."""
     if claim.epsilon is None:
         return "open", 1.0
@@ -69,7 +70,7 @@ def _tone(results: Results, unit: Unit, claim: StoredClaim) -> tuple[Tone, float
     return ("weak" if chance > WEAK else "bounded"), chance
 
 
-def _sentence(results: Results, tone: Tone, unit: Unit, claim: StoredClaim) -> str:
+def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -> str:
     adjacency = results.config.privacy.adjacency.replace("_", "-")
     bound = f"psilon = {epsilon_text(claim.epsilon)} at delta {delta_text(claim.delta)} per {unit}"
     if tone == "open":

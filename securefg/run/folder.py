@@ -27,9 +27,10 @@ import yaml
 from securefg.foundation.errors import ConfigError, RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.versions import versions
+from securefg.run.summary import Summary, read_summary
 from securefg.settings.config import RunConfig, parse_config
 
-FORMAT = 3
+FORMAT = 4
 """Of everything in the folder; raised whenever an older reader would misread it."""
 
 
@@ -88,7 +89,8 @@ class RunFolder:
             resolved = tree.pop("resolved")
             if resolved.get("format") != FORMAT:
                 raise RunFolderError(
-                    f"{self.path}: a run of format {resolved.get('format')}; wanted {FORMAT}"
+                    f"{self.path}: a run of format {resolved.get('format')}; this version reads "
+                    f"{FORMAT}: make it again with `securefg run {self.path}/config.yaml --fresh`"
                 )
             config = parse_config(tree)
         except (yaml.YAMLError, KeyError, AttributeError, ConfigError) as error:
@@ -100,13 +102,13 @@ class RunFolder:
             )
         return config
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         path = self.path / "summary.json"
         if not path.is_file():
             raise RunFolderError(
                 f"{self.path}: the run has not finished; `securefg run --resume {self.path}`"
             )
-        return dict(json.loads(path.read_text()))
+        return read_summary(path)
 
     def metrics(self) -> list[dict[str, Any]]:
         return read_json_lines(self.metrics_path)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -32,7 +31,7 @@ from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport, Silent
 from securefg.run.recovered import recovered_by_algebra
 from securefg.run.release_file import write_release
-from securefg.run.summary import summarize
+from securefg.run.summary import Summary, summarize
 from securefg.settings.config import RunConfig
 
 
@@ -53,7 +52,7 @@ class Outcome:
     """How a run ended: `summary` is None where it was interrupted and can be resumed."""
 
     folder: RunFolder
-    summary: dict[str, Any] | None
+    summary: Summary | None
     reason: str
 
 
@@ -318,6 +317,8 @@ class Run:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
         best = _framed(self._best.kind, self._best.body, AT_THE_END)
         local = engine.measure(best) if self._best.body else []
+        self._transcript.flush()
+        records = read_transcript(self._folder.transcript)
         summary = summarize(
             self._x,
             self._ledger,
@@ -330,12 +331,10 @@ class Run:
             seconds=self._seconds(),
             attempts=self._attempt,
             facts=self._facts(),
+            recovered=recovered_by_algebra(self._x, records),
+            chain=self._transcript.chain,
         )
-        self._transcript.flush()
-        records = read_transcript(self._folder.transcript)
-        summary["recovered_by_algebra"] = recovered_by_algebra(self._x, records)
-        summary["transcript_chain"] = self._transcript.chain
-        write_json(self._folder.path / "summary.json", summary)
+        write_json(self._folder.path / "summary.json", summary.model_dump(mode="json"))
         return Outcome(self._folder, summary, reason)
 
 

@@ -13,3 +13,9 @@ class AuditSettings(Settings):
 
     canaries: int = Field(0, ge=0, description="nodes inserted before the data is dealt out")
     seed: int = Field(0, ge=0, description="draws what the canaries look like")
+    smallest_gain: float = Field(
+        0.05,
+        gt=0,
+        le=1,
+        description="the smallest gain of an attack that matters; smaller ones may hide",
+    )

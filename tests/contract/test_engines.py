@@ -46,7 +46,7 @@ def finished(parsed: RunConfig, *overrides: str) -> RunFolder:
 
 def same_result(one: RunFolder, other: RunFolder) -> bool:
     models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
-    sizes = [run.summary()["bytes"] for run in (one, other)]
+    sizes = [run.summary().bytes for run in (one, other)]
     scores = [[line["val_loss"] for line in run.metrics()] for run in (one, other)]
     return models[0] == models[1] and sizes[0] == sizes[1] and scores[0] == scores[1]
 
@@ -95,7 +95,7 @@ def test_a_method_that_smuggles_through_a_global_fails_under_processes(tmp_path:
 def test_a_run_goes_on_without_a_client_that_raises(engine: str, tmp_path: Path) -> None:
     run = finished(config(tmp_path), "method.name=tests.contract.failing", f"engine.name={engine}")
     assert [line["dropped"] for line in run.metrics()] == [0, 1, 1, 1]
-    assert run.summary()["dropped"] == 1
+    assert run.summary().dropped == 1
     drops = [r for r in read_transcript(run.transcript) if r.kind == "dropped"]
     assert [(r.round, r.clients, r.note) for r in drops] == [(2, "0", "ValueError")]
     assert not any(b"12345" in path.read_bytes() for path in run.path.rglob("*") if path.is_file())
@@ -109,7 +109,7 @@ def test_a_host_that_dies_stays_away_and_the_run_goes_on(tmp_path: Path) -> None
         "engine.name=processes",
     )
     assert [line["dropped"] for line in run.metrics()] == [0, 1, 2, 3]
-    assert run.summary()["rounds"] == 4
+    assert run.summary().rounds == 4
 
 
 def test_a_run_without_any_client_left_fails(tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_a_budget_ends_the_run_before_the_release_that_would_pass_it(
         f"engine.name={engine}",
     )
     summary = run.summary()
-    assert summary["stopped"].startswith("privacy budget")
-    assert summary["epsilon"]["client"]["epsilon"] <= 4
-    assert summary["rounds"] == 3  # mu = sqrt(3)/2: 3.88; a fourth release would make 4.38
+    assert summary.stopped.startswith("privacy budget")
+    assert summary.epsilon["client"].epsilon <= 4
+    assert summary.rounds == 3  # mu = sqrt(3)/2: 3.88; a fourth release would make 4.38
 
 
 def test_a_budget_too_small_for_one_release_sends_nothing(tmp_path: Path) -> None:
@@ -140,6 +140,6 @@ def test_a_budget_too_small_for_one_release_sends_nothing(tmp_path: Path) -> Non
         "privacy={mechanism: local_gaussian, noise_multiplier: 2, budget: 0.5}",
         "method={name: fedgl, weighting: equal}",
     )
-    assert run.summary()["rounds"] == 0
+    assert run.summary().rounds == 0
     assert not any(r.up for r in read_transcript(run.transcript))
     assert issubclass(BudgetExceeded, Exception)

@@ -51,15 +51,15 @@ def survives(folder: Path, death: Death) -> bool:
     assert here.summary is not None
     assert apart.summary is not None
     models = [(run.folder.path / "model.safetensors").read_bytes() for run in (here, apart)]
-    recovered = apart.summary["recovered_by_algebra"]
+    recovered = apart.summary.recovered_by_algebra
     same = models[0] == models[1]
     print(
         f"{death.how} client {death.client} at {death.stage:9} of round {death.in_round}: "
         f"{'the same bits' if same else 'DIFFERS'}, "
-        f"{apart.summary['rounds']} rounds, {apart.summary['aborted_rounds']} aborted, "
-        f"{apart.summary['dropped']} drop-outs, smallest cohort {recovered['smallest_cohort']}, "
+        f"{apart.summary.rounds} rounds, {apart.summary.aborted_rounds} aborted, "
+        f"{apart.summary.dropped} drop-outs, smallest cohort {recovered['smallest_cohort']}, "
         f"{recovered['contributions_recoverable']} uploads exposed, "
-        f"run {apart.summary['seconds']:.1f} s of {time.monotonic() - began:.1f}",
+        f"run {apart.summary.seconds:.1f} s of {time.monotonic() - began:.1f}",
         flush=True,
     )
     return same and recovered["contributions_recoverable"] == 0

@@ -104,15 +104,15 @@ def main(root: Path, cuts: int, seed: int) -> int:
     assert outcome.summary is not None
     drops = [line["dropped"] for line in folder.metrics()]
     at_the_end = drops[-1] - drops[-10]
-    exposed = outcome.summary["recovered_by_algebra"]["contributions_recoverable"]
+    exposed = outcome.summary.recovered_by_algebra.contributions_recoverable
     for before, after in done:
         print(
             f"cut after round {before}, mended after round {after}: {after - before} rounds without"
         )
     print(
-        f"{outcome.summary['rounds']} rounds, {drops[-1]} drop-outs, "
+        f"{outcome.summary.rounds} rounds, {drops[-1]} drop-outs, "
         f"{at_the_end} of them in the last ten rounds, "
-        f"{outcome.summary['aborted_rounds']} aborted, {exposed} uploads exposed"
+        f"{outcome.summary.aborted_rounds} aborted, {exposed} uploads exposed"
     )
     went_on = all(after > before for before, after in done) and drops[-1] > 0
     return int(len(done) < cuts or not went_on or at_the_end > 0 or exposed > 0)

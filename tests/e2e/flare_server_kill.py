@@ -44,9 +44,9 @@ def main(root: Path, kills: int) -> int:
     if not folder.finished:
         runner.resume(folder)
     models = [(run.path / "model.safetensors").read_bytes() for run in (here, folder)]
-    sizes = [run.summary()["bytes"] for run in (here, folder)]
+    sizes = [run.summary().bytes for run in (here, folder)]
     same = models[0] == models[1] and sizes[0] == sizes[1]
-    print(f"{folder.summary()['attempts']} attempts: {'the same bits' if same else 'DIFFERS'}")
+    print(f"{folder.summary().attempts} attempts: {'the same bits' if same else 'DIFFERS'}")
     return int(not same)
 
 

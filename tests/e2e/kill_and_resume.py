@@ -73,7 +73,7 @@ def same(one: Path, other: Path) -> bool:
     metrics = [
         [{**line, "seconds": 0} for line in RunFolder.open(path).metrics()] for path in (one, other)
     ]
-    counts = [RunFolder.open(path).summary()["bytes"] for path in (one, other)]
+    counts = [RunFolder.open(path).summary().bytes for path in (one, other)]
     return models[0] == models[1] and metrics[0] == metrics[1] and counts[0] == counts[1]
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from audits.findings import Finding, Verdict, read_findings
 from audits.run import Plan, audit
 from securefg.cli.main import app
 from securefg.run import runner
+from securefg.run.findings import Finding, Verdict, read_findings
 from securefg.run.folder import RunFolder
 from tests.small import config
 

@@ -31,7 +31,7 @@ MASKED = "privacy.secure_aggregation={min_holders: 1}"
 
 def same(one: RunFolder, other: RunFolder) -> bool:
     models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
-    sizes = [run.summary()["bytes"] for run in (one, other)]
+    sizes = [run.summary().bytes for run in (one, other)]
     return models[0] == models[1] and sizes[0] == sizes[1]
 
 
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     folder = RunFolder(path)
     runner.resume(folder)
     assert same(here, folder)
-    assert folder.summary()["attempts"] == 2
+    assert folder.summary().attempts == 2
 
 
 def addresses(pids: list[int]) -> set[str]:

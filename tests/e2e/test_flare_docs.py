@@ -68,7 +68,7 @@ def test_the_way_to_four_banks(tmp_path: Path) -> None:
     assert said["status"].count(": connected") == 4
     assert "Update.weights" in said["ledger"]
     folder = RunFolder(next((tmp_path / "fetched").iterdir()))
-    assert folder.summary()["rounds"] == 2
+    assert folder.summary().rounds == 2
     assert (folder.path / "transcript").is_dir()
     assert not (folder.path / "private").exists()
     assert not (folder.path / "partition.safetensors").exists()

@@ -52,7 +52,7 @@ def records(run: RunFolder) -> list[Record]:
 
 
 def epsilons(run: RunFolder) -> list[float]:
-    claims = run.summary()["epsilon"].values()
+    claims = run.summary().epsilon.values()
     return [math.inf if c["epsilon"] is None else c["epsilon"] for c in claims]
 
 
@@ -78,7 +78,7 @@ def test_every_engine_gives_the_same_masked_model_and_bytes(
     apart = finished(tmp_path, MASKED, "training.rounds=2", "engine.name=processes")
     models = [(run.path / "model.safetensors").read_bytes() for run in (masked, apart)]
     assert models[0] == models[1]
-    assert masked.summary()["bytes"] == apart.summary()["bytes"]
+    assert masked.summary().bytes == apart.summary().bytes
 
 
 def test_masks_differ_between_two_runs_and_the_models_do_not(
@@ -296,7 +296,7 @@ def test_holders_are_counted_once_and_absent_clients_raise_the_bar(tmp_path: Pat
         assert run.summary is not None
         kinds = [record.kind for record in read_transcript(run.folder.transcript)]
         assert kinds.count("fedgl.Holdings.sum") == 1
-        released.append(run.summary["method_facts"]["share_of_nodes_released"])
+        released.append(run.summary.method_facts["share_of_nodes_released"])
     assert 0 < released[1] < released[0] <= 1
 
 

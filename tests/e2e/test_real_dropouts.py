@@ -28,8 +28,8 @@ def test_survivors_of_a_killed_process_are_summed_under_masks(tmp_path: Path) ->
     )
     assert plain.summary is not None
     assert under_masks.summary is not None
-    assert under_masks.summary["aborted_rounds"] == 0
-    assert under_masks.summary["rounds"] == 4
-    assert under_masks.summary["recovered_by_algebra"]["smallest_cohort"] == 4
-    assert under_masks.summary["recovered_by_algebra"]["contributions_recoverable"] == 0
+    assert under_masks.summary.aborted_rounds == 0
+    assert under_masks.summary.rounds == 4
+    assert under_masks.summary.recovered_by_algebra.smallest_cohort == 4
+    assert under_masks.summary.recovered_by_algebra.contributions_recoverable == 0
     assert torch.allclose(weights(plain.folder), weights(under_masks.folder), atol=2e-3)

@@ -42,4 +42,4 @@ def test_a_crash_between_checkpoints_changes_nothing(overrides: list[str], tmp_p
     assert models[0].read_bytes() == models[1].read_bytes()
     for key in ("bytes", "epsilon", "test_accuracy", "rounds"):
         assert resumed.summary[key] == whole.summary[key]
-    assert resumed.summary["attempts"] == 2
+    assert resumed.summary.attempts == 2

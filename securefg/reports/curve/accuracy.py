@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from securefg.foundation.interval import Interval
 from securefg.reports.curve.marks import (
     Marks,
     epsilon,
@@ -20,7 +21,7 @@ from securefg.reports.curve.words import (
     whole_percent,
     within,
 )
-from securefg.reports.curve_data import CurveData, CurvePoint, Interval, RunRef, Series
+from securefg.reports.curve_data import CurveData, CurvePoint, RunRef, Series
 from securefg.reports.figures import Cell, Figure, Guide, Mark, Plot, Side, Table, draw_plot
 from securefg.reports.units import percent
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from securefg.reports.curve_data import CurvePoint, Interval, Leak
+from securefg.foundation.interval import Interval
+from securefg.reports.curve_data import CurvePoint, Leak
 from securefg.reports.units import percent
 
 _DEFENCES = {

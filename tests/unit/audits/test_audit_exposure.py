@@ -11,13 +11,13 @@ import torch
 
 from attacks import linear_exposure as solving
 from audits.exposure import coalition_exposures, exposures, neighbourhood_sums, sent_by_graph
-from audits.findings import Finding, Verdict
 from audits.games import make_game
 from audits.promises import broken_promises
 from audits.truth import Truth
 from securefg.models.appnp import dense_adjacency
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
+from securefg.run.findings import Finding, Verdict
 from securefg.settings.config import parse_config
 from tests import small
 

@@ -11,7 +11,8 @@ from audits.curves.collect import choose, interval, objections
 from audits.curves.plan import plan_curve
 from audits.curves.settings import load_curve
 from securefg.foundation.errors import SecurefgError
-from securefg.reports.curve_data import CurvePoint, Interval, Leak, Limits
+from securefg.foundation.interval import Interval
+from securefg.reports.curve_data import CurvePoint, Leak, Limits
 from tests.small import tree
 
 CURVES = sorted(Path("configs").glob("curve_*.yaml"))

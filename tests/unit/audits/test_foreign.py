@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from attacks.base import Message
 from attacks.first_layer_samples import samples_of
-from audits.findings import Finding, Verdict
 from audits.foreign import judge_spread
 from audits.run import Plan, audit
 from securefg.cli.main import app, main
@@ -31,6 +30,7 @@ from securefg.protocol.exchange import (
     Upload,
 )
 from securefg.protocol.transcript import Adversary, broken_link, view
+from securefg.run.findings import Finding, Verdict
 
 WIDTH, SIGMA, CLIP = 200, 5.0, 1.0
 CLAIM = Claim(epsilon=4.0, delta=1e-5, clip_l2=CLIP, sigma=SIGMA)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from attacks.base import Targets
-from audits.findings import Figure, Verdict, judge
 from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
 from audits.games.client_samples import exact, within
 from audits.games.neighbourhood_words import found_words
 from audits.games.node_features import words_found
+from securefg.foundation.interval import Interval
+from securefg.run.findings import Verdict, judge
 
 
 def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
@@ -121,8 +122,8 @@ def test_a_sample_within_the_guessed_span_counts_whole() -> None:
     assert within(span[:, :1], truth)[0] == pytest.approx((0.6 + 0.5**0.5) / 2)
 
 
-def figure(value: float, low: float, high: float) -> Figure:
-    return Figure(value=value, low=low, high=high)
+def figure(value: float, low: float, high: float) -> Interval:
+    return Interval(value=value, low=low, high=high)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,6 @@ def figure(value: float, low: float, high: float) -> Figure:
     ],
 )
 def test_silence_counts_only_where_the_attack_is_known_to_speak(
-    gain: Figure, null_ok: bool, positive: Figure | None, wanted: Verdict
+    gain: Interval, null_ok: bool, positive: Interval | None, wanted: Verdict
 ) -> None:
     assert judge(figure(0.7, 0.6, 0.8), gain, null_ok, positive, 0.1)[0] is wanted

@@ -14,12 +14,12 @@ from attacks.base import CannotAttack
 from audits import canary_audit
 from audits.canary_audit import canaries, canary_scores, judged, over_trainings
 from audits.empirical_epsilon import several_trainings
-from audits.findings import Verdict
 from audits.games import membership
 from audits.promises import broken_promises
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
+from securefg.run.findings import Verdict
 from securefg.settings.config import parse_config
 from tests import small
 

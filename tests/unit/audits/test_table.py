@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from audits.findings import Figure, Finding, Verdict
 from audits.table import findings_table
+from securefg.foundation.interval import Interval
+from securefg.run.findings import Finding, Verdict
 
 
 def printed(verdict: Verdict, width: int = 200) -> str:
-    figure = Figure(value=0.3, low=0.2, high=0.4)
+    figure = Interval(value=0.3, low=0.2, high=0.4)
     finding = Finding(
         adversary="server",
         attack="some_attack",

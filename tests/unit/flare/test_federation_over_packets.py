@@ -23,7 +23,7 @@ QUICK = ("engine.patience=0.3", "engine.timeout=20", "engine.start_within=5")
 
 def same(one: RunFolder, other: RunFolder) -> bool:
     models = [(run.path / "model.safetensors").read_bytes() for run in (one, other)]
-    sizes = [run.summary()["bytes"] for run in (one, other)]
+    sizes = [run.summary().bytes for run in (one, other)]
     return models[0] == models[1] and sizes[0] == sizes[1]
 
 
@@ -65,8 +65,8 @@ def test_survivors_are_summed_exactly_when_a_site_goes_in_any_stage(
     models = [(p / "model.safetensors").read_bytes() for p in (here.folder.path, apart.path)]
     assert gone == {"site-2"}
     assert models[0] == models[1]
-    assert apart.summary()["recovered_by_algebra"]["contributions_recoverable"] == 0
-    assert apart.summary()["rounds"] == 3
+    assert apart.summary().recovered_by_algebra.contributions_recoverable == 0
+    assert apart.summary().rounds == 3
 
 
 def is_stage(packet: Packet, stage: str, number: int) -> bool:
@@ -135,8 +135,8 @@ def test_a_deployed_server_has_no_data_and_scores_come_from_the_sites(tmp_path: 
     world = World(tmp_path, config(tmp_path))
     folder = world.run(world.job(has_truth=False))
     summary = folder.summary()
-    assert summary["rounds"] == 4
-    assert summary["test_accuracy"] == summary["local_test_accuracy"]["pooled"]
+    assert summary.rounds == 4
+    assert summary.test_accuracy == summary.local_test_accuracy.pooled
     assert not (folder.path / "partition.safetensors").exists()
     states = list(folder.path.rglob("hosts/*"))
     assert states == []  # the sites keep their own

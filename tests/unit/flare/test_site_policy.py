@@ -61,7 +61,7 @@ def test_a_job_above_the_floor_runs(
 ) -> None:
     world = World(tmp_path, config(tmp_path, *overrides, "training.rounds=1"))
     world.policy("site-2", policy)
-    assert world.run().summary()["rounds"] == 1
+    assert world.run().summary().rounds == 1
 
 
 def test_a_server_cannot_run_another_job_than_the_one_deployed(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_replayed_job_is_refused(tmp_path: Path) -> None:
 def test_scores_stay_at_a_site_that_does_not_tell_them(tmp_path: Path) -> None:
     world = World(tmp_path, config(tmp_path, "training.rounds=1"))
     world.policy("site-1", "scores: false")
-    local = world.run(world.job(has_truth=False)).summary()["local_test_accuracy"]
+    local = world.run(world.job(has_truth=False)).summary().local_test_accuracy
     assert sorted(local["by_client"]) == ["1", "2"]
 
 
@@ -101,7 +101,7 @@ def test_a_site_that_tells_scores_keeps_the_rows_behind_them(tmp_path: Path) -> 
     here = runner.start(chosen).folder
     assert "alignment_p1" in here.metrics()[-1]["extra"]
     folder = World(tmp_path, chosen).run()
-    assert folder.summary()["local_test_accuracy"]["by_client"]
+    assert folder.summary().local_test_accuracy.by_client
     assert "alignment_p1" not in folder.metrics()[-1]["extra"]
 
 
@@ -110,8 +110,8 @@ def test_where_no_site_tells_scores_the_last_model_is_kept(tmp_path: Path) -> No
     for site in world.assignment:
         world.policy(site, "scores: false")
     summary = world.run(world.job(has_truth=False)).summary()
-    assert (summary["rounds"], summary["best_round"]) == (3, 3)
-    assert summary["local_test_accuracy"] is None
+    assert (summary.rounds, summary.best_round) == (3, 3)
+    assert summary.local_test_accuracy is None
 
 
 def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_a_budget_that_is_used_up_in_the_middle_ends_the_run_before_the_reply(
 
     world.between = spend  # type: ignore[assignment]
     summary = world.run().summary()
-    assert summary["rounds"] == 2
-    assert "past the site's budget of 12" in summary["stopped"]
+    assert summary.rounds == 2
+    assert "past the site's budget of 12" in summary.stopped
     own = [line for line in world.left("site-2") if json.loads(line)["run"] != "another run"]
     assert len(own) == 2
 

@@ -103,13 +103,13 @@ def test_the_change_of_a_model_is_the_model(tmp_path: Path) -> None:
 def test_noise_on_fedmlps_models_has_a_finite_epsilon(tmp_path: Path) -> None:
     privacy = "privacy={mechanism: local_gaussian, target_epsilon: 8}"
     run = finished(samples(tmp_path, "fedmlp", "method.upload=update", privacy))
-    assert run.summary()["epsilon"]["client"]["epsilon"] == pytest.approx(8, rel=1e-2)
+    assert run.summary().epsilon["client"].epsilon == pytest.approx(8, rel=1e-2)
 
 
 def test_perceptrons_of_ones_own_send_nothing_private(tmp_path: Path) -> None:
     run = finished(samples(tmp_path, "mlps"))
     assert run.ledger_path.read_text() == ""
-    assert run.summary()["bytes"]["up"]["payload"] == 0
+    assert run.summary().bytes.up.payload == 0
 
 
 def test_a_client_keeps_the_weights_with_its_lowest_validation_loss(tmp_path: Path) -> None:

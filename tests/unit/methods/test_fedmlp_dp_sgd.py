@@ -36,7 +36,7 @@ def private(root: Path, *overrides: str, noise: float = 2.0, sampling: float = 1
 def test_epsilon_per_sample_is_the_accountants(sampling: float, tmp_path: Path) -> None:
     run = runner.start(private(tmp_path, noise=4.0, sampling=sampling))
     assert run.summary is not None
-    claimed = run.summary["epsilon"]
+    claimed = run.summary.epsilon
     steps = (Step(4.0, ROUNDS * STEPS, sampling),)
     assert claimed["row"]["epsilon"] == tightest(steps, 1e-5)
     of_client = (Step(4.0 / SAMPLES, ROUNDS * STEPS),)
@@ -49,7 +49,7 @@ def test_only_noise_of_the_systems_is_called_private(tmp_path: Path) -> None:
     for source in ("seeded", "system"):
         run = runner.start(private(tmp_path / source, f"privacy.noise_rng={source}"))
         assert run.summary is not None
-        assert run.summary["epsilon"]["row"]["private"] == (source == "system")
+        assert run.summary.epsilon["row"].private == (source == "system")
 
 
 def test_accuracy_falls_as_epsilon_does(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_accuracy_falls_as_epsilon_does(tmp_path: Path) -> None:
         last = run.folder.metrics()[-1]
         losses.append(last["val_loss"])
         accuracies.append(last["test_accuracy"])
-        epsilons.append(run.summary["epsilon"]["row"]["epsilon"])
+        epsilons.append(run.summary.epsilon["row"].epsilon)
     assert epsilons == sorted(epsilons, reverse=True)
     assert losses == sorted(losses)
     assert accuracies == sorted(accuracies, reverse=True)
@@ -94,7 +94,7 @@ def test_masks_leave_the_sum_and_its_epsilon_per_sample(tmp_path: Path) -> None:
     )
     assert open_.summary is not None
     assert masked.summary is not None
-    assert masked.summary["epsilon"] == open_.summary["epsilon"]
+    assert masked.summary.epsilon == open_.summary.epsilon
     losses = [[line["val_loss"] for line in run.folder.metrics()] for run in (open_, masked)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
@@ -105,8 +105,8 @@ def test_a_budget_per_sample_ends_the_run(tmp_path: Path) -> None:
         private(tmp_path, f"privacy.budget={two_rounds}", "privacy.unit=row", noise=4.0)
     )
     assert run.summary is not None
-    assert run.summary["rounds"] == 2
-    assert "privacy budget" in run.summary["stopped"]
+    assert run.summary.rounds == 2
+    assert "privacy budget" in run.summary.stopped
 
 
 # ---------------------------------------------------------------------------------- refusals

@@ -293,14 +293,14 @@ def test_the_layout_of_the_hosts_changes_nothing(task: str, tmp_path: Path) -> N
 def test_the_summary_tells_how_well_the_graph_is_connected(tmp_path: Path) -> None:
     run = runner.start(gfl(tmp_path, "training.rounds=1", "training.monitor=val_loss"))
     assert run.summary is not None
-    assert run.summary["method_facts"]["lambda_max_BL"] > 0
+    assert run.summary.method_facts["lambda_max_BL"] > 0
 
 
 def test_noise_on_every_upload_gives_a_finite_epsilon(tmp_path: Path) -> None:
     noise = "privacy={mechanism: local_gaussian, target_epsilon: 8, noise_rng: seeded}"
     run = runner.start(gfl(tmp_path, TASKS["dnc"], noise, "method.upload=update"))
     assert run.summary is not None
-    assert run.summary["epsilon"]["client"]["epsilon"] == pytest.approx(8, rel=0.01)
+    assert run.summary.epsilon["client"].epsilon == pytest.approx(8, rel=0.01)
     fields = {release.mechanism.field for release in read_ledger(run.folder.ledger_path)}
     assert fields == {"Representation.hidden", "Representation.jacobian", "Update.weights"}
 
@@ -311,7 +311,7 @@ def test_noise_on_the_models_alone_leaves_epsilon_infinite_and_names_the_rest(
     noise = "privacy.fields={Update.weights: {mechanism: local_gaussian, noise_multiplier: 1}}"
     run = runner.start(gfl(tmp_path, TASKS["dnc"], noise))
     assert run.summary is not None
-    claimed = run.summary["epsilon"]["client"]
+    claimed = run.summary.epsilon["client"]
     assert claimed["epsilon"] is None
     assert {"Representation.hidden", "Representation.jacobian"} <= set(claimed["because"])
 
@@ -319,7 +319,7 @@ def test_noise_on_the_models_alone_leaves_epsilon_infinite_and_names_the_rest(
 def test_the_papers_noise_on_jacobians_is_booked_as_no_protection(tmp_path: Path) -> None:
     run = runner.start(gfl(tmp_path, TASKS["dnc"], "method.jacobian_noise=1"))
     assert run.summary is not None
-    assert "Representation.jacobian" in run.summary["epsilon"]["client"]["because"]
+    assert "Representation.jacobian" in run.summary.epsilon["client"].because
 
 
 def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
     losses = [[line["val_loss"] for line in run.folder.metrics()] for run in (plain, masked)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
     assert masked.summary is not None
-    assert masked.summary["masked"].keys() == {"Update.weights"}
+    assert masked.summary.masked.keys() == {"Update.weights"}
 
 
 @pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
@@ -373,6 +373,6 @@ def test_a_run_goes_on_without_a_host_that_fails_in_any_step(
     monkeypatch.setattr(gfl_appnp.Users, "handle", fragile)
     run = runner.start(gfl(tmp_path, TASKS["dnc"], "engine.hosts=3"))
     assert run.summary is not None
-    assert run.summary["rounds"] == 4
+    assert run.summary.rounds == 4
     dropped = [line["dropped"] for line in run.folder.metrics()]
     assert dropped[0] == 0 < dropped[1] == dropped[3]

@@ -54,8 +54,8 @@ def test_sums_under_masks_give_the_plain_run_up_to_the_grid(tmp_path: Path) -> N
     assert losses(masked) == pytest.approx(losses(plain), abs=1e-4)
     assert losses(masked)[0] != losses(masked)[-1]
     assert masked.summary is not None
-    assert masked.summary["masked"]["Parts.parts"]["opened_by"] == "recipients"
-    assert masked.summary["masked"]["Update.weights"]["opened_by"] == "server"
+    assert masked.summary.masked["Parts.parts"]["opened_by"] == "recipients"
+    assert masked.summary.masked["Update.weights"]["opened_by"] == "server"
 
 
 def test_the_layout_of_the_hosts_changes_nothing(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_parts_are_booked_as_masked_for_recipients_and_bound_nothing(tmp_path: P
     assert booked["Parts.parts"].opened_by == "recipients"
     assert booked["Update.weights"].rule == "plain"
     assert run.summary is not None
-    assert "Parts.parts" in run.summary["epsilon"]["client"]["because"]
+    assert "Parts.parts" in run.summary.epsilon["client"].because
 
 
 def contexts_at_hosts(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
@@ -133,7 +133,7 @@ def test_a_host_that_fails_in_any_step_is_missing_from_the_sums_as_in_the_plain_
     plain = runner.start(v2(tmp_path / "plain", "engine.hosts=4"))
     masked = runner.start(v2(tmp_path / "masked", *MASKED, "engine.hosts=4"))
     assert masked.summary is not None
-    assert masked.summary["aborted_rounds"] == 0
+    assert masked.summary.aborted_rounds == 0
     assert [line["dropped"] for line in masked.folder.metrics()] == [0, 5, 5, 5]
     assert losses(masked) == pytest.approx(losses(plain), abs=1e-4)
 
@@ -151,7 +151,7 @@ def test_a_host_that_is_away_at_the_unmasking_takes_no_sum_and_the_round_goes_on
     monkeypatch.setattr(SecureClients, "handle", fragile)
     run = runner.start(v2(tmp_path, *MASKED, "engine.hosts=4"))
     assert run.summary is not None
-    assert run.summary["aborted_rounds"] == 0
+    assert run.summary.aborted_rounds == 0
     assert [line["dropped"] for line in run.folder.metrics()] == [0, 10, 10, 10]  # and at Sums
 
 
@@ -192,7 +192,7 @@ def test_noise_on_parts_gives_a_finite_epsilon(tmp_path: Path) -> None:
     extra = ("privacy.noise_rng=seeded", "training.rounds=1", "method.upload=update")
     run = runner.start(v2(tmp_path, *MASKED, *noise, *extra))
     assert run.summary is not None
-    assert run.summary["epsilon"]["client"]["epsilon"] > 0
+    assert run.summary.epsilon["client"].epsilon > 0
     (parts,) = {
         r.mechanism for r in read_ledger(run.folder.ledger_path) if r.mechanism.field == PARTS
     }

@@ -47,7 +47,7 @@ def test_the_layout_of_the_hosts_changes_nothing(
 def test_the_uplink_is_sixteen_floats_per_user_and_round(tmp_path: Path) -> None:
     summary = runner.start(config(tmp_path, METHOD, USERS)).summary
     assert summary is not None
-    assert summary["bytes"]["up"]["payload"] == 4 * 120 * 16 * 4
+    assert summary.bytes.up.payload == 4 * 120 * 16 * 4
 
 
 def test_masking_is_refused_since_the_server_needs_every_latent(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_some_users_can_sit_out_a_round(missing: str, tmp_path: Path) -> None:
     method = f"method={{name: nfedgnn, missing: {missing}}}"
     run = runner.start(config(tmp_path, method, USERS, "training.participation=0.5"))
     assert run.summary is not None
-    assert run.summary["bytes"]["up"]["payload"] == 4 * 60 * 16 * 4
+    assert run.summary.bytes.up.payload == 4 * 60 * 16 * 4
 
 
 class HalfTheUsers(Cohort):
@@ -107,14 +107,14 @@ def test_a_silent_users_last_latent_is_kept_or_counts_as_none(
 def test_a_gat_uploads_eight_heads(tmp_path: Path) -> None:
     summary = runner.start(config(tmp_path, "method={name: nfedgnn, network: gat}", USERS)).summary
     assert summary is not None
-    assert summary["bytes"]["up"]["payload"] == 4 * 120 * 128 * 4
+    assert summary.bytes.up.payload == 4 * 120 * 128 * 4
 
 
 def test_users_of_cnfgnn_upload_their_weights_and_all_hold_the_mean(tmp_path: Path) -> None:
     cnfgnn = "method={name: nfedgnn, average: true}"
     folder = runner.start(config(tmp_path, cnfgnn, USERS)).folder
     records = list(read_transcript(folder.transcript))
-    up = folder.summary()["bytes"]["up"]["payload"]
+    up = folder.summary().bytes.up.payload
     assert up == 4 * 120 * (16 + 30 * 16) * 4
     sent = [r.fields()["weights"] for r in records if r.kind == "nfedgnn.Learnt" and r.round == 1]
     calls = [r.fields() for r in records if r.kind == "nfedgnn.Call"]
@@ -153,7 +153,7 @@ def test_noise_on_the_latents_is_accounted_per_user(tmp_path: Path) -> None:
     noise = "privacy={mechanism: local_gaussian, noise_multiplier: 2}"
     summary = runner.start(config(tmp_path, METHOD, USERS, noise)).summary
     assert summary is not None
-    assert summary["epsilon"]["client"]["epsilon"] == pytest.approx(4.37718, abs=1e-4)
+    assert summary.epsilon["client"].epsilon == pytest.approx(4.37718, abs=1e-4)
 
 
 SUMS = "method={name: nfedgnn, upload: neighbourhood_sums, smoothness: 0, missing: zero}"
@@ -189,9 +189,9 @@ def test_masked_sums_hide_the_parts_and_the_summary_says_what_they_give_away(
     ]
     assert torch.allclose(*logits, atol=1e-3)
     summary = run.summary()
-    share = summary["method_facts"]["latents_exposed_by_algebra"]
+    share = summary.method_facts["latents_exposed_by_algebra"]
     assert 0 < share <= 1
-    assert summary["recovered_by_algebra"]["contributions_recoverable"] == round(2 * 40 * share)
+    assert summary.recovered_by_algebra.contributions_recoverable == round(2 * 40 * share)
 
 
 @pytest.mark.parametrize(

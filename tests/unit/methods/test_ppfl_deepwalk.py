@@ -221,7 +221,7 @@ def test_a_mean_that_was_written_is_not_written_again(tmp_path: Path) -> None:
 
 def test_a_run_scores_both_classifiers_and_the_alignment(tmp_path: Path) -> None:
     folder = run(tmp_path, "method.scoring=cross_validation")
-    scores = folder.summary()["local_scores"]
+    scores = folder.summary().local_scores
     assert sorted(scores) == ["0", "1", "2"]
     assert all(set(own) == {"mlp_f1", "svc_f1"} for own in scores.values())
     first, *_, last = (line["extra"] for line in folder.metrics())
@@ -234,7 +234,7 @@ def test_without_exchange_nothing_private_leaves(tmp_path: Path) -> None:
     folder = run(tmp_path, "method.exchange=false")
     assert kinds(folder) == {"Trained"}
     merged = run(tmp_path, "method.exchange=false", "merged=true")
-    assert list(merged.summary()["local_scores"]) == ["0"]
+    assert list(merged.summary().local_scores) == ["0"]
 
 
 def test_pairwise_alignment_cannot_be_masked(tmp_path: Path) -> None:
@@ -261,13 +261,13 @@ def test_a_node_with_an_edge_at_one_client_stays_out_of_masked_sums(tmp_path: Pa
         "privacy={secure_aggregation: {min_holders: 4}}",
     )
     assert Connected.kind in {r.kind for r in read_transcript(folder.transcript)}
-    assert 0 < folder.summary()["method_facts"]["share_of_nodes_released"] < 1
+    assert 0 < folder.summary().method_facts["share_of_nodes_released"] < 1
 
 
 def test_noise_on_rows_keeps_the_target(tmp_path: Path) -> None:
     noise = "{mechanism: local_gaussian, target_epsilon: 8, unit: row, noise_rng: seeded}"
     folder = run(tmp_path, f"privacy={noise}")
-    claim = folder.summary()["epsilon"]["row"]
+    claim = folder.summary().epsilon["row"]
     assert claim["epsilon"] == pytest.approx(8, rel=0.02)
 
 
@@ -282,7 +282,7 @@ def test_a_run_taken_up_again_ends_the_same(tmp_path: Path) -> None:
         broken = runner.start(config(tmp_path / "broken", f"method={method}"), Stop())
         assert broken.summary is None
         resumed = runner.resume(broken.folder).folder
-        assert resumed.summary()["local_scores"] == whole.summary()["local_scores"]
+        assert resumed.summary().local_scores == whole.summary().local_scores
         one, other = ([m["val_loss"] for m in f.metrics()] for f in (whole, resumed))
         assert one == other
 

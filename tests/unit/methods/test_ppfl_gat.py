@@ -75,9 +75,9 @@ def test_a_run_is_scored_on_test_nodes_and_can_be_taken_up_again(tmp_path: Path)
     whole = runner.start(config(tmp_path / "whole", REFERENCE)).folder
     broken = runner.start(config(tmp_path / "broken", REFERENCE), Stop())
     resumed = runner.resume(broken.folder).folder
-    scores = whole.summary()["local_scores"]
+    scores = whole.summary().local_scores
     assert all(set(own) == {"mlp_f1", "svc_f1"} for own in scores.values())
-    assert resumed.summary()["local_scores"] == scores
+    assert resumed.summary().local_scores == scores
     assert [m["val_loss"] for m in resumed.metrics()] == [m["val_loss"] for m in whole.metrics()]
 
 

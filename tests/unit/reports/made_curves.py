@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from securefg.foundation.interval import Interval
 from securefg.reports.curve_data import (
     Choice,
     CurveData,
     CurvePoint,
-    Interval,
     Leak,
     Limits,
     RunRef,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from audits.findings import Figure, Finding, Verdict, write_findings
+from securefg.foundation.interval import Interval
+from securefg.run.findings import Finding, Verdict, write_findings
 
 ODD = "</td><script>alert(1)</script>"
 
 
-def figure(value: float) -> Figure:
-    return Figure(value=value, low=value - 0.03, high=value + 0.03)
+def figure(value: float) -> Interval:
+    return Interval(value=value, low=value - 0.03, high=value + 0.03)
 
 
 def check(field: str, lower: float) -> Finding:

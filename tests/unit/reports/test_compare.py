@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from audits.findings import Verdict
 from securefg.cli import main as cli
 from securefg.foundation.errors import RunFolderError
 from securefg.reports.compare import compare, flat, write_comparison
 from securefg.reports.exports import export
+from securefg.run.findings import Verdict
 from securefg.run.folder import RunFolder
 from tests.unit.reports.made_findings import attack, audited, check
 from tests.unit.reports.outline import Outline
@@ -94,7 +94,7 @@ def test_csv_is_one_number_a_line(two: tuple[Path, Path]) -> None:
     by_name = {(row["part"], row["name"]): row for row in rows}
     summary = json.loads((two[0] / "summary.json").read_text())
     accuracy = by_name["result", "test_accuracy"]["value"]
-    assert float(accuracy) == summary["test_accuracy"]
+    assert float(accuracy) == summary.test_accuracy
     assert by_name["epsilon", "client"]["value"] == "inf"
     leak = by_name["finding", "similar_links client:1,5"]
     assert (float(leak["value"]), leak["note"]) == (0.189, "LEAK")

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from audits.findings import Verdict
 from securefg.foundation.errors import RunFolderError
 from securefg.reports import build_report
 from securefg.reports.findings import finding_anchor
+from securefg.run.findings import Verdict
 from securefg.run.folder import RunFolder
 from tests.unit.reports.made_findings import ODD, attack, audited, check
 from tests.unit.reports.outline import Outline

@@ -13,12 +13,15 @@ from attacks.base import Array, CannotAttack, Targets
 from audits.foreign import ForeignTruth
 from audits.games.base import OutcomeGame, choose
 from audits.metrics import auc
+from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 MANY_CLIENTS = 100
 
 
-def make(truth: ForeignTruth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
+def make(
+    truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> OutcomeGame:
     """Prior: the share of the other clients' samples that use the input; nothing, where that is
     below chance on these clients."""
     known = {k: rows != 0 for k, rows in truth.samples.items() if len(rows)}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, Targets
 from audits.foreign import ForeignTruth
 from audits.games.base import OutcomeGame, choose
+from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 300
@@ -22,7 +23,7 @@ EXACT = 1e-3
 
 
 @dataclass(frozen=True)
-class ForeignSampleGame(OutcomeGame):
+class TrainedSampleGame(OutcomeGame):
     """Beside the metric: the share of clients' samples that were recovered in all their entries,
     and the same for clients with one sample and with several."""
 
@@ -37,17 +38,19 @@ class ForeignSampleGame(OutcomeGame):
         }
 
 
-def make(truth: ForeignTruth, adversary: Adversary, rng: np.random.Generator) -> ForeignSampleGame:
+def make(
+    truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> TrainedSampleGame:
     """Samples of zeros are nothing to find; of a large client, a random choice is sought."""
     samples = {k: rows[np.abs(rows).sum(1) > 0] for k, rows in truth.samples.items()}
     clients = [k for k, rows in samples.items() if len(rows) and k not in adversary.clients]
     wanted = choose(np.array(sorted(clients), np.int64), MANY_TARGETS, rng)
     kept = [rng.permutation(samples[int(k)])[:MOST_SAMPLES] for k in wanted]
     count = max(map(len, kept))
-    padded = np.zeros((len(kept), count, truth.exchange.num_inputs))
+    padded = np.zeros((len(kept), count, next(iter(samples.values())).shape[1]))
     for row, rows in zip(padded, kept, strict=True):
         row[: len(rows)] = rows
-    return ForeignSampleGame(
+    return TrainedSampleGame(
         targets=Targets(ids=wanted, num_samples=count),
         metric="cosine with the nearest guess, mean over a client's samples",
         unit="sample",

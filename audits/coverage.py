@@ -1,0 +1,107 @@
+"""What a run says, which attacks can read it, and what nobody read.
+
+Unknown is not met: a field that no attack understood, an adversary whose place no attack took and
+an attack whose needs were not met are findings of their own, INCONCLUSIVE with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from attacks.base import Attack, Need, Place, in_words, options
+from securefg.protocol.meanings import Answers, Meaning, Public
+from securefg.run.findings import Finding, Verdict
+
+ADVERSARIES = {
+    "server": "the server",
+    "client": "other clients",
+    "outsider": "an outsider with the released model",
+    "wire": "somebody who taps the wire",
+}
+UNREAD, NOBODY = "unread_field", "untaken_place"
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What is said in a run, by place and meaning.
+
+    answers  whether the released model answers for nodes
+    """
+
+    uploads: Mapping[Place, Meaning]
+    sent: Mapping[Place, Meaning] = field(default_factory=dict)
+    released: Mapping[Place, Meaning] = field(default_factory=dict)
+    answers: bool = False
+
+    def unmet(self, attack: Attack) -> str | None:
+        """The first need of the attack that nothing in the run meets; None where all are met."""
+        for need in attack.needs:
+            if not self._has(need, self.uploads):
+                return f"nothing that is uploaded or answered means {in_words(need)}"
+        for need in attack.hears:
+            if not self._has(need, self.sent):
+                return f"nothing that the server sends means {in_words(need)}"
+        return None
+
+    def read_by(self, attack: Attack) -> set[Place]:
+        """The uploads and releases that the attack reads: the first field for every need."""
+        found = set()
+        for need in attack.needs:
+            for option in options(need):
+                fitting = [p for p, m in self.uploads.items() if m.fits(option)]
+                found |= set(fitting[:1])
+                if isinstance(option, Answers) and self.answers:
+                    found |= set(self.released)
+                if fitting:
+                    break
+        return found
+
+    def _has(self, need: Need, spoken: Mapping[Place, Meaning]) -> bool:
+        for option in options(need):
+            if isinstance(option, Answers) and self.answers:
+                return True
+            if any(meaning.fits(option) for meaning in spoken.values()):
+                return True
+        return False
+
+
+def unread(spoken: Spoken, played: Iterable[Attack], method: str) -> list[Finding]:
+    """A finding for every upload and release that no played attack reads."""
+    read = {place for attack in played for place in spoken.read_by(attack)}
+    said = {**spoken.uploads, **spoken.released}
+    return [
+        _finding(
+            method,
+            UNREAD,
+            "server" if place in spoken.uploads else "outsider",
+            f"{place[0]}.{place[1]}",
+            f"no attack that was run reads {place[0]}.{place[1]}: {meaning.words}; what it tells "
+            "is not known",
+        )
+        for place, meaning in said.items()
+        if place not in read and not isinstance(meaning, Public)
+    ]
+
+
+def untaken(taken: Iterable[str], method: str) -> list[Finding]:
+    """A finding for every adversary whose place no attack took."""
+    kinds = {text.partition(":")[0] for text in taken}
+    return [
+        _finding(method, NOBODY, kind, "-", f"no attack took the place of {words}")
+        for kind, words in ADVERSARIES.items()
+        if kind not in kinds
+    ]
+
+
+def _finding(method: str, attack: str, adversary: str, metric: str, because: str) -> Finding:
+    return Finding(
+        adversary=adversary,
+        attack=attack,
+        method=method,
+        metric=metric,
+        unit="-",
+        verdict=Verdict.INCONCLUSIVE,
+        because=because,
+        measured=False,
+    )

@@ -1,0 +1,80 @@
+"""The verdict rules, in one place. Unknown is not met.
+
+| the null control | gain here, interval | the same attack, defence off | verdict |
+|---|---|---|---|
+| off chance | any | any | INCONCLUSIVE: the measurement is not sound |
+| at chance | lower end above 0 | any | LEAK |
+| at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
+| at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
+| at chance | reaches the smallest gain | works | INCONCLUSIVE: such a gain could hide |
+| at chance | stays below the smallest gain | works | NOT_DETECTED |
+
+VIOLATION is for promises alone: at a family-wise level over all checks of an audit, and confirmed
+on fresh trials (`audits.mechanisms.family`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefg.foundation.interval import Interval
+from securefg.run.findings import Verdict
+
+SMALLEST_GAIN = 0.05
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one attack on one run.
+
+    control   its gain with the defence off; None where it was not or could not be played there
+    own       the run has no defence, so that there is no control but itself
+    floor     the gain that the attack must reach with the defence off
+    smallest  the smallest gain that matters: silence means something below it alone
+    """
+
+    value: Interval
+    gain: Interval
+    null_at_chance: bool
+    control: Interval | None
+    own: bool
+    floor: float
+    smallest: float = SMALLEST_GAIN
+
+
+def judge(found: Evidence) -> tuple[Verdict, str]:
+    """The verdict, and why."""
+    gain, control = found.gain, found.control
+    if not found.null_at_chance:
+        return Verdict.INCONCLUSIVE, "the null control is off chance: the measurement is not sound"
+    if gain.low > 0:
+        return (
+            Verdict.LEAK,
+            f"{found.value.value:.3f}, {gain.value:+.3f} over the prior "
+            f"({gain.low:+.3f} to {gain.high:+.3f})",
+        )
+    hidden = f"a gain of up to {max(gain.high, 0):+.3f} could hide here"
+    if found.own:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"no gain ({gain.low:+.3f} to {gain.high:+.3f}), and nothing defends this run: it "
+            f"cannot show that the attack works; {hidden}",
+        )
+    if control is None:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"no positive control: the attack was not shown to work with the defence off; {hidden}",
+        )
+    spread = f"({control.low:+.3f} to {control.high:+.3f})"
+    off = f"with the defence off it gains {control.value:+.3f} {spread}"
+    if control.low <= 0 or control.value < found.floor:
+        return Verdict.INCONCLUSIVE, f"{off}, too little to show that it works; {hidden}"
+    if gain.high >= found.smallest:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{off}; {hidden}, and gains from {found.smallest:g} on matter (audit.smallest_gain)",
+        )
+    return (
+        Verdict.NOT_DETECTED,
+        f"no gain over the prior ({gain.low:+.3f} to {gain.high:+.3f}); {off}",
+    )

@@ -1,0 +1,150 @@
+"""Findings: what an audit found, in one versioned schema, and the verdict each figure earns.
+
+VIOLATION     what was measured contradicts what was promised
+LEAK          the attack gains over what is known without the run, and the interval excludes zero
+NOT_DETECTED  no gain was measured by an attack that works where the defence is off
+INCONCLUSIVE  the attack could not run, or its controls say that its silence means nothing
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.files import write_atomically, write_json
+from securefg.foundation.interval import Interval
+from securefg.foundation.settings import Settings
+
+SCHEMA = 2
+
+
+class Verdict(StrEnum):
+    VIOLATION = "VIOLATION"
+    LEAK = "LEAK"
+    NOT_DETECTED = "NOT_DETECTED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Finding(Settings):
+    """One attack or one check, against one adversary's view of one run.
+
+    value         what the attack reached, in the unit of `metric`
+    prior         what is reached without the run: the headline is `gain`, the value above it
+    null          the same guess against permuted truth; `null_at_chance` says that it is at chance
+    positive      the gain of the same attack with the defence off, and the `floor` it had to reach
+    epsilon_*     for checks of a promised epsilon: claimed, and the measured lower bound
+    measured      False where nothing was measured: a need that was not met, a field that no attack
+                  read, an adversary whose place no attack took
+    failed        the attack or the check broke off; `because` says how
+    made          the day, since an audit of some attacks adds to what is stored
+    because       why the verdict is what it is, in words
+    """
+
+    adversary: str
+    attack: str
+    method: str
+    metric: str
+    unit: str
+    verdict: Verdict
+    because: str
+    value: Interval | None = None
+    prior: Interval | None = None
+    gain: Interval | None = None
+    null: Interval | None = None
+    null_at_chance: bool | None = None
+    positive: Interval | None = None
+    floor: float | None = None
+    epsilon_claimed: float | None = None
+    epsilon_lower: float | None = None
+    epsilon_ceiling: float | None = None
+    confidence: float = 0.95
+    estimator: str = ""
+    targets: int = 0
+    details: dict[str, float] = Field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    measured: bool = True
+    failed: bool = False
+    made: str = ""
+    seconds: float = 0.0
+
+
+COVERAGE = frozenset({"unread_field", "untaken_place"})
+"""Findings about what nobody read, made anew at the end of every audit."""
+
+
+class FindingsFile:
+    """audit/findings.json, written after every finding; audit/scores.npz at the end.
+
+    An audit of some attacks replaces their findings and leaves the others, each with its day.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, str], findings: list[Finding]) -> None:
+        self._folder, self._about, self.findings = folder, dict(about), findings
+        self._today = datetime.now(UTC).date().isoformat()
+        self._asked: set[tuple[str, str]] = set()
+
+    @classmethod
+    def begin(cls, folder: Path, about: Mapping[str, str], *, anew: bool) -> FindingsFile:
+        folder.mkdir(exist_ok=True)
+        path = folder / "findings.json"
+        stored = [] if anew or not path.is_file() else read_findings(path)
+        return cls(folder, about, stored)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Keep these; what was stored of the same attack from the same place goes."""
+        for finding in findings:
+            key = (finding.attack, finding.adversary)
+            if key not in self._asked:
+                self._asked.add(key)
+                self.findings = [f for f in self.findings if (f.attack, f.adversary) != key]
+            self.findings.append(finding.model_copy(update={"made": self._today}))
+        self._write()
+
+    def replace_coverage(self, findings: Iterable[Finding]) -> None:
+        self.findings = [f for f in self.findings if f.attack not in COVERAGE]
+        self.add(findings)
+
+    def close(self, scores: Mapping[str, NDArray[Any]]) -> None:
+        """Store the raw scores beside those of other attacks."""
+        path = self._folder / "scores.npz"
+        arrays: dict[str, Any] = {}
+        if path.is_file():
+            with np.load(path, allow_pickle=False) as stored:
+                kept = {f"{f.attack}/{f.adversary}/" for f in self.findings}
+                arrays = {n: stored[n] for n in stored if any(n.startswith(k) for k in kept)}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **{**arrays, **scores})
+        write_atomically(path, buffer.getvalue())
+        self._write()
+
+    def _write(self) -> None:
+        tree = {
+            "schema": SCHEMA,
+            "run": self._about,
+            "findings": [finding.model_dump(mode="json") for finding in self.findings],
+        }
+        write_json(self._folder / "findings.json", tree)
+
+
+def read_findings(path: Path) -> list[Finding]:
+    """The findings of an audit; refuses a file that is damaged or of another schema."""
+    try:
+        tree = json.loads(path.read_text())
+        if tree["schema"] != SCHEMA:
+            raise RunFolderError(
+                f"{path}: findings of schema {tree['schema']}; wanted {SCHEMA}: run `securefg "
+                "audit` on the folder again"
+            )
+        return [Finding.model_validate(entry) for entry in tree["findings"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(f"{path}: no findings can be read here: {error}") from error
