@@ -25,6 +25,7 @@ from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg.client import SecureClients
 from securefg.secagg.keys import Identity
@@ -47,7 +48,9 @@ class Probe(Message, kind="mask_reuse.Probe"):
 
 
 class Coins(Message, kind="mask_reuse.Coins"):
-    numbers: Tensor = private("sum", "coin flips of the victim, zeros of all others")
+    numbers: Tensor = private(
+        "sum", "coin flips of the victim, zeros of all others", means=Other("coins")
+    )
 
 
 class _Crossed(Exception):

@@ -31,12 +31,15 @@ from audits.games.base import Game
 from audits.promises import broken_promises
 from audits.truth import Truth
 from audits.verdicts import SMALLEST_GAIN, Evidence, judge
+from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.exchange import is_foreign
 from securefg.protocol.transcript import Adversary
 from securefg.run.findings import Finding, FindingsFile, Verdict
 from securefg.run.folder import RunFolder
+from securefg.settings.audit import AuditSettings
+from securefg.settings.config import parse_config
 
 DEFAULT_ADVERSARY = {
     "server": "server",
@@ -55,6 +58,7 @@ class Plan:
     more         attacks beside these, by module path
     adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
     trials       of every noise mechanism that claims an epsilon
+    overrides    of the run's `audit` settings, as `audit.smallest_gain=0.1`
     """
 
     only: tuple[str, ...] = ()
@@ -63,6 +67,7 @@ class Plan:
     jobs: int = 1
     seed: int = 0
     trials: int = 100_000
+    overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (*self.only, *self.more):
@@ -155,7 +160,7 @@ class _Auditing:
         self._truth, self._plan, self._told = truth, plan, told
         self._smallest = SMALLEST_GAIN
         if isinstance(truth, Truth):
-            self._smallest = truth.config.audit.smallest_gain
+            self._smallest = _audit_settings(truth, plan.overrides).smallest_gain
         about = {**about, "smallest_gain": f"{self._smallest:g}"}
         self._file = FindingsFile.begin(folder, about, anew=plan.whole)
         self._result = Audit()
@@ -251,6 +256,17 @@ class _Auditing:
         self._file.replace_coverage(
             [*unread(self._truth.spoken, known.values(), method), *untaken(whose, method)]
         )
+
+
+def _audit_settings(truth: Truth, overrides: tuple[str, ...]) -> AuditSettings:
+    """What judges the run may be set anew; what made it may not."""
+    for override in overrides:
+        if not override.startswith("audit.smallest_gain="):
+            raise ConfigError(
+                f"--set {override}: a run is audited as it was made; allowed: audit.smallest_gain"
+            )
+    tree = truth.config.model_dump(mode="json")
+    return parse_config(tree, overrides).audit
 
 
 def _adversaries(plan: Plan, attack: Attack) -> Iterator[str]:

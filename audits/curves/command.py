@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +26,15 @@ class CurveOutcome:
 
 
 def draw_curve(
-    path: Path, root: Path, jobs: int, seeds: int | None = None, display: Display | None = None
+    path: Path,
+    root: Path,
+    jobs: int,
+    seeds: int | None = None,
+    display: Display | None = None,
+    overrides: Sequence[str] = (),
 ) -> CurveOutcome:
     """Only missing points are run; the page is written even where some failed."""
-    curve = load_curve(path)
+    curve = load_curve(path, overrides)
     if seeds is not None:
         curve = curve.model_copy(update={"seeds": seeds})
     plan = plan_curve(curve, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
 from securefg.protocol.transcript import Adversary
 from securefg.reports.curve_data import Limits
-from securefg.settings.config import RunConfig, load_config, parse_config
+from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
 
 DefenceName = Literal["none", "secagg", "local_gaussian", "distributed_discrete"]
 
@@ -89,8 +90,9 @@ class CurveConfig(Settings):
         return found
 
 
-def load_curve(path: Path) -> CurveConfig:
-    """Read a curve's YAML; whatever is wrong is named with what is allowed."""
+def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
+    """Read a curve's YAML and apply `a.b=c`; those of `run.` go to the config of every run.
+    Whatever is wrong is named with what is allowed."""
     try:
         tree = yaml.safe_load(path.read_text())
     except OSError as error:
@@ -99,6 +101,13 @@ def load_curve(path: Path) -> CurveConfig:
         raise ConfigError(f"{path}: not YAML: {error}") from error
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: found {type(tree).__name__}; wanted a mapping with `sweeps`")
+    runs = [text.removeprefix("run.") for text in overrides if text.startswith("run.")]
+    for text in overrides:
+        if not text.startswith("run."):
+            apply_override(tree, text)
+    for sweep in tree.get("sweeps") or []:
+        if isinstance(sweep, dict) and runs:
+            sweep["set"] = [*(sweep.get("set") or []), *runs]
     try:
         return CurveConfig.model_validate({"name": path.stem, **tree})
     except ValidationError as error:

@@ -13,9 +13,9 @@ from audits.empirical_epsilon import EpsilonBound, GaussianBound, gaussian_bound
 from audits.mechanisms.results import Check, MechanismResult
 from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields
 from securefg.privacy.accountants import claim
-from securefg.privacy.ledger import Unit
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
+from securefg.settings.privacy import Unit
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from audits.empirical_epsilon import EpsilonBound
-from securefg.privacy.ledger import Unit
+from securefg.settings.privacy import Unit
 
 Check = Literal["canary", "loud", "linked", "seed", "shape", "mask"]
 Verdict = Literal["VIOLATION", "NOT_DETECTED", "INCONCLUSIVE"]

@@ -170,7 +170,7 @@ def fetch(
     wait: Annotated[float, typer.Option(help="Seconds to wait for the job's end.")] = 0.0,
 ) -> None:
     """Bring the run's folder here, with the transcript as the server saw it."""
-    from securefg.cli.main import summary_table
+    from securefg.cli.summary import summary_table
     from securefg.flare.admin import log_in
     from securefg.flare.kits import Kits
     from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions

@@ -1,15 +1,33 @@
-"""What `securefg list` shows."""
+"""`securefg list`: methods, attacks, datasets and partitions, with one line each."""
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
 
-from securefg.data.partitions.registry import PARTITIONS
-from securefg.methods.registry import get_method
-from securefg.settings.datasets import DATASETS
-from securefg.settings.methods.registry import method_names
+import typer
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+class Kind(StrEnum):
+    methods = "methods"
+    datasets = "datasets"
+    partitions = "partitions"
+    attacks = "attacks"
+
+
+def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
+    """List what there is, with one line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    header, body = rows(kind.value)
+    table = Table(*header, box=None, pad_edge=False)
+    for line in body:
+        table.add_row(*line)
+    Console().print(table)
 
 
 def rows(kind: str) -> Rows:
@@ -23,10 +41,15 @@ def rows(kind: str) -> Rows:
 
 
 def _methods() -> Rows:
+    from securefg.methods.registry import get_method
+    from securefg.settings.methods.registry import method_names
+
     return ("method", ""), [(name, get_method(name).summary) for name in method_names()]
 
 
 def _datasets() -> Rows:
+    from securefg.settings.datasets import DATASETS
+
     header = ("dataset", "nodes", "edges", "features", "classes", "")
     lines = []
     for info in DATASETS.values():
@@ -37,14 +60,20 @@ def _datasets() -> Rows:
 
 
 def _partitions() -> Rows:
+    from securefg.settings.partition import PARTITIONS
+
     return ("partition", ""), list(PARTITIONS.items())
 
 
 def _attacks() -> Rows:
-    """Per attack: the methods it is aimed at and who can mount it."""
-    package = importlib.import_module("attacks")
-    lines: list[tuple[str, ...]] = []
-    for attack in map(package.get_attack, package.attack_names()):
-        methods, whose = ", ".join(sorted(attack.methods)), ", ".join(sorted(attack.adversaries))
-        lines.append((attack.name, methods, whose, attack.summary))
-    return ("attack", "on", "by", ""), lines
+    return ("attack", "needs", "by", ""), list(_attack_rows())
+
+
+def _attack_rows() -> Iterator[tuple[str, ...]]:
+    """Per attack: what must cross or be answered for it, and who can mount it."""
+    from attacks import attack_names, get_attack
+    from attacks.base import in_words
+
+    for attack in map(get_attack, attack_names()):
+        needs = "; ".join(in_words(need) for need in attack.needs)
+        yield attack.name, needs, ", ".join(sorted(attack.adversaries)), attack.summary

@@ -17,7 +17,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from securefg.foundation.errors import ConfigError
-from securefg.privacy.ledger import Ledger, Mechanism, Unit
+from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.settings.privacy import Unit
 
 # Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.
 MAX_DISCRETISED_EPSILON = 60.0

@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 from scipy.special import ndtri
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.privacy.accountants import Composition, Step
@@ -135,6 +137,61 @@ def train(
         total.add_(normals, alpha=plan.noise_multiplier * plan.clip_l2)
         weights = _moved(weights, total, plan.lr / (plan.sampling * samples.num_samples))
     return Trained(weights, plan)
+
+
+def train_module(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    labels: Tensor,
+    plan: DpSgdPlan,
+    num_samples: int,
+    noise: NoiseSource,
+    clients: Clients,
+    name: tuple[str | int, ...],
+) -> None:
+    """The same steps for one client's module of any kind, in place; Opacus gives the gradients.
+
+    inputs       the first is (n, …), a row per sample; the others are passed on as they are
+    num_samples  the public number by which steps are divided, at least n
+    """
+    from opacus import GradSampleModule  # an expensive import that other runs need not pay for
+
+    try:
+        watched = GradSampleModule(module, strict=True)
+    except (NotImplementedError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ConfigError(f"training.dp_sgd: Opacus refuses the network: {said}") from error
+    rows, rate = inputs[0], plan.lr / (plan.sampling * num_samples)
+    module.eval()  # dropout would draw from a stream that nobody named
+    for step in range(plan.num_steps):
+        watched.zero_grad()
+        if len(rows):
+            logits = watched(rows, *inputs[1:])
+            torch.autograd.backward(cross_entropy(logits, labels, reduction="sum"))
+        clipped = clip_l2(_grad_samples(module, len(rows)), plan.clip_l2, "row")
+        drawn = noise.normal(torch.Size((1, len(rows))), clients, (*name, "sample", step))
+        chosen = drawn[0].to(clipped.device) < float(ndtri(plan.sampling))
+        total = clipped[0][chosen].sum(0)
+        normals = noise.normal(total[None].shape, clients, (*name, "noise", step))[0]
+        total = total + plan.noise_multiplier * plan.clip_l2 * normals.to(total)
+        moved = parameters_to_vector(module.parameters()).detach()
+        vector_to_parameters(moved - (rate * total).to(moved.dtype), module.parameters())
+    watched.remove_hooks()
+    for parameter in module.parameters():
+        parameter.grad = None
+        if hasattr(parameter, "grad_sample"):
+            del parameter.grad_sample
+
+
+def _grad_samples(module: nn.Module, count: int) -> Tensor:
+    """(1, n, P): Opacus' gradients of every sample, all weights in one row."""
+    parts = []
+    for parameter in module.parameters():
+        found = getattr(parameter, "grad_sample", None)
+        if found is None:  # no sample at all
+            found = parameter.new_zeros(count, *parameter.shape)
+        parts.append(found.detach().flatten(1))
+    return torch.cat(parts, 1)[None]
 
 
 def per_sample_gradients(weights: Weights, samples: Samples, loss: SampleLoss) -> Tensor:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.protocol.codec import Clients
 
-Unit = Literal["client", "row"]
 OpenedBy = Literal["server", "recipients"]
 
 

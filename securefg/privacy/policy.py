@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
-from securefg.privacy.ledger import Mechanism, OpenedBy, Unit
+from securefg.privacy.ledger import Mechanism, OpenedBy
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
 from securefg.privacy.rules import (
@@ -19,7 +19,7 @@ from securefg.privacy.rules import (
     TrainedWithNoise,
 )
 from securefg.protocol.messages import Declaration, Message
-from securefg.settings.privacy import FieldSettings, Per, PrivacySettings
+from securefg.settings.privacy import FieldSettings, Per, PrivacySettings, Unit
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import math
 from scipy.special import ndtr
 
 from securefg.privacy.accountants import steps_for
-from securefg.privacy.ledger import Unit
 from securefg.reports.bookings import Booked
+from securefg.settings.privacy import Unit
 
 
 def chance_to_distinguish(

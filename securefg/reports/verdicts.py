@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from securefg.privacy.ledger import Unit
 from securefg.reports.odds import chance_to_distinguish
 from securefg.reports.results import Results
 from securefg.reports.units import delta_text, epsilon_text
 from securefg.run.summary import ClaimedEpsilon
+from securefg.settings.privacy import Unit
 
 Tone = Literal["open", "void", "weak", "bounded", "silent"]
 

@@ -31,7 +31,8 @@ from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport, Silent
 from securefg.run.recovered import recovered_by_algebra
 from securefg.run.release_file import write_release
-from securefg.run.summary import Summary, summarize
+from securefg.run.summarize import summarize
+from securefg.run.summary import Summary
 from securefg.settings.config import RunConfig
 
 

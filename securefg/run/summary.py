@@ -5,21 +5,14 @@ None stands for infinity; there is never a NaN.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
-from securefg.federation.evaluation import LocalScore
-from securefg.federation.recorder import Traffic
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.settings import Settings
-from securefg.foundation.versions import versions
-from securefg.privacy.accountants import Claim, claims
-from securefg.privacy.ledger import Ledger, Unit
-from securefg.protocol.codec import Size
-from securefg.run.assembly import Experiment
+from securefg.settings.privacy import Unit
 
 FORMAT: Final = 4
 
@@ -111,82 +104,3 @@ def read_summary(path: Path) -> Summary:
         raise RunFolderError(
             f"{path}: not the summary of a run of this version ({where})"
         ) from error
-
-
-def summarize(
-    experiment: Experiment,
-    ledger: Ledger,
-    metrics: list[dict[str, Any]],
-    local: list[LocalScore],
-    traffic: Traffic,
-    *,
-    rounds: int,
-    best_round: int,
-    stopped: str,
-    seconds: float,
-    attempts: int,
-    facts: dict[str, float],
-    recovered: dict[str, Any] | None,
-    chain: str,
-) -> Summary:
-    config = experiment.config
-    protects, delta = experiment.policy.protects, experiment.policy.delta
-    best = next((m for m in metrics if m["round"] == best_round), {})
-    return Summary(
-        name=config.name,
-        method=config.method.name,
-        dataset=config.data.name,
-        seed=config.seed,
-        rounds=rounds,
-        best_round=best_round,
-        stopped=stopped,
-        test_accuracy=best.get("test_accuracy"),
-        val_accuracy=best.get("val_accuracy"),
-        val_loss=best.get("val_loss"),
-        train_loss=best.get("train_loss"),
-        local_test_accuracy=_local(local),
-        local_scores={str(s.client): s.extra for s in local if s.extra},
-        bytes=BothWays(up=_size(traffic.up), down=_size(traffic.down)),
-        dropped=traffic.dropped,
-        aborted_rounds=sum(1 for line in metrics if line["aborted"]),
-        epsilon={c.unit: claimed(c, protects) for c in claims(ledger, delta)},
-        noise_protects=protects,
-        masked={name: found.facts() for name, found in experiment.policy.masked.items()},
-        seconds=seconds,
-        attempts=attempts,
-        method_facts=facts,
-        device=str(experiment.public.device),
-        engine=config.engine.name,
-        versions=versions(),
-        config_hash=config.hash,
-        recovered_by_algebra=None if recovered is None else Recovered(**recovered),
-        transcript_chain=chain,
-    )
-
-
-def claimed(claim: Claim, protects: bool) -> ClaimedEpsilon:
-    because = [*claim.because, *([] if protects or not claim.private else ["seeded noise"])]
-    return ClaimedEpsilon(
-        epsilon=claim.epsilon if math.isfinite(claim.epsilon) else None,
-        delta=claim.delta,
-        private=not because,
-        because=tuple(because),
-    )
-
-
-def _local(scores: list[LocalScore]) -> LocalAccuracy | None:
-    """The local goal: the released model on every client's own test nodes."""
-    if not scores:
-        return None
-    correct, count = sum(s.test_correct for s in scores), sum(s.test_count for s in scores)
-    by_client = {str(s.client): s.test_accuracy for s in scores} if len(scores) <= 256 else None
-    known = [s.test_accuracy for s in scores if s.test_accuracy is not None]
-    return LocalAccuracy(
-        pooled=correct / count if count else None,
-        mean_of_clients=sum(known) / len(known) if known else None,
-        by_client=by_client,
-    )
-
-
-def _size(size: Size) -> ByteCount:
-    return ByteCount(payload=size.payload, envelope=size.envelope)

@@ -118,7 +118,7 @@ def parse_config(
     tree = {"name": default_name, **copy.deepcopy(tree)}
     tree.pop("resolved", None)  # a run folder's own config.yaml can be run again
     for override in overrides:
-        _set(tree, override)
+        apply_override(tree, override)
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
@@ -156,7 +156,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return tree
 
 
-def _set(tree: dict[str, Any], override: str) -> None:
+def apply_override(tree: dict[str, Any], override: str) -> None:
     """`a.b=c`: c is read as YAML, so 3, true, [1, 2] and null mean what they mean there."""
     path, separator, text = override.partition("=")
     *parents, last = path.strip().split(".")

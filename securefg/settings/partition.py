@@ -74,3 +74,16 @@ PartitionSettings = Annotated[
     | MetisSettings,
     Field(discriminator="name"),
 ]
+
+_ALL: tuple[type[Settings], ...] = (
+    SharesSettings,
+    PublicPrivateSettings,
+    OneNodeSettings,
+    LouvainSettings,
+    DirichletSettings,
+    MetisSettings,
+)
+PARTITIONS: dict[str, str] = {
+    kind.model_fields["name"].default: str(getattr(kind, "summary", "")) for kind in _ALL
+}
+"""One line about each, by name."""

@@ -11,6 +11,7 @@ from securefg.settings.secagg import SecureAggregationSettings
 
 Per = Literal["row", "message"]
 Adjacency = Literal["replace_one", "zero_out"]
+Unit = Literal["client", "row"]
 Mechanism = Literal["plain", "local_gaussian", "distributed_discrete"]
 
 
@@ -53,9 +54,7 @@ class PrivacySettings(Settings):
         None, description="finds the noise multiplier for the planned number of releases"
     )
     delta: float = Field(1e-5, gt=0, lt=1)
-    unit: Literal["client", "row"] = Field(
-        "client", description="the unit that target_epsilon and budget speak of"
-    )
+    unit: Unit = Field("client", description="the unit that target_epsilon and budget speak of")
     adjacency: Adjacency = Field(
         "replace_one", description="replace_one: sensitivity 2 clip_l2; zero_out: clip_l2"
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from securefg.data.partitions.registry import PARTITIONS
 from securefg.settings.datasets import DATASETS
+from securefg.settings.partition import PARTITIONS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
 

@@ -13,9 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.data.partitions.registry import PARTITIONS, draw_partition
 from securefg.foundation.errors import ConfigError
-from securefg.settings.partition import PartitionSettings
+from securefg.settings.partition import PARTITIONS, PartitionSettings, draw_partition
 from tests.unit.data.graphs import random_graph
 
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(PartitionSettings)

@@ -1,0 +1,95 @@
+"""`securefg audit`: attack what was recorded; compare with what was promised."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from securefg.cli.common import PART_FAILED, Quietly
+
+
+class Gate(StrEnum):
+    VIOLATION = "VIOLATION"
+    LEAK = "LEAK"
+
+
+def audit(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A finished run's folder, or an exchange's.")
+    ],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ATTACK", help="These attacks alone, or `promises`; what is stored stays."
+        ),
+    ] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE", help="An attack of your own beside the others, by module path."
+        ),
+    ] = None,
+    adversary: Annotated[
+        list[str] | None, typer.Option(metavar="WHO", help="server, client:3,5, wire, outsider.")
+    ] = None,
+    fail_on: Annotated[Gate, typer.Option(help="Exit 1 from this verdict on.")] = Gate.VIOLATION,
+    jobs: Annotated[int, typer.Option(min=1, help="Attacks at the same time.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Draws targets and nulls.")] = 0,
+    trials: Annotated[int, typer.Option(min=1000, help="Per noise mechanism.")] = 100_000,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="audit.key=value", help="Override an audit setting."),
+    ] = None,
+    quiet: Quietly = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Attack what was recorded; compare with what was promised."""
+    from audits.run import Plan
+    from audits.run import audit as carry_out
+    from audits.table import findings_table, not_measured_table
+    from securefg.protocol.exchange import is_foreign
+    from securefg.reports import build_report
+    from securefg.run.findings import Verdict
+    from securefg.run.folder import RunFolder
+
+    plan = Plan(
+        only=tuple(only or ()),
+        more=tuple(attack or ()),
+        adversaries=tuple(adversary or ()),
+        jobs=jobs,
+        seed=seed,
+        trials=trials,
+        overrides=tuple(overrides or ()),
+    )
+    console = Console(stderr=as_json)
+    with nullcontext() if quiet or as_json else console.status("reading the run") as status:
+
+        def told(what: str, done: int, total: int) -> None:
+            if status is not None:
+                status.update(f"{done} of {total}: {what}")
+
+        found = carry_out(run, plan, told)
+    page = None if is_foreign(run) else build_report(RunFolder.open(run))
+    if as_json:
+        dumped = [finding.model_dump(mode="json") for finding in found.findings]
+        sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
+    elif not quiet:
+        console.print(findings_table(found.findings, console.width))
+        if any(not finding.measured for finding in found.findings):
+            console.print()
+            console.print(not_measured_table(found.findings))
+        console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)
+        if page is not None:
+            console.print(f"report    {page}", highlight=False, soft_wrap=True)
+    gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
+    if any(finding.verdict in gates for finding in found.findings):
+        raise typer.Exit(1)
+    if found.failed:
+        raise typer.Exit(PART_FAILED)

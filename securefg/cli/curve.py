@@ -1,0 +1,46 @@
+"""`securefg curve`: sweep a defence; one page with accuracy and leakage against epsilon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from securefg.cli.common import INTERRUPTED, Quietly, complain
+
+
+def curve(
+    config: Annotated[Path, typer.Argument(help="A curve's YAML config.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Points at the same time.")] = 2,
+    root: Annotated[Path, typer.Option(help="Where curves are kept.")] = Path("curves"),
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repeats of every point.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="a.b=c",
+            help="Override a setting of the curve; run.a.b=c one of every run.",
+        ),
+    ] = None,
+    quiet: Quietly = False,
+) -> None:
+    """Sweep a defence; one page with accuracy and leakage against epsilon."""
+    from audits.curves.command import draw_curve
+    from securefg.sweep.display import display_for
+
+    console = Console()
+    display = None if quiet else display_for(console)
+    drawn = draw_curve(config, root, jobs, seeds, display, overrides or [])
+    for choice in () if quiet else drawn.data.choices:
+        console.print(f"[bold]{choice.series}[/]: {choice.words}", highlight=False)
+    for failure in drawn.failed:
+        complain(f"failed: {failure.key}: {failure.reason}")
+    if not quiet:
+        console.print(f"page  {drawn.page}", highlight=False, soft_wrap=True)
+    if drawn.interrupted:
+        complain("interrupted; the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    if drawn.failed:
+        raise typer.Exit(1)

@@ -1,0 +1,61 @@
+"""`securefg report` and `securefg compare`: pages of finished runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from securefg.cli.common import Quietly
+
+
+class Format(StrEnum):
+    html = "html"
+    md = "md"
+    json = "json"
+    csv = "csv"
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.html,
+    quiet: Quietly = False,
+) -> None:
+    """Rebuild the page of a finished run, or write its results in another form."""
+    from securefg.reports.exports import export
+    from securefg.run.folder import RunFolder
+
+    folder = RunFolder.open(run)
+    folder.summary()
+    written = export(folder, form.value)
+    if not quiet:
+        Console().print(str(written), soft_wrap=True, highlight=False)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The page.", show_default="beside the first run"),
+    ] = None,
+    quiet: Quietly = False,
+) -> None:
+    """Runs side by side: a table here, and a page."""
+    from securefg.reports.compare import compare as side_by_side
+    from securefg.reports.compare import write_comparison
+
+    found = side_by_side(runs)
+    console = Console()
+    table = Table("", *found.names, box=None, pad_edge=False)
+    for lines in (found.results, found.findings, found.settings):
+        for line in lines:
+            table.add_row(line.name, *line.values, style="bold" if line.differs else None)
+        table.add_section()
+    page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
+    if not quiet:
+        console.print(table)
+        console.print(f"page  {page}", highlight=False, soft_wrap=True)

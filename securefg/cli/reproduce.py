@@ -1,0 +1,60 @@
+"""`securefg reproduce`: a paper's table or figure, ours beside theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from securefg.cli.common import INTERRUPTED, Overrides, complain
+
+
+def reproduce(
+    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="An entry, `all`, or `list`.")],
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repeats of every run.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
+    quick: Annotated[bool, typer.Option("--quick", help="A few rounds of the first row.")] = False,
+    rows: Annotated[str, typer.Option(metavar="A,B", help="Rows that begin so.")] = "",
+    columns: Annotated[str, typer.Option(metavar="A,B", help="Columns that begin so.")] = "",
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Tables of the runs that are there; run nothing.")
+    ] = False,
+    overrides: Overrides = None,
+    root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs/reproduce"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where tables go.", show_default="ROOT/tables")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the entry's section of this file.")
+    ] = None,
+) -> None:
+    """A paper's table or figure: run what is missing, ours beside theirs."""
+    from papers.catalogue import ENTRIES, get_entries
+    from papers.command import Asked
+    from papers.command import reproduce as carry_out
+    from papers.plan import Options
+
+    console = Console()
+    if entry == "list":
+        table = Table("entry", "what", "cells", "seeds", box=None, pad_edge=False)
+        for one in ENTRIES:
+            table.add_row(one.name, one.title, str(len(one.cells)), str(one.seeds))
+        console.print(table)
+        return
+    chosen = [tuple(name.strip() for name in x.split(",") if name.strip()) for x in (rows, columns)]
+    options = Options(root, seeds, quick, chosen[0], chosen[1], tuple(overrides or ()))
+    asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs, stored)
+    told = carry_out(asked, console)
+    for result, path in told.pages:
+        console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
+        console.print(f"  {path}", highlight=False, soft_wrap=True)
+    for failure in told.failed:
+        complain(f"failed: {failure.key}: {failure.reason}")
+    if told.interrupted:
+        complain("interrupted; the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    if told.failed:
+        raise typer.Exit(1)

@@ -1,0 +1,67 @@
+"""`securefg run`: train; every message recorded and accounted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from securefg.cli.common import INTERRUPTED, Overrides, Quietly
+from securefg.foundation.errors import InputError, RunFolderError
+
+
+def run(
+    config: Annotated[
+        Path | None, typer.Argument(help="A YAML config.", show_default=False)
+    ] = None,
+    overrides: Overrides = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier run.")] = False,
+    quiet: Quietly = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Train; every message recorded and accounted."""
+    from securefg.cli.summary import summary_table
+    from securefg.flare import launch
+    from securefg.reports import build_report
+    from securefg.run.folder import RunFolder
+    from securefg.run.progress import Bar, Interrupt, Lines, Quiet
+    from securefg.settings.config import load_config
+
+    parsed = None if config is None else load_config(config, overrides or [])
+    console = Console(stderr=as_json)
+    with Interrupt() as interrupt:
+        observer: Quiet = Lines(interrupt, console)
+        if quiet or as_json:
+            observer = Quiet(interrupt)
+        elif console.is_terminal:
+            observer = Bar(interrupt, console)
+        with observer:
+            if resume is not None:
+                folder = RunFolder.open(resume)
+                if parsed is not None and parsed.hash != folder.config().hash:
+                    raise RunFolderError(
+                        f"{resume}: a run of another config: its hash is {folder.config().hash}, "
+                        f"that of {config} is {parsed.hash}"
+                    )
+                outcome = launch.resume(folder, observer)
+            elif parsed is None:
+                raise InputError("nothing to run: give a CONFIG, or --resume RUN")
+            else:
+                outcome = launch.start(parsed, observer, fresh=fresh)
+    if outcome.summary is None:
+        again = f"securefg run --resume {outcome.folder.path}"
+        Console(stderr=True).print(f"interrupted; go on with: {again}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)
+    report = build_report(outcome.folder)
+    if as_json:
+        sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
+    elif not quiet:
+        console.print(summary_table(outcome.summary))
+        console.print(f"run     {outcome.folder.path}", highlight=False, soft_wrap=True)
+        console.print(f"report  {report}", highlight=False, soft_wrap=True)

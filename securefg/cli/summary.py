@@ -1,0 +1,49 @@
+"""The short table that ends a run."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from securefg.run.progress import human_bytes
+from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
+
+
+def summary_table(summary: Summary) -> Table:
+    """The short table that ends a run."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    best, rounds = summary.best_round, summary.rounds
+    table.add_row("rounds", f"{rounds} ({summary.stopped}), best {best}")
+    for name in ("test_accuracy", "val_accuracy"):
+        value = getattr(summary, name)
+        table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
+    for unit, claim in summary.epsilon.items():
+        table.add_row(f"epsilon per {unit}", _claim_words(claim))
+    if not summary.noise_protects:
+        table.add_row("", "the noise is seeded: it protects nothing")
+    recovered = summary.recovered_by_algebra
+    if recovered is not None:
+        table.add_row("masked", _masked_words(summary, recovered))
+    for way in ("up", "down"):
+        size = getattr(summary.bytes, way)
+        envelope = human_bytes(size.envelope)
+        table.add_row(f"bytes {way}", f"{human_bytes(size.total)} ({envelope} of it envelope)")
+    if summary.dropped:
+        table.add_row("drop-outs", str(summary.dropped))
+    table.add_row("seconds", f"{summary.seconds:.1f}")
+    return table
+
+
+def _masked_words(summary: Summary, recovered: Recovered) -> str:
+    aborted = f", {summary.aborted_rounds} rounds aborted" if summary.aborted_rounds else ""
+    rows = recovered.node_rows_recoverable  # a deployed server does not know who holds a node
+    return (
+        f"{recovered.sessions} sessions of {recovered.smallest_cohort} clients or more"
+        f"{aborted}; algebra recovers {recovered.contributions_recoverable} uploads, "
+        f"{'unknown how many' if rows is None else rows} node rows"
+    )
+
+
+def _claim_words(claim: ClaimedEpsilon) -> str:
+    if claim.epsilon is None:
+        return f"infinite: these fields were sent without noise: {', '.join(claim.because)}"
+    return f"{claim.epsilon:.4f} at delta {claim.delta:g}"

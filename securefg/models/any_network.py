@@ -1,0 +1,158 @@
+"""Any `torch.nn.Module` over (x, edge_index) as a flat vector of weights, whoever wrote it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.extensions import unknown
+from securefg.protocol.meanings import Layer, Layout, Matrix
+
+LIBRARY = "torch_geometric.nn.models"
+POPULAR = ("GCN", "GraphSAGE", "GAT", "GIN", "PNA", "EdgeCNN", "MLP")
+
+
+def build(
+    network: str, arguments: Mapping[str, Any], num_features: int, num_classes: int, seed: int
+) -> nn.Module:
+    """The network with first weights drawn from `seed`; refuses what cannot be averaged."""
+    with seeded(seed):
+        module = _made(network, dict(arguments), num_features, num_classes)
+    buffers = [name for name, value in module.named_buffers() if value.is_floating_point()]
+    if buffers:
+        raise ConfigError(
+            f"method.network: {network} keeps {buffers[0]} beside its weights, which averaging the "
+            "weights would leave behind; allowed: networks without running statistics (batch norm)"
+        )
+    lazy = [name for name, value in module.named_parameters() if nn.parameter.is_lazy(value)]
+    if lazy:
+        raise ConfigError(f"method.network: {network} leaves the shape of {lazy[0]} open")
+    return module
+
+
+def _made(
+    network: str, arguments: dict[str, Any], num_features: int, num_classes: int
+) -> nn.Module:
+    try:
+        if "." in network:
+            made = _own(network)(num_features, num_classes, **arguments)
+        else:
+            made = _of_the_library(network, arguments, num_features, num_classes)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"method.network: {network} cannot be made with method.arguments "
+            f"{dict(arguments)}: {error}"
+        ) from error
+    if not isinstance(made, nn.Module):
+        raise ConfigError(
+            f"method.network: {network} gave a {type(made).__name__}; wanted a torch.nn.Module"
+        )
+    return made
+
+
+def _own(path: str) -> Any:
+    """A class or a function by its path; modules are looked up from the working folder too."""
+    module, _, name = path.replace(":", ".").rpartition(".")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise ConfigError(
+            f"method.network: {path} cannot be imported from here ({error}); allowed: a model of "
+            f"torch-geometric ({', '.join(POPULAR)}), or a module path"
+        ) from error
+
+
+def _of_the_library(
+    name: str, arguments: dict[str, Any], num_features: int, num_classes: int
+) -> nn.Module:
+    models = importlib.import_module(LIBRARY)
+    kind = getattr(models, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        raise ConfigError(f"method.network: {unknown(name, POPULAR)}, or a module path")
+    sizes = {"in_channels": num_features, "out_channels": num_classes}
+    if name == "MLP":  # batch norm is its default, and has no place in an average
+        made: nn.Module = kind(
+            **sizes, **{"hidden_channels": 16, "num_layers": 2, "norm": None, **arguments}
+        )
+        return _WithoutEdges(made)
+    return kind(**sizes, **{"hidden_channels": 16, "num_layers": 2, **arguments})
+
+
+class _WithoutEdges(nn.Module):
+    """A network of rows alone, called as one of graphs is."""
+
+    def __init__(self, rows: nn.Module) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        found: Tensor = self.rows(x)
+        return found
+
+
+@contextmanager
+def seeded(seed: int) -> Any:
+    """Foreign code draws from torch's global stream: it gets one of its own, for as long."""
+    devices = list(range(torch.cuda.device_count()))
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed % 2**63)
+        yield
+
+
+def vector_of(module: nn.Module) -> Tensor:
+    return parameters_to_vector(module.parameters()).detach()
+
+
+def load_vector(module: nn.Module, vector: Tensor) -> None:
+    """A copy: what a network trains in place must not be what it was sent."""
+    vector_to_parameters(vector.clone(), module.parameters())
+
+
+def layout_of(
+    module: nn.Module, num_features: int, num_classes: int, optimizer: Literal["adam", "sgd"]
+) -> Layout:
+    """What everybody can tell of a module from its parameters: its first matrices over features,
+    and its last one whose outputs are classes."""
+    shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+    first = [name for name in matrices if shapes[name][1] == num_features]
+    # A first layer may have several matrices (own and neighbours' rows); a later one of the same
+    # width belongs to another layer, known by the prefix of its name.
+    stem = _stem(first[0]) if first else ""
+    inputs = tuple(
+        Matrix(name, transposed=True, bias=_bias(name, shapes))
+        for name in first
+        if _stem(name) == stem
+    )
+    last = [name for name in matrices if shapes[name][0] == num_classes]
+    hidden = shapes[first[0]][0] if first else 16
+    return Layout(
+        layers=tuple(Layer(name, shape) for name, shape in shapes.items()),
+        inputs=inputs,
+        output=Matrix(last[-1], transposed=True) if last else None,
+        optimizer=optimizer,
+        hidden=hidden,
+        dropout=0.0,
+    )
+
+
+def _stem(name: str) -> str:
+    """`convs.0.lin_l.weight` -> `convs.0`: two names deep, as torch-geometric names its layers."""
+    return ".".join(name.split(".")[:2])
+
+
+def _bias(weight: str, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+    name = weight.removesuffix("weight") + "bias"
+    return name if shapes.get(name) == shapes[weight][:1] else None

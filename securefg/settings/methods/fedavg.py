@@ -1,0 +1,31 @@
+"""Settings of federated averaging of any network."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from securefg.settings.methods.base import MethodSettings
+
+
+class Settings(MethodSettings):
+    """`network` is a model of torch-geometric (GCN, GraphSAGE, GAT, MLP, …), or the module path of
+    a class or function of your own that takes (num_features, num_classes, **arguments) and gives a
+    `torch.nn.Module` over (x, edge_index)."""
+
+    name: Literal["fedavg"] = "fedavg"
+    network: str = Field("GCN", description="a torch-geometric model, or my_package.models.Net")
+    arguments: dict[str, Any] = Field(
+        default_factory=dict, description="the network's own: hidden_channels, num_layers, heads, …"
+    )
+    optimizer: Literal["adam", "sgd"] = "adam"
+    proximal: float = Field(
+        0.0, ge=0, description="FedProx: weight of the squared distance to the global model, halved"
+    )
+    upload: Literal["model", "update"] = Field(
+        "update", description="the trained weights, or their change: the same sum, a smaller clip"
+    )
+    weighting: Literal["nodes", "equal"] = Field(
+        "equal", description="clients count by their nodes, or alike (then no size is uploaded)"
+    )
