@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -21,17 +22,17 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
     shipped  module by name, for those of this project
     group    the entry points of installed packages; each names a module
 
-    A name with a dot that is none of these is a module path, looked up from the working folder
-    too, so that `method: {name: my_package.my_method}` finds what lies beside the config.
+    A name that is none of these is a module path, looked up from the working folder too, so that
+    `method: {name: my_package.my_method}` finds what lies beside the config.
     """
-    path = shipped.get(name) or installed(group).get(name) or (name if "." in name else None)
+    here = str(Path.cwd())
+    if name not in shipped and here not in sys.path:
+        sys.path.append(here)
+    path = shipped.get(name) or installed(group).get(name) or (name if _exists(name) else None)
     if path is None:
         raise ConfigError(
             f"{what}: {unknown(name, [*shipped, *installed(group)])}, or a module path"
         )
-    here = str(Path.cwd())
-    if name not in shipped and here not in sys.path:
-        sys.path.append(here)
     try:
         return importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -41,6 +42,13 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
                 f"{unknown(name, [*shipped, *installed(group)])}, or a module path"
             ) from error
         raise
+
+
+def _exists(path: str) -> bool:
+    try:
+        return "." in path or importlib.util.find_spec(path) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 @cache
