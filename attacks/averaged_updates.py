@@ -1,4 +1,4 @@
-"""N5: CNFGNN's users upload their whole weights, and the rows that moved are their words.
+"""N5: users of one node upload their whole weights, and the rows that moved are their words.
 
 A word that a user does not have gets no gradient: its row of W_i moves by weight decay alone, along
 a path that the server computes from the weights it sent. One user's update is x^T g, rank one.

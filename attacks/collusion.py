@@ -1,4 +1,4 @@
-"""G2: colluding clients of GFL-APPNP solve the sums that they were sent for others' samples.
+"""G2: colluding clients solve the sums over the graph that they were sent for others' samples.
 
 Client k is sent dC_k = sum_{j != k} A_tilde_kj [M_j | m_j]. Colluders who know the graph know
 A_tilde, subtract their own terms, and have linear equations in the others' [M | m]; their

@@ -1,4 +1,4 @@
-"""The label that a GFL-APPNP client trained on, from the signs of its model's change.
+"""The label that a client of one sample trained on, from the signs of its model's change.
 
 A local step changes row c of W2 by -lr (y_hat_c - y_c) (A_kk m_k + sum_j A_kj m_j), and the means
 of ReLUs are not negative: the row of the client's own class alone moves up. It holds for any number

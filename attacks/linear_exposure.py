@@ -1,4 +1,4 @@
-"""G3, carried out: nFedGNN's latents from the sums over neighbourhoods that the server opened.
+"""G3, carried out: users' latents from the sums over neighbourhoods that the server opened.
 
 Masks hide every user's latent z_j and show s_i = sum_j A_hat_ij z_j, which the server needs. It
 knows A_hat, so these are linear equations, and A_hat is nearly invertible for most graphs: the

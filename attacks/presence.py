@@ -60,7 +60,7 @@ ATTACK = Attack(
     adversaries=frozenset({"server"}),
     game="presence",
     floor=0.1,
-    expected="AUC 0.87 on Cora's DeepWalk rows, for nodes with two public neighbours or more",
+    expected="AUC 0.87 on rows from walks over Cora, for nodes with two public neighbours or more",
     run=run,
     rounds=2,
 )

@@ -34,7 +34,7 @@ ATTACK = Attack(
     adversaries=frozenset({"server"}),
     game="shared_neighbour",
     floor=0.05,
-    expected="Cora: AUC 0.98 for DeepWalk, where public nodes alone give 0.68; GAT 0.88 and 0.79",
+    expected="Cora: AUC 0.98 for walks, where public nodes alone give 0.68; GAT 0.88 and 0.79",
     run=run,
     rounds=10,
 )

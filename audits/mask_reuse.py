@@ -17,14 +17,14 @@ from torch import Tensor
 
 from audits.empirical_epsilon import EpsilonBound, gaussian_bound
 from audits.uploads import Unbooked
-from securefg.federation.channel import Channel, Turn
+from securefg.federation.channel import Channel
 from securefg.federation.roles import Replies
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg.client import SecureClients

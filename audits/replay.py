@@ -15,11 +15,10 @@ from attacks.base import CannotAttack
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Host, Site
 from securefg.foundation.streams import derive_seed
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.messages import Message, Scalar
 from securefg.protocol.transcript import read_transcript

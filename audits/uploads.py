@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.federation.channel import Channel, Sealed, Turn
+from securefg.federation.channel import Channel, Sealed
 from securefg.privacy.ledger import Ledger, Release
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, Plain, TrainedWithNoise
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.ring import RingArray

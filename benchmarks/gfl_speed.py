@@ -19,13 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Site
 from securefg.foundation.streams import derive_seed
 from securefg.methods import gfl_appnp
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.run.assembly import Experiment, prepare
 from securefg.settings.config import load_config
 

@@ -24,9 +24,8 @@ import numpy as np
 import torch
 from markupsafe import Markup
 
-from securefg.federation.channel import Turn
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.reports.figures.scales import Scale, ticks
 from securefg.reports.figures.svg import coordinate, element

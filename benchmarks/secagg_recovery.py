@@ -22,9 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Replies
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg import server, shamir

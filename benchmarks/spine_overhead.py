@@ -17,12 +17,11 @@ from typing import TypeVar
 
 import torch
 
-from securefg.federation.channel import Turn
 from securefg.federation.federation import Federation
 from securefg.federation.roles import Cohort, Host, Replies, Site
 from securefg.foundation.streams import derive_seed
 from securefg.privacy.ledger import Ledger
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter
 from securefg.run.assembly import Experiment, prepare, start_engine

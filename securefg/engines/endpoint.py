@@ -8,7 +8,7 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
-from securefg.federation.channel import Channel, Turn, mask_context
+from securefg.federation.channel import Channel, mask_context
 from securefg.federation.engine import AT_THE_END, Answer, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
@@ -16,7 +16,7 @@ from securefg.foundation.errors import ProtocolError
 from securefg.foundation.files import write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
 from securefg.secagg.arrays import to_ring

@@ -21,21 +21,11 @@ from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
 from securefg.privacy.stages import num_rows
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.secagg.arrays import from_ring
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.ring import RingArray
-
-
-@dataclass(frozen=True)
-class Turn:
-    """When a message is made and for whom: names the random streams, and the ledger's entries."""
-
-    round: int
-    step: int
-    clients: Clients
-    attempt: int = 1
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from securefg.data.shard import Shard
-from securefg.federation.channel import Turn
 from securefg.federation.engine import Dropped
 from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.noise import NoiseSource, SystemNoise
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.settings.methods.base import MethodSettings
 from securefg.settings.training import TrainingSettings

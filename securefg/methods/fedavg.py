@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import Graph
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import (
     Evaluator,
     LocalScore,
@@ -32,6 +31,7 @@ from securefg.privacy.dp_sgd import (
 )
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
+from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Networks, Size, Weights
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.fedavg import Settings

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import (
     Evaluator,
     LocalScore,
@@ -41,6 +40,7 @@ from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import (
     AddedGraph,
     Holdings,

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from securefg.data.graph import Split
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
@@ -37,7 +36,7 @@ from securefg.models.two_layer_mlp import (
 from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import PlannedRelease
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import (
     GraphOperator,
     GraphSums,

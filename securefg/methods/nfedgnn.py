@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import Graph
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import Evaluator, Scores, score_logits
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.streams import torch_stream
@@ -35,7 +34,7 @@ from securefg.models.user_init import private_rows, shared_rows, shared_weights
 from securefg.models.user_matrices import UserMatrices
 from securefg.models.user_rows import SparseFeatures, UserRows
 from securefg.privacy.policy import PlannedRelease
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import (
     Answers,
     Gradient,

@@ -90,6 +90,16 @@ class Clients:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """When a message is made and for whom: names the random streams, and the ledger's entries."""
+
+    round: int
+    step: int
+    clients: Clients
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
 class Envelope:
     """A message on its way. `clients`: whom the rows of the body belong to."""
 

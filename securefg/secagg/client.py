@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from securefg.federation.channel import Turn
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes

@@ -6,9 +6,9 @@ import os
 from dataclasses import replace
 from typing import Literal
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Site
 from securefg.methods import fedgl
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 
 

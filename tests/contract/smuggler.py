@@ -10,11 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods.base import Method
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message, public
 from securefg.settings.methods.base import MethodSettings
 

@@ -12,9 +12,9 @@ import signal
 from dataclasses import replace
 from typing import Any, Literal
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Site
 from securefg.methods import fedgl
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.secagg.client import SecureClients
 

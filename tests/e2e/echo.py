@@ -10,10 +10,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods import fedgl
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.base import MethodSettings

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Channel, Turn
+from securefg.federation.channel import Channel
 from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.quantise import Grid

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.errors import ConfigError
@@ -26,6 +25,7 @@ from securefg.models.mlp import Mlp
 from securefg.models.network import Network, glorot, split
 from securefg.models.training import Trainer
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message, public
 from securefg.settings.methods.alone import Settings
 from securefg.settings.methods.base import MethodSettings

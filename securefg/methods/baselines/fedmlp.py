@@ -11,7 +11,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Site
 from securefg.foundation.errors import ConfigError
@@ -29,6 +28,7 @@ from securefg.privacy.dp_sgd import (
 )
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
+from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Weights
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.fedmlp import Settings

@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Host, PublicInfo, Server, Site, State
 from securefg.foundation.streams import torch_stream
@@ -21,6 +20,7 @@ from securefg.models.many_mlps import ClientSamples, local_sgd
 from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, split
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.methods.mlps import Settings
 from securefg.settings.training import TrainingSettings

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.streams import derive_seed, numpy_stream
@@ -33,6 +32,7 @@ from securefg.models.probes import cross_validated_f1, held_out_f1, linear_probe
 from securefg.models.random_walks import Neighbours, random_walks
 from securefg.models.skip_gram import SkipGram, SkipGramShape, initial_embedding
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.methods.ppfl_deepwalk import Settings
 from securefg.settings.training import TrainingSettings

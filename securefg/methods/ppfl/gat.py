@@ -14,7 +14,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.streams import derive_seed, torch_stream
@@ -31,6 +30,7 @@ from securefg.methods.ppfl.exchange import (
 from securefg.models.probes import held_out_f1
 from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.methods.ppfl_gat import Settings
 from securefg.settings.training import TrainingSettings

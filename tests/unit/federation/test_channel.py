@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Channel, Sealed, Turn, check_budget
+from securefg.federation.channel import Channel, Sealed, check_budget
 from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism
@@ -17,7 +17,7 @@ from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 

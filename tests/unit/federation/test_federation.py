@@ -14,7 +14,7 @@ from torch import Tensor
 
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.inprocess import InProcess
-from securefg.federation.channel import Channel, Turn
+from securefg.federation.channel import Channel
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.federation import Federation
@@ -27,7 +27,7 @@ from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients, Envelope, Size
+from securefg.protocol.codec import Clients, Envelope, Size, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript, total

@@ -9,13 +9,12 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Host, Site
 from securefg.foundation.errors import ConfigError
 from securefg.methods.baselines.alone import METHOD as ALONE
 from securefg.methods.baselines.alone import Go
 from securefg.methods.baselines.mlps import METHOD as MLPS
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Cohort, Replies, Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.foundation.streams import derive_seed
@@ -21,7 +20,7 @@ from securefg.methods.gfl_appnp import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape, full_jacobian, mlp
 from securefg.privacy.ledger import read_ledger
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.run import runner
 from securefg.run.assembly import Experiment, prepare

@@ -11,7 +11,7 @@ import torch
 
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.inprocess import InProcess
-from securefg.federation.channel import Channel, Turn
+from securefg.federation.channel import Channel
 from securefg.federation.roles import Replies
 from securefg.foundation.errors import ConfigError, MaskingRefused, PrivacyError, ProtocolError
 from securefg.methods import gfl_appnp
@@ -20,7 +20,7 @@ from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
 from securefg.run import runner

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.ppfl.deepwalk import Client, DeepWalkServer, Settings
@@ -25,7 +24,7 @@ from securefg.methods.ppfl.exchange import (
     num_uploads,
 )
 from securefg.models.procrustes import aligned
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.transcript import read_transcript
 from securefg.run import runner
 from securefg.run.folder import RunFolder

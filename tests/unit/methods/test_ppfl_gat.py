@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.ppfl.exchange import Aligned, Rows
 from securefg.methods.ppfl.gat import Client
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.run import runner
 from securefg.settings.config import RunConfig, parse_config
 from tests.small import tree

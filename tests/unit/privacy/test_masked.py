@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg.federation.channel import Channel, Turn
+from securefg.federation.channel import Channel
 from securefg.foundation.errors import ConfigError, PrivacyError, RunFailed
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
@@ -17,7 +17,7 @@ from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.secagg.derive import MaskContext

@@ -19,9 +19,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.federation.channel import Turn
 from securefg.federation.roles import Replies
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg import derive, shamir

@@ -18,12 +18,11 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from securefg.federation.channel import Turn
 from securefg.foundation.errors import RoundAborted
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.rules import Plain
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import errors
 from securefg.secagg.client import SecureClients

@@ -1,0 +1,76 @@
+"""No attack and no audit knows a method by name, and no private field is without a meaning."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from torch import Tensor
+
+from securefg.foundation.errors import ProtocolError, UndeclaredField
+from securefg.methods.base import Method
+from securefg.methods.registry import get_method
+from securefg.protocol.meanings import Meaning
+from securefg.protocol.messages import Message, private, public
+from securefg.settings.methods.registry import SHIPPED
+
+FILES = [path for room in ("attacks", "audits") for path in Path(room).rglob("*.py")]
+NAMES = re.compile(
+    r"fed_?gl|gfl|appnp_method|nfed_?gnn|cnfgnn|ppfl|deep_?walk|fed_?avg|fed_?prox|fed_?mlp|\bmlps\b",
+    re.I,
+)
+WORDS_TOO = {"alone", "mlps", "private"}
+"""Names of methods that are English words: there a string or a comparison would be the slip."""
+
+
+def names_a_method(source: str) -> set[str]:
+    found = {match.group().lower() for match in NAMES.finditer(source)}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+            found |= {
+                p.value for p in parts if isinstance(p, ast.Constant) and p.value in WORDS_TOO
+            }
+        if isinstance(node, ast.Compare | ast.Subscript | ast.Match):
+            inner = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+            found |= {name for name in inner if name.endswith("method.name")}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_no_methods_name_stands_in_an_attack_or_an_audit(path: Path) -> None:
+    assert names_a_method(path.read_text()) == set()
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_the_fence_knows_every_shipped_name(name: str) -> None:
+    assert names_a_method(f"if method == {name!r}: pass") != set()
+    assert names_a_method("known = table[truth.config.method.name]") != set()
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_every_private_field_of_a_shipped_method_means_something(name: str) -> None:
+    for message in get_method(name).messages:
+        for field, declaration in message.declarations.items():
+            if declaration.is_private or declaration.scope == "personal":
+                assert declaration.means is not None, f"{message.kind}.{field}"
+                assert isinstance(declaration.means, Meaning) or callable(declaration.means)
+
+
+def test_a_private_field_without_a_meaning_cannot_be_defined() -> None:
+    with pytest.raises(UndeclaredField, match="what an adversary would read in it"):
+
+        class Bare(Message, kind="test.Bare"):
+            rows: Tensor = private("sum", "rows")
+
+
+def test_a_release_without_a_meaning_is_no_method() -> None:
+    class Model(Message, kind="test.Model"):
+        weights: Tensor = public("model")
+
+    shipped = get_method("fedavg")
+    fields = {n: getattr(shipped, n) for n in shipped.__dataclass_fields__}
+    with pytest.raises(ProtocolError, match="released to the world"):
+        Method(**{**fields, "release": Model, "messages": (Model,)})

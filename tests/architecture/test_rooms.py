@@ -1,0 +1,91 @@
+"""Rooms are layers: docs/architecture.md says who may import whom, and the code obeys."""
+
+from __future__ import annotations
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PAGE = Path("docs/architecture.md")
+PACKAGES = ("securefg", "attacks", "audits", "papers")
+ROW = re.compile(r"^\| `(\w+)` \|[^|]*\| ([\w, ]*) ?\|$", re.M)
+LOOKS_UP = "everything"
+
+
+def table() -> dict[str, set[str]]:
+    rows = {
+        room: {n.strip() for n in may.split(",") if n.strip()}
+        for room, may in ROW.findall(PAGE.read_text())
+    }
+    return {room: set(rows) - {room} if may == {LOOKS_UP} else may for room, may in rows.items()}
+
+
+def room_of(module: str) -> str | None:
+    """`attacks`, or the part of `securefg` that a module is in; None for other packages."""
+    first, _, rest = module.partition(".")
+    if first == "securefg":
+        return rest.partition(".")[0] or None
+    return first if first in PACKAGES else None
+
+
+def imported(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def trespasses(room: str, source: str, rooms: dict[str, set[str]]) -> set[str]:
+    """The rooms that this code imports and may not."""
+    reached = {room_of(module) for module in imported(ast.parse(source))} & set(rooms)
+    return {other for other in reached if other and other != room} - rooms[room]
+
+
+def files() -> list[Path]:
+    return [path for package in PACKAGES for path in Path(package).rglob("*.py")]
+
+
+def test_every_folder_is_a_room_of_the_table() -> None:
+    folders = {path.parent.name for path in Path("securefg").glob("*/*.py")}
+    assert folders | set(PACKAGES[1:]) == set(table())
+
+
+@pytest.mark.parametrize("path", files(), ids=str)
+def test_a_room_imports_only_what_its_row_allows(path: Path) -> None:
+    module = ".".join(path.with_suffix("").parts)
+    room = room_of(module.removesuffix(".__init__"))
+    if room in table():
+        assert trespasses(room, path.read_text(), table()) == set()
+
+
+def test_the_table_has_no_cycle() -> None:
+    rooms = {room: may for room, may in table().items() if room != "cli"}
+    assert len(list(TopologicalSorter(rooms).static_order())) == len(rooms)
+
+
+def test_the_fence_sees_a_room_that_imports_upward() -> None:
+    rooms = table()
+    assert trespasses("protocol", "from securefg.federation.roles import Host", rooms) == {
+        "federation"
+    }
+    assert trespasses("secagg", "def f():\n    from securefg import run", rooms) == {"run"}
+    assert trespasses("run", "import audits.verdicts", rooms) == {"audits"}
+
+
+def test_settings_import_no_network() -> None:
+    """A config is read in a moment: whatever it needs of torch is imported later."""
+    heavy = {"torch", "scipy", "sklearn", "torch_geometric", "opacus", "dp_accounting", "networkx"}
+    for path in [
+        *Path("securefg/settings").rglob("*.py"),
+        *Path("securefg/foundation").glob("*.py"),
+    ]:
+        body = ast.Module(ast.parse(path.read_text()).body, [])
+        top = ast.Module([n for n in body.body if isinstance(n, ast.Import | ast.ImportFrom)], [])
+        found = {name.partition(".")[0] for name in imported(top)} & heavy
+        assert not found or path.name == "streams.py", (path, found)
