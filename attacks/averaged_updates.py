@@ -13,7 +13,7 @@ from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.client_models import MODEL
 from attacks.latents import LATENT, first_weights, needs_shared_start
 from attacks.uploaded_rows import Rows
-from securefg.models.adam import Adam
+from securefg.models.optimizers import Adam
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:

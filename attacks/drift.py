@@ -12,7 +12,7 @@ import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.latents import BACK, LATENT, encoder_of, gradients, latents, sends_weights
-from securefg.models.user_rows import BETAS, EPS
+from securefg.models.user_weights import BETAS, EPS
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:

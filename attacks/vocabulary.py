@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attacks.base import Array, Attack, Targets, View
 from attacks.client_models import MODEL, Trained, client_models, layout_of
-from securefg.models.adam import Adam
+from securefg.models.optimizers import Adam
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:

@@ -19,8 +19,14 @@ from torch import nn
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.models.probes import linear_probe
-from securefg.models.random_walks import Neighbours, Nodes, random_walks
-from securefg.models.skip_gram import SkipGram, SkipGramShape, initial_embedding
+from securefg.models.skip_gram import (
+    Neighbours,
+    Nodes,
+    SkipGram,
+    SkipGramShape,
+    initial_embedding,
+    random_walks,
+)
 from securefg.settings.data import DataSettings, SplitSettings
 
 SHAPE = SkipGramShape(dim=16, window=5, negatives=5)

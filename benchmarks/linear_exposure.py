@@ -17,7 +17,7 @@ from scipy import sparse
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
-from securefg.data.partitions.registry import draw_partition
+from securefg.data.partitions import draw_partition
 from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
 from securefg.settings.data import DataSettings
 from securefg.settings.partition import SharesSettings

@@ -34,7 +34,7 @@ from securefg.federation.channel import Channel
 from securefg.federation.federation import Federation
 from securefg.federation.roles import PublicInfo
 from securefg.methods.nfedgnn import METHOD, LatentServer, Settings, Users
-from securefg.models.user_rows import SparseFeatures
+from securefg.models.user_weights import SparseFeatures
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy, make_policy

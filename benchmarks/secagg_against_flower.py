@@ -45,7 +45,7 @@ from secagg_turns import (
     values,
 )
 
-from securefg.data.cache import cache_folder
+from securefg.data.sources import cache_folder
 from securefg.secagg import shamir
 from securefg.secagg.masks import RowMask, apply_row_masks
 from securefg.secagg.quantise import Grid

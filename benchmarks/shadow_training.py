@@ -20,7 +20,7 @@ from securefg.data.datasets import load
 from securefg.foundation.streams import torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs
-from securefg.models.local_training import GcnTrainer, Targets
+from securefg.models.training import GcnTrainer, Targets
 from securefg.settings.data import DataSettings
 
 HIDDEN, EPOCHS, REPEATS, ALONE = 16, 50, 3, 2

@@ -10,12 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from securefg.data.cache import cached
 from securefg.data.csbm import draw_csbm
 from securefg.data.dataset import Dataset
 from securefg.data.graph import Graph
-from securefg.data.readers import acm, folder, planetoid, wiki, wikics, wikipedia
-from securefg.data.sources import locate
+from securefg.data.readers import folder, planetoid, text_lists, wikics, wikipedia
+from securefg.data.sources import cached, locate
 from securefg.data.splits import choose_split
 from securefg.data.subcora import draw_subcora
 from securefg.foundation.streams import torch_stream
@@ -35,8 +34,8 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "pubmed": _Reader(planetoid.files, planetoid.read),
         "chameleon": _Reader(wikipedia.files, wikipedia.read),
         "squirrel": _Reader(wikipedia.files, wikipedia.read),
-        "acm": _Reader(acm.files, acm.read),
-        "wiki": _Reader(wiki.files, wiki.read),
+        "acm": _Reader(text_lists.files, text_lists.read),
+        "wiki": _Reader(text_lists.files, text_lists.read),
         "wikics": _Reader(wikics.files, wikics.read),
     }
 )

@@ -1,4 +1,4 @@
-"""A partition: which nodes every client holds."""
+"""A partition: which nodes every client holds, and so which edges: those with both ends there."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from securefg.data.graph import Graph
@@ -102,3 +104,33 @@ class Partition:
             return cls(facts["name"], int(facts["num_nodes"]), **tensors)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: found {error!r}; wanted a stored partition") from error
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Pairs of a client and a column of the graph's `edge_index`, by client, then by column."""
+
+    client: Tensor
+    edge: Tensor
+
+
+def holdings(graph: Graph, partition: Partition) -> Holdings:
+    """All pairs at once: P = M[source] * M[target] for the N x K membership matrix M.
+
+    The work grows with the edges times the clients that hold an end, not with edges times clients.
+    """
+    partition.check_fits(graph)
+    members = membership(partition).T.tocsr()
+    source, target = graph.edge_index.numpy()
+    both = members[source].multiply(members[target]).tocoo()
+    order = np.lexsort((both.row, both.col))
+    client, edge = both.col[order], both.row[order]
+    return Holdings(torch.from_numpy(client).long(), torch.from_numpy(edge).long())
+
+
+def membership(partition: Partition) -> csr_array[np.int64]:
+    """The K x N matrix that is 1 where the client holds the node."""
+    ones = np.ones(len(partition.nodes), np.int64)
+    shape = (partition.num_clients, partition.num_nodes)
+    parts = (ones, partition.nodes.numpy(), partition.offsets.numpy())
+    return csr_array(parts, shape=shape)

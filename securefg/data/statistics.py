@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from securefg.data.graph import Graph
-from securefg.data.holdings import Holdings, holdings, membership
-from securefg.data.partition import Partition
+from securefg.data.partition import Holdings, Partition, holdings, membership
 
 MAX_OVERLAP_CLIENTS = 64
 

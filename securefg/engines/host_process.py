@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from securefg.data.shard_store import load_shards
+from securefg.data.shard import load_shards
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
 from securefg.engines.processes import receive, send

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from securefg.data.shard_store import save_shards
+from securefg.data.shard import save_shards
 from securefg.engines.breaches import raise_breach
 from securefg.flare.flare_job import write_flare_job
 from securefg.flare.job import Job, Sizes, spread

@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from securefg.data.datasets import load
-from securefg.data.shard import Shard
-from securefg.data.shard_store import save_shards
+from securefg.data.shard import Shard, save_shards
 from securefg.flare import runbook
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision

@@ -20,8 +20,7 @@ from typing import Any
 
 import torch
 
-from securefg.data.shard import Shard
-from securefg.data.shard_store import load_shards
+from securefg.data.shard import Shard, load_shards
 from securefg.engines.breaches import breach
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import HostSpec, build_endpoint

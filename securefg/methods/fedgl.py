@@ -36,9 +36,9 @@ from securefg.federation.roles import (
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method, asked_at_once, participants
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs, gcn_layout
-from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
 from securefg.models.sparse import SparseMatrix
+from securefg.models.training import GcnTrainer, Targets
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import (

@@ -22,9 +22,8 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream, uniform_at
 from securefg.methods.base import Method
-from securefg.models.appnp import propagation_matrix
+from securefg.models.appnp import heterogeneity, propagation_matrix
 from securefg.models.compensated_sgd import LocalSgd, Neighbourhood, Samples
-from securefg.models.connectivity import heterogeneity
 from securefg.models.two_layer_mlp import (
     Layers,
     MlpShape,

@@ -25,14 +25,11 @@ from securefg.federation.evaluation import Evaluator, Scores, score_logits
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method, participants
-from securefg.models.adam import Adam
-from securefg.models.latent_gat import LatentGat
-from securefg.models.latent_gcn import LatentGcn
+from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
 from securefg.models.neighbourhoods import Neighbourhoods, spread
-from securefg.models.smoothness import Smoothness
+from securefg.models.optimizers import Adam
 from securefg.models.user_init import private_rows, shared_rows, shared_weights
-from securefg.models.user_matrices import UserMatrices
-from securefg.models.user_rows import SparseFeatures, UserRows
+from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import (

@@ -1,4 +1,4 @@
-"""Personalised propagation (APPNP, Gasteiger et al. 2019) as one matrix, and as an operator."""
+"""Personalised propagation (APPNP, Gasteiger et al. 2019), and how connected a graph is."""
 
 from __future__ import annotations
 
@@ -34,3 +34,18 @@ def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
     looped[edge_index[0], edge_index[1]] = 1
     inverse_root = looped.sum(1).rsqrt()
     return inverse_root[:, None] * looped * inverse_root
+
+
+def heterogeneity(edge_index: Tensor, num_nodes: int) -> float:
+    """lambda_max(B_N L^+), B_N = I/N - 11^T/N^2, L the Laplacian: large where connection is bad.
+
+    L^+ has no part along the vector 1, so this is lambda_max(L^+) / N = 1 / (N lambda), lambda the
+    smallest eigenvalue of L that is not zero. A graph in several components is judged by them:
+    the theorem wants a connected one. 0 where there is no edge at all.
+    """
+    adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    adjacency[edge_index[0], edge_index[1]] = 1
+    laplacian = torch.diag(adjacency.sum(1)) - adjacency
+    values = torch.linalg.eigvalsh(laplacian)
+    positive = values[values > 1e-9 * max(1.0, float(values[-1]))]
+    return 1 / (num_nodes * float(positive[0])) if len(positive) else 0.0

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.models.gcn import GcnShape, keep_mask
+from securefg.models.gcn import GcnShape
+from securefg.models.network import keep_mask
 from securefg.models.sparse import DenseMatrix, FeatureMatrix, SparseMatrix, csr
 
 BETAS, EPS = (0.9, 0.999), 1e-8

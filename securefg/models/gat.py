@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn.functional import elu, leaky_relu
 
 from securefg.data.graph import Graph
-from securefg.models.network import Network, dropped
+from securefg.models.network import Network, Stream, Weights, dropped
 from securefg.models.sparse import feature_matrix
 
 NEGATIVE_SLOPE = 0.2
@@ -34,12 +32,7 @@ class Gat(Network):
         self._edges = with_loops(graph.edge_index, graph.num_nodes).to(device)
         self._features = feature_matrix(graph.features).to(device)
 
-    def logits(
-        self,
-        weights: Sequence[Tensor],
-        dropout: float = 0.0,
-        stream: torch.Generator | None = None,
-    ) -> Tensor:
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         first, target0, source0, second, target1, source1, *readout = weights
         values = dropped(self._features.values, dropout, stream)
         latents = self._features.matmul(first, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
+from securefg.models.network import Shapes, dropped, glorot, num_parameters, split
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
@@ -43,26 +43,20 @@ class GcnShape:
     num_classes: int
 
     @property
-    def num_parameters(self) -> int:
-        return self.hidden * (self.num_features + self.num_classes)
+    def matrices(self) -> Shapes:
+        return (self.num_features, self.hidden), (self.hidden, self.num_classes)
 
-    def split(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+    @property
+    def num_parameters(self) -> int:
+        return num_parameters(self.matrices)
+
+    def split(self, vector: Tensor) -> tuple[Tensor, ...]:
         """W0 (d x h) and W1 (h x C) as views of the vector."""
-        first = self.num_features * self.hidden
-        return (
-            vector[:first].view(self.num_features, self.hidden),
-            vector[first:].view(self.hidden, self.num_classes),
-        )
+        return split(vector, self.matrices)
 
     def initial(self, stream: torch.Generator) -> Tensor:
         """Glorot-uniform weights, as one vector."""
-        sizes = ((self.num_features, self.hidden), (self.hidden, self.num_classes))
-        return torch.cat([_glorot(*size, stream) for size in sizes])
-
-
-def _glorot(fan_in: int, fan_out: int, stream: torch.Generator) -> Tensor:
-    bound = math.sqrt(6 / (fan_in + fan_out))
-    return (2 * torch.rand(fan_in * fan_out, generator=stream) - 1) * bound
+        return glorot(self.matrices, stream)
 
 
 def gcn(
@@ -77,18 +71,9 @@ def gcn(
     In training, when a stream is given, dropout acts on X and on H.
     """
     first, second = weights
-    values = features.values
-    if stream is not None:
-        values = values * keep_mask(values.shape, dropout, stream)
+    values = dropped(features.values, dropout, stream)
     hidden = torch.relu(adjacency @ features.matmul(first, values))
-    kept = hidden if stream is None else hidden * keep_mask(hidden.shape, dropout, stream)
-    return hidden, adjacency @ (kept @ second)
-
-
-def keep_mask(shape: torch.Size, dropout: float, stream: torch.Generator) -> Tensor:
-    """Zero with probability `dropout`, else 1 / (1 - dropout)."""
-    draws = torch.rand(shape, generator=stream, device=stream.device)
-    return (draws >= dropout) / (1 - dropout)
+    return hidden, adjacency @ (dropped(hidden, dropout, stream) @ second)
 
 
 def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
@@ -112,9 +97,8 @@ def gcn_inputs(
 
 def gcn_layout(shape: GcnShape, dropout: float) -> Layout:
     """A ReLU(A X W0) W1, for those who are shown its weights."""
-    sizes = (shape.num_features, shape.hidden), (shape.hidden, shape.num_classes)
     return Layout(
-        layers=(Layer("first", sizes[0]), Layer("second", sizes[1])),
+        layers=(Layer("first", shape.matrices[0]), Layer("second", shape.matrices[1])),
         inputs=(Matrix("first"),),
         output=Matrix("second"),
         form="gcn2",

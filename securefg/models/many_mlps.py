@@ -16,7 +16,7 @@ from securefg.data.shard import Shard
 from securefg.foundation.streams import uniform_at
 from securefg.models.mlp import mlp
 from securefg.models.network import Shapes, split
-from securefg.models.sgd import Sgd
+from securefg.models.optimizers import Sgd
 
 
 @dataclass(frozen=True)

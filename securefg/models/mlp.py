@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.models.network import Network, Shapes, dropped
+from securefg.models.network import Network, Shapes, Stream, Weights, dropped
 from securefg.models.sparse import feature_matrix
 
 
@@ -32,12 +32,7 @@ class Mlp(Network):
         self.shapes = mlp_shapes(graph.num_features, hidden, graph.num_classes)
         self._features = feature_matrix(graph.features).to(device)
 
-    def logits(
-        self,
-        weights: Sequence[Tensor],
-        dropout: float = 0.0,
-        stream: torch.Generator | None = None,
-    ) -> Tensor:
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         first, second = weights
         values = dropped(self._features.values, dropout, stream)
         hidden = torch.relu(self._features.matmul(first, values))

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from securefg.models.gcn import keep_mask
-
 Shapes = tuple[tuple[int, int], ...]
+Weights = Sequence[Tensor]
+Stream = torch.Generator | None
 
 
 class Network(ABC):
@@ -24,12 +24,7 @@ class Network(ABC):
     decayed: tuple[bool, ...]
 
     @abstractmethod
-    def logits(
-        self,
-        weights: Sequence[Tensor],
-        dropout: float = 0.0,
-        stream: torch.Generator | None = None,
-    ) -> Tensor:
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         """Class scores of every node, (N, C); dropout acts when a stream is given."""
 
 
@@ -56,3 +51,9 @@ def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
 def dropped(values: Tensor, dropout: float, stream: torch.Generator | None) -> Tensor:
     """In training, when a stream is given, entries are zero with probability `dropout`."""
     return values if stream is None else values * keep_mask(values.shape, dropout, stream)
+
+
+def keep_mask(shape: torch.Size, dropout: float, stream: torch.Generator) -> Tensor:
+    """Zero with probability `dropout`, else 1 / (1 - dropout)."""
+    draws = torch.rand(shape, generator=stream, device=stream.device)
+    return (draws >= dropout) / (1 - dropout)

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, elu
 
 from securefg.data.graph import Graph
-from securefg.models.adam import Adam
 from securefg.models.gat import attend, with_loops
 from securefg.models.network import Shapes, dropped, glorot, split
+from securefg.models.optimizers import Adam
 from securefg.models.sparse import feature_matrix
 
 

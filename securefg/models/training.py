@@ -1,27 +1,59 @@
-"""Training of any network on the labelled nodes of its graph, full batch."""
+"""Full-batch training on labelled nodes: of any network, and of a GCN over changing inputs."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg.models.adam import Adam
-from securefg.models.network import Network, split
-from securefg.models.sgd import Sgd
+from securefg.models.gcn import GcnShape, Operator, gcn
+from securefg.models.network import Network, Shapes, split
+from securefg.models.optimizers import Adam, Sgd
+from securefg.models.sparse import FeatureMatrix
 from securefg.settings.methods.alone import Optimizer
 
 
-class Trainer:
-    """A network's weights under an optimizer, both kept from call to call."""
+class _Kept:
+    """Weights under an optimizer, both kept from call to call."""
+
+    def __init__(
+        self,
+        vector: Tensor,
+        shapes: Shapes,
+        decays: Sequence[float],
+        lr: float,
+        optimizer: Optimizer = "adam",
+    ) -> None:
+        self._shapes = shapes
+        self.weights = tuple(w.clone().requires_grad_() for w in split(vector, shapes))
+        self._optimizer = (Adam if optimizer == "adam" else Sgd)(self.weights, decays, lr)
+
+    def vector(self) -> Tensor:
+        return torch.cat([w.detach().flatten() for w in self.weights])
+
+    def state(self) -> dict[str, Tensor]:
+        return {"weights": self.vector(), **self._optimizer.state()}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Tensor]) -> None:
+        stored = split(state["weights"], self._shapes)
+        for own, given in zip(self.weights, stored, strict=True):
+            own.copy_(given)
+        self._optimizer.restore(state)
+
+
+class Trainer(_Kept):
+    """Any network on the labelled nodes of its graph."""
 
     def __init__(
         self, network: Network, vector: Tensor, optimizer: Optimizer, lr: float, weight_decay: float
     ) -> None:
         self._network = network
-        self.weights = tuple(w.clone().requires_grad_() for w in split(vector, network.shapes))
         decays = [weight_decay if decayed else 0.0 for decayed in network.decayed]
-        self._optimizer = (Adam if optimizer == "adam" else Sgd)(self.weights, decays, lr)
+        super().__init__(vector, network.shapes, decays, lr, optimizer)
 
     def train(
         self, updates: int, nodes: Tensor, classes: Tensor, dropout: float, stream: torch.Generator
@@ -32,16 +64,36 @@ class Trainer:
             loss = cross_entropy(logits[nodes], classes)
             self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
-    def vector(self) -> Tensor:
-        return torch.cat([w.detach().flatten() for w in self.weights])
 
-    def state(self) -> dict[str, Tensor]:
-        return {"weights": self.vector(), **self._optimizer.state()}
+@dataclass(frozen=True)
+class Targets:
+    """Nodes, their classes, and the factor of their cross-entropy in the loss."""
 
-    @torch.no_grad()
-    def restore(self, state: dict[str, Tensor]) -> None:
-        for own, stored in zip(
-            self.weights, split(state["weights"], self._network.shapes), strict=True
-        ):
-            own.copy_(stored)
-        self._optimizer.restore(state)
+    nodes: Tensor
+    classes: Tensor
+    factor: float = 1.0
+
+
+class GcnTrainer(_Kept):
+    """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
+
+    def __init__(self, shape: GcnShape, vector: Tensor, lr: float, weight_decay: float) -> None:
+        super().__init__(vector, shape.matrices, (weight_decay, 0.0), lr)
+
+    def train(
+        self,
+        epochs: int,
+        adjacency: Operator,
+        features: FeatureMatrix,
+        targets: list[Targets],
+        dropout: float,
+        stream: torch.Generator,
+    ) -> None:
+        """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
+        present = [target for target in targets if len(target.nodes)]
+        for _ in range(epochs if present else 0):
+            _, logits = gcn(self.weights, adjacency, features, dropout, stream)
+            loss = logits.new_zeros(())
+            for target in present:
+                loss = loss + target.factor * cross_entropy(logits[target.nodes], target.classes)
+            self._optimizer.step(torch.autograd.grad(loss, self.weights))

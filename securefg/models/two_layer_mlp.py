@@ -18,6 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from securefg.models.network import Shapes, glorot, num_parameters, split
+
 
 class Layers(NamedTuple):
     """W1 (H x d) and W2 (C x H)."""
@@ -35,8 +37,12 @@ class MlpShape:
     num_classes: int
 
     @property
+    def matrices(self) -> Shapes:
+        return (self.hidden, self.num_features), (self.num_classes, self.hidden)
+
+    @property
     def num_parameters(self) -> int:
-        return self.hidden * (self.num_features + self.num_classes)
+        return num_parameters(self.matrices)
 
     @property
     def compact_size(self) -> int:
@@ -45,22 +51,11 @@ class MlpShape:
 
     def split(self, vector: Tensor) -> Layers:
         """Both layers as views of the vector."""
-        first = self.num_features * self.hidden
-        return Layers(
-            vector[:first].view(self.hidden, self.num_features),
-            vector[first:].view(self.num_classes, self.hidden),
-        )
+        return Layers(*split(vector, self.matrices))
 
     def initial(self, stream: torch.Generator) -> Tensor:
         """Glorot-uniform weights, as one vector."""
-        sizes = ((self.hidden, self.num_features), (self.num_classes, self.hidden))
-        return torch.cat(
-            [
-                (2 * torch.rand(rows * columns, generator=stream) - 1)
-                * (6 / (rows + columns)) ** 0.5
-                for rows, columns in sizes
-            ]
-        )
+        return glorot(self.matrices, stream)
 
 
 def each_by(rows: Tensor, matrix: Tensor) -> Tensor:
@@ -90,14 +85,3 @@ def compact_jacobian(gates: Tensor, mean: Tensor, samples: Tensor) -> Tensor:
         compact[..., :-1] = gates.to(samples.dtype).mT @ samples / num_samples
     compact[..., -1] = mean
     return compact
-
-
-def full_jacobian(compact: Tensor, second: Tensor) -> Tensor:
-    """The Jacobian itself, (n, C, |W|), parameters in the order of the flat vector."""
-    num_nodes, hidden, _ = compact.shape
-    num_classes = second.shape[0]
-    by_first = second[None, :, :, None] * compact[:, None, :, :-1]
-    by_second = compact.new_zeros(num_nodes, num_classes, num_classes, hidden)
-    for c in range(num_classes):
-        by_second[:, c, c] = compact[..., -1]
-    return torch.cat([by_first.flatten(2), by_second.flatten(2)], dim=2)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.foundation.streams import torch_stream, uniform_at
-from securefg.models.user_rows import SparseFeatures
+from securefg.models.user_weights import SparseFeatures
 
 ROWS_AT_ONCE = 1 << 16
 

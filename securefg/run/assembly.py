@@ -12,9 +12,8 @@ from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.label_noise import with_label_noise
 from securefg.data.partition import Partition
-from securefg.data.partitions.registry import draw_partition
-from securefg.data.shard import Shard, shards, union_graph
-from securefg.data.shard_store import save_shards
+from securefg.data.partitions import draw_partition
+from securefg.data.shard import Shard, save_shards, shards, union_graph
 from securefg.data.statistics import PartitionStatistics, statistics
 from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.engines.inprocess import InProcess

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from securefg.foundation.errors import ConfigError
-from securefg.models.gcn import GcnShape, keep_mask
+from securefg.models.gcn import GcnShape
+from securefg.models.network import keep_mask
 from securefg.models.sparse import DenseMatrix
 from securefg.run.assembly import choose_device
 
@@ -20,9 +21,7 @@ ON_THE_CPU = {
     "neighbourhoods": "sums over neighbourhoods are planned once, and masked on the CPU",
     "probes": "scikit-learn's classifiers",
     "pseudo_graph": "numpy's partition is faster where the rows are on the CPU already",
-    "random_walks": "walks are drawn by numpy",
-    "skip_gram": "gensim trains on the CPU",
-    "smoothness": "edges are sorted once",
+    "skip_gram": "walks are drawn by numpy, and gensim trains on the CPU",
     "user_init": "initial rows come from numpy streams, drawn once",
 }
 """Files that leave the device on purpose, and why; a training loop is in none of them."""

@@ -16,7 +16,7 @@ from securefg.federation.evaluation import LocalScore, Scores, pool
 from securefg.federation.federation import Federation
 from securefg.foundation.errors import CodecError, ProtocolError
 from securefg.methods.base import sample_clients
-from securefg.models.adam import Adam
+from securefg.models.optimizers import Adam
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec

@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
-from securefg.data.readers import folder_csv, folder_npz
+from securefg.data.readers.arrays import read_arrays
+from securefg.data.tables import Table, fault, read_table, text_lines, without_header
 from securefg.foundation.errors import DataError
 
 _Reader = Callable[[Path], NDArray[Any]]
@@ -31,19 +33,19 @@ def read(folder: Path) -> Dataset:
     """The folder as a dataset; every fault names the file and the line (csv) or row (npz)."""
     if not folder.is_dir():
         raise DataError(f"{folder}: found no such folder; wanted edges, features and labels in it")
-    features = _either(folder, "features", folder_csv.features, folder_npz.features)
+    features = _either(folder, "features", csv_features, npz_features)
     num_nodes = len(features)
     labels = _either(
         folder,
         "labels",
-        lambda path: folder_csv.labels(path, num_nodes),
-        lambda path: folder_npz.labels(path, num_nodes),
+        lambda path: csv_labels(path, num_nodes),
+        lambda path: npz_labels(path, num_nodes),
     )
     edges = _either(
         folder,
         "edges",
-        lambda path: folder_csv.edges(path, num_nodes),
-        lambda path: folder_npz.edges(path, num_nodes),
+        lambda path: csv_edges(path, num_nodes),
+        lambda path: npz_edges(path, num_nodes),
     )
     parts = _split(folder / "split.csv", num_nodes)
     return Dataset(
@@ -68,5 +70,157 @@ def _either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]
 def _split(path: Path, num_nodes: int) -> tuple[torch.Tensor, ...]:
     if not path.is_file():
         return (no_split(num_nodes),) * 3
-    assigned = folder_csv.split(path, num_nodes)
-    return tuple(torch.from_numpy(assigned == part)[None] for part in folder_csv.PARTS)
+    assigned = csv_split(path, num_nodes)
+    return tuple(torch.from_numpy(assigned == part)[None] for part in PARTS)
+
+
+PARTS = ("train", "val", "test")
+
+
+def csv_features(path: Path) -> NDArray[np.float64]:
+    """Lines of `node,value,value,...`, as one row per node."""
+    table = read_table(path, np.float64, delimiter=",", header=True)
+    if table.values.shape[1] < 2:
+        raise table.fault(0, "a node without a feature", "node,value,value,...")
+    finite = np.abs(table.values[:, 1:]) <= np.finfo(np.float32).max
+    for row, column in np.argwhere(~finite)[:1]:
+        value = table.values[row, column + 1]
+        raise table.fault(int(row), f"{value} as feature {column + 1}", "a finite float32")
+    whole = np.isfinite(table.values[:, 0]) & (np.floor(table.values[:, 0]) == table.values[:, 0])
+    table.require(whole, 0, "an integer node id")
+    return _by_node(table, len(table))[:, 1:]
+
+
+def csv_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """Lines of `node,label`; the labels in the order of the nodes."""
+    table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
+    table.require(table.values[:, 1] >= 0, 1, "a label from 0")
+    _no_gaps(table)
+    ordered: NDArray[np.int64] = _by_node(table, num_nodes)[:, 1]
+    return ordered.copy()
+
+
+def csv_edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """Lines of `source,target`, as (2, E)."""
+    table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
+    for column in (0, 1):
+        _in_range(table, column, num_nodes)
+    return np.ascontiguousarray(table.values.T)
+
+
+def csv_split(path: Path, num_nodes: int) -> NDArray[np.str_]:
+    """Lines of `node,part`; the part of every node, "" for a node that is left out."""
+    assigned = np.full(num_nodes, "", dtype="<U5")
+    lines = text_lines(path)
+    # Only here can a row have no number and still be no header: "seven,train" is a fault.
+    has_header = lines[0][1].split(",")[-1].strip() not in PARTS
+    for line, text in without_header(path, lines, ",") if has_header else lines:
+        node, part = _split_line(path, line, text, num_nodes)
+        if assigned[node]:
+            raise fault(path, line, f"node {node} a second time", "every node at most once")
+        assigned[node] = part
+    return assigned
+
+
+def _split_line(path: Path, line: int, text: str, num_nodes: int) -> tuple[int, str]:
+    node, _, part = (field.strip() for field in text.partition(","))
+    if part not in PARTS:
+        raise fault(path, line, repr(text), "node,train or node,val or node,test")
+    if not node.isdecimal() or int(node) >= num_nodes:
+        raise fault(path, line, f"node {node!r}", f"a node from 0 to {num_nodes - 1}")
+    return int(node), part
+
+
+def _by_node(table: Table, num_nodes: int) -> NDArray[Any]:
+    """The rows in the order of the nodes in the first column, of which each must be there once."""
+    _in_range(table, 0, num_nodes)
+    nodes = table.values[:, 0].astype(np.int64)
+    first = np.zeros(len(nodes), dtype=bool)
+    first[np.unique(nodes, return_index=True)[1]] = True
+    for row in np.flatnonzero(~first)[:1]:
+        raise table.fault(int(row), f"node {nodes[row]} a second time", "every node once")
+    missing = np.setdiff1d(np.arange(num_nodes), nodes)
+    if missing.size:
+        last = table.lines[-1]
+        raise DataError(
+            f"{table.path}, line {last}: found the end of the file and no node {missing[0]}; "
+            f"wanted every node from 0 to {num_nodes - 1}"
+        )
+    return table.values[np.argsort(nodes)]
+
+
+def _in_range(table: Table, column: int, num_nodes: int) -> None:
+    values = table.values[:, column]
+    table.require((values >= 0) & (values < num_nodes), column, f"a node from 0 to {num_nodes - 1}")
+
+
+def _no_gaps(table: Table) -> None:
+    found = np.unique(table.values[:, 1])
+    gaps = np.flatnonzero(found != np.arange(len(found)))
+    if gaps.size:
+        row = int(np.argmax(table.values[:, 1] == found[gaps[0]]))
+        raise table.fault(
+            row, f"label {found[gaps[0]]} but never label {gaps[0]}", "labels 0 to C-1 without gaps"
+        )
+
+
+_CSR = ("data", "indices", "indptr", "shape")
+
+
+def npz_features(path: Path) -> NDArray[Any]:
+    """`x` of shape (N, d), or the parts that `scipy.sparse.save_npz` writes for a CSR matrix."""
+    arrays = read_arrays(path)
+    x = arrays["x"] if "x" in arrays else _dense(path, arrays)
+    if x.ndim != 2 or 0 in x.shape or x.dtype.kind not in "fiub":
+        raise _fault(path, "x", f"shape {x.shape} of {x.dtype}", "(N, d) numbers, none of them 0")
+    for row, column in np.argwhere(~(np.abs(x) <= np.finfo(np.float32).max))[:1]:
+        raise _fault(path, "x", f"{x[row, column]} in row {row + 1}", "finite float32 numbers")
+    return x
+
+
+def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    y = _integers(path, "y")
+    if y.shape != (num_nodes,):
+        raise _fault(path, "y", f"shape {y.shape}", f"one label for each of {num_nodes} nodes")
+    if not np.array_equal(np.unique(y), np.arange(len(np.unique(y)))):
+        raise _fault(path, "y", f"labels {y.min()} to {y.max()}", "labels 0 to C-1 without gaps")
+    return y
+
+
+def npz_edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    ends = _integers(path, "edge_index")
+    if ends.ndim != 2 or ends.shape[0] != 2 or not ends.shape[1]:
+        raise _fault(path, "edge_index", f"shape {ends.shape}", "(2, E), at least one edge")
+    outside = np.argwhere(((ends < 0) | (ends >= num_nodes)).T)
+    for edge, end in outside[:1]:
+        found = f"node {ends[end, edge]} in edge {edge + 1}"
+        raise _fault(path, "edge_index", found, f"nodes from 0 to {num_nodes - 1}")
+    return ends
+
+
+def _dense(path: Path, arrays: Any) -> NDArray[Any]:
+    if any(part not in arrays for part in _CSR):
+        found = ", ".join(arrays) or "no arrays"
+        raise DataError(f"{path}: found {found}; wanted x, or {', '.join(_CSR)} of a CSR matrix")
+    if arrays.get("format", b"csr") != b"csr":
+        raise _fault(path, "format", f"{arrays['format']}", "csr")
+    try:
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        matrix = csr_matrix(parts, shape=tuple(arrays["shape"].tolist()))
+        matrix.check_format(full_check=True)
+        return np.asarray(matrix.todense())
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: found {error}; wanted the parts of a CSR matrix") from error
+
+
+def _integers(path: Path, name: str) -> NDArray[np.int64]:
+    arrays = read_arrays(path)
+    if name not in arrays:
+        raise DataError(f"{path}: found {', '.join(arrays) or 'no arrays'}; wanted {name}")
+    if arrays[name].dtype.kind not in "iu":
+        raise _fault(path, name, f"numbers of {arrays[name].dtype}", "integers")
+    return np.ascontiguousarray(arrays[name], np.int64)
+
+
+def _fault(path: Path, array: str, found: str, wanted: str) -> DataError:
+    return DataError(f"{path}, array {array}: found {found}; wanted {wanted}")

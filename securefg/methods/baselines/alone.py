@@ -17,10 +17,8 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method
-from securefg.models.appnp_classifier import Appnp
+from securefg.models.classifiers import Appnp, Gcn, GraphSage
 from securefg.models.gat import Gat
-from securefg.models.gcn_classifier import Gcn
-from securefg.models.graphsage import GraphSage
 from securefg.models.mlp import Mlp
 from securefg.models.network import Network, glorot, split
 from securefg.models.training import Trainer

@@ -29,8 +29,13 @@ from securefg.methods.ppfl.exchange import (
     planned_rows,
 )
 from securefg.models.probes import cross_validated_f1, held_out_f1, linear_probe
-from securefg.models.random_walks import Neighbours, random_walks
-from securefg.models.skip_gram import SkipGram, SkipGramShape, initial_embedding
+from securefg.models.skip_gram import (
+    Neighbours,
+    SkipGram,
+    SkipGramShape,
+    initial_embedding,
+    random_walks,
+)
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.data.cache import cache_folder, cached
 from securefg.data.dataset import Dataset, no_split
+from securefg.data.sources import cache_folder, cached
 
 
 class Reader:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from securefg.data.csbm import draw_csbm
-from securefg.data.csbm_training import connected
+from securefg.data.csbm import connected, draw_csbm
 from securefg.data.graph import Graph
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import CsbmSettings

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.data.graph import Graph
-from securefg.data.holdings import holdings
-from securefg.data.partition import Partition
+from securefg.data.partition import Partition, holdings
 from securefg.data.shard import shards, union_graph
 from tests.unit.data.graphs import random_graph
 

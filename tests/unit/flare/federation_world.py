@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from securefg.data.shard_store import save_shards
+from securefg.data.shard import save_shards
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.packets import Packet

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from securefg.cli.deploy import app
-from securefg.data.shard_store import load_shards
+from securefg.data.shard import load_shards
 from securefg.foundation.errors import ConfigError, DataError
 from tests.small import tree
 

@@ -18,7 +18,7 @@ from securefg.foundation.streams import derive_seed
 from securefg.methods import gfl_appnp
 from securefg.methods.gfl_appnp import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
-from securefg.models.two_layer_mlp import MlpShape, full_jacobian, mlp
+from securefg.models.two_layer_mlp import MlpShape, mlp
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
@@ -30,6 +30,17 @@ from securefg.settings.config import RunConfig
 from tests.small import config
 
 M = TypeVar("M", bound=Message)
+
+
+def full_jacobian(compact: Tensor, second: Tensor) -> Tensor:
+    """The Jacobian itself, (n, C, |W|), parameters in the order of the flat vector."""
+    num_nodes, hidden, _ = compact.shape
+    num_classes = second.shape[0]
+    by_first = second[None, :, :, None] * compact[:, None, :, :-1]
+    by_second = compact.new_zeros(num_nodes, num_classes, num_classes, hidden)
+    for c in range(num_classes):
+        by_second[:, c, c] = compact[..., -1]
+    return torch.cat([by_first.flatten(2), by_second.flatten(2)], dim=2)
 
 
 class OneHost(Cohort):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.models.adam import Adam
+from securefg.models.optimizers import Adam
 
 SIZES = ((4, 3), (3, 2))
 

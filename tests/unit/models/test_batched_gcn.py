@@ -9,8 +9,8 @@ from torch import Tensor
 from securefg.foundation.streams import torch_stream
 from securefg.models.batched_gcn import BatchedGcns, Field, Pass
 from securefg.models.gcn import GcnShape, normalized_adjacency
-from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.sparse import feature_matrix
+from securefg.models.training import GcnTrainer, Targets
 
 NODES, FEATURES, CLASSES, HIDDEN, COUNT = 40, 30, 3, 4, 5
 SHAPE = GcnShape(FEATURES, HIDDEN, CLASSES)

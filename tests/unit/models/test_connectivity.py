@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from securefg.data.graph import undirected
-from securefg.models.connectivity import heterogeneity
+from securefg.models.appnp import heterogeneity
 
 
 def complete(n: int) -> torch.Tensor:

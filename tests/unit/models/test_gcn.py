@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import undirected
-from securefg.models.gcn import GcnShape, SumOf, gcn, keep_mask, normalized_adjacency
+from securefg.models.gcn import GcnShape, SumOf, gcn, normalized_adjacency
+from securefg.models.network import keep_mask
 from securefg.models.sparse import DenseMatrix, FeatureMatrix, SparseMatrix
 
 SHAPE = GcnShape(num_features=6, hidden=4, num_classes=3)

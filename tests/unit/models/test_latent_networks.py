@@ -10,9 +10,7 @@ from torch import Tensor
 from securefg.data.graph import undirected
 from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import gcn, normalized_adjacency
-from securefg.models.latent_gat import LatentGat
-from securefg.models.latent_gcn import LatentGcn
-from securefg.models.smoothness import Smoothness
+from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
 from securefg.models.sparse import DenseMatrix
 
 CPU = torch.device("cpu")

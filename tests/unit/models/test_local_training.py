@@ -9,8 +9,8 @@ from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import undirected
 from securefg.models.gcn import GcnShape, gcn, normalized_adjacency
-from securefg.models.local_training import GcnTrainer, Targets
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
+from securefg.models.training import GcnTrainer, Targets
 
 SHAPE = GcnShape(num_features=20, hidden=8, num_classes=3)
 NUM_NODES = 30

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from securefg.data.csbm import draw_csbm
-from securefg.data.partitions.one_node import draw
+from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, shards
 from securefg.foundation.streams import torch_stream
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
@@ -25,7 +25,7 @@ def clients(task: str = "sc") -> tuple[Shard, ...]:
     if task == "sc":
         settings |= {"samples_per_node": 12, "train_share": 0.5, "val_share": 0.25}
     graph = draw_csbm(CsbmSettings.model_validate(settings), seed=1)
-    return shards(graph, draw(graph, OneNodeSettings(), np.random.default_rng(0)))
+    return shards(graph, draw_partition(graph, OneNodeSettings(), 0))
 
 
 def training_set(held: tuple[Shard, ...]) -> TrainingSet:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from securefg.models.random_walks import Neighbours, random_walks
+from securefg.models.skip_gram import Neighbours, random_walks
 
 # 0 - 1 - 2, 1 - 3, and 4 by itself
 EDGES = torch.tensor([[0, 1, 1, 1, 2, 3], [1, 0, 2, 3, 1, 1]])

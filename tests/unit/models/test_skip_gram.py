@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from securefg.models.random_walks import Neighbours, random_walks
-from securefg.models.skip_gram import SkipGram, SkipGramShape, initial_embedding
+from securefg.models.skip_gram import (
+    Neighbours,
+    SkipGram,
+    SkipGramShape,
+    initial_embedding,
+    random_walks,
+)
 
 SHAPE = SkipGramShape(dim=8, window=3, negatives=5)
 

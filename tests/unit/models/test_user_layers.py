@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.models import user_matrices, user_rows
-from securefg.models.user_matrices import UserMatrices
-from securefg.models.user_rows import SparseFeatures, UserRows
+from securefg.models import user_weights
+from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
 
 
 def some_features() -> Tensor:
@@ -22,8 +21,8 @@ def some_features() -> Tensor:
 def test_sparse_rows_are_the_dense_computation_over_20_adam_steps(
     rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_rows, "ROWS_AT_ONCE", rows_at_once)
-    monkeypatch.setattr(user_matrices, "NUMBERS_AT_ONCE", 60 * rows_at_once)
+    monkeypatch.setattr(user_weights, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(user_weights, "NUMBERS_AT_ONCE", 60 * rows_at_once)
     features, stream = some_features(), torch.Generator().manual_seed(1)
     dense = [torch.rand(12, 5, generator=stream, requires_grad=True) for _ in features]
     whole = torch.stack([w.detach().clone() for w in dense])

@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
+from securefg.data.partitions import draw_partition
 from securefg.foundation.errors import ConfigError
-from securefg.settings.partition import PARTITIONS, PartitionSettings, draw_partition
+from securefg.settings.partition import PARTITIONS, PartitionSettings
 from tests.unit.data.graphs import random_graph
 
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(PartitionSettings)

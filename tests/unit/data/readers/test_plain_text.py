@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from securefg.data.readers import acm, wiki
+from securefg.data.readers import text_lists as acm
+from securefg.data.readers import text_lists as wiki
 from securefg.foundation.errors import DataError
 
 

@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from securefg.data.readers import planetoid
-from securefg.data.readers.pickles import read_pickle
+from securefg.data.readers.planetoid import read_pickle
 from securefg.foundation.errors import DataError
 
 NUM_KNOWN = 510

@@ -1,7 +1,7 @@
-"""Adam (Kingma and Ba 2015) with L2 regularisation, over plain tensors.
+"""Adam (Kingma and Ba 2015) and gradient descent with L2 regularisation, over plain tensors.
 
-The same arithmetic as `torch.optim.Adam`, whose first use loads PyTorch's compiler: two seconds
-per process, which a federation of processes pays once per host. Its state is plain tensors too.
+Adam is the same arithmetic as `torch.optim.Adam`, whose first use loads PyTorch's compiler: two
+seconds per process, which a federation of processes pays once per host.
 """
 
 from __future__ import annotations
@@ -54,3 +54,23 @@ class Adam:
         for i in range(len(self.parameters)):
             self.first[i].copy_(state[f"first.{i}"])
             self.second[i].copy_(state[f"second.{i}"])
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """w -= lr (g + decay w); one decay per parameter. It keeps no state."""
+
+    parameters: Sequence[Tensor]
+    weight_decay: Sequence[float]
+    lr: float
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        for w, g, decay in zip(self.parameters, gradients, self.weight_decay, strict=True):
+            w.sub_(g.add(w, alpha=decay) if decay else g, alpha=self.lr)
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Nothing to restore."""

@@ -1,9 +1,10 @@
-"""One linear layer per user, of which only the rows that can matter are held.
+"""One linear layer per user: held as the rows that can matter, or whole.
 
 User i has a single feature vector x_i and a matrix W_i (d x q) of its own; it computes x_i W_i.
-Row r of W_i matters only where x_ir != 0, and only such rows get a gradient, so they alone are
-stored, all users' rows one after another. This is the same computation as with dense matrices, not
-an approximation: on Cora 49 thousand rows stand for 3.9 million.
+Row r of W_i matters only where x_ir != 0, and only such rows get a gradient, so `UserRows` stores
+them alone, all users' rows one after another. This is the same computation as with dense matrices,
+not an approximation: on Cora 49 thousand rows stand for 3.9 million. The other rows get weight
+decay alone, which Adam turns into movement; CNFGNN averages them, so `UserMatrices` holds them.
 """
 
 from __future__ import annotations
@@ -154,3 +155,55 @@ class UserRows:
 def _of(owner: Tensor, table: Tensor) -> Tensor:
     """The owners' rows of a table, or its only row for all: the same numbers either way."""
     return table if len(table) == 1 else table.index_select(0, owner)
+
+
+NUMBERS_AT_ONCE = 1 << 20
+"""Weights that Adam moves at once: a whole host's would need several copies of themselves."""
+
+
+class UserMatrices:
+    """The users of one host: dense features (n, d), weights (n, d, q), and Adam's moments.
+
+    Every user counts its own Adam steps, so that one that sat out a round is not ahead of itself.
+    """
+
+    def __init__(self, features: Tensor, weights: Tensor, lr: float, weight_decay: float) -> None:
+        self._x, self._lr, self._decay = features, lr, weight_decay
+        self.weights = weights
+        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
+        self.steps = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+
+    def take(self, users: Tensor, weights: Tensor) -> None:
+        """These users go on from one matrix (d, q)."""
+        self.weights[users] = weights
+
+    def latents(self) -> Tensor:
+        """x_i W_i for every user, (n, q)."""
+        return torch.bmm(self._x[:, None], self.weights)[:, 0]
+
+    def step(self, users: Tensor, gradients: Tensor) -> None:
+        """Adam on these users' matrices: dL/dW_i = x_i^T dL/d(x_i W_i), plus L2 regularisation."""
+        self.steps[users] += 1
+        at_once = max(1, NUMBERS_AT_ONCE // self.weights[0].numel())
+        for first in range(0, len(users), at_once):
+            some = slice(first, first + at_once)
+            self._adam(users[some], gradients[some])
+
+    def _adam(self, users: Tensor, gradients: Tensor) -> None:
+        w, m, v = self.weights[users], self.first[users], self.second[users]
+        g = (self._x[users][:, :, None] * gradients[:, None]).add_(w, alpha=self._decay)
+        m.lerp_(g, 1 - BETAS[0])
+        v.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
+        steps = self.steps[users].double()[:, None, None]
+        first, second = ((1 - beta**steps).to(w.dtype) for beta in BETAS)
+        spread = torch.sqrt(v, out=g).mul_(second.rsqrt()).add_(EPS)
+        self.weights[users] = w.sub_((m * (self._lr / first)).div_(spread))
+        self.first[users], self.second[users] = m, v
+
+    def state(self) -> dict[str, Tensor]:
+        held = {"weights": self.weights, "first": self.first, "second": self.second}
+        return {name: value.clone() for name, value in {**held, "steps": self.steps}.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        for name in ("weights", "first", "second", "steps"):
+            getattr(self, name).copy_(state[name])

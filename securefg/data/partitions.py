@@ -1,0 +1,253 @@
+"""The schemes of dealing nodes to clients, and drawing one by its settings."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from securefg.data.graph import Graph, undirected
+from securefg.data.partition import Partition
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import numpy_stream
+from securefg.settings.partition import (
+    DirichletSettings,
+    LouvainSettings,
+    MetisSettings,
+    OneNodeSettings,
+    PartitionSettings,
+    PublicPrivateSettings,
+    SharesSettings,
+)
+
+Ints = NDArray[np.int64]
+MAX_TRIES = 1000
+
+
+def _check_num_clients(num_clients: int, graph: Graph, min_nodes: int = 1) -> None:
+    """Disjoint clients: no more of them than nodes."""
+    most = graph.num_nodes // min_nodes
+    if num_clients > most:
+        raise ConfigError(
+            f"partition.num_clients: {num_clients}; allowed for {graph.num_nodes} nodes with at "
+            f"least {min_nodes} at a client: 1 to {most}"
+        )
+
+
+def _shares(graph: Graph, settings: SharesSettings, stream: np.random.Generator) -> Partition:
+    """Random shares that overlap, as FedGL samples its clients.
+
+    Chen et al., "FedGL: Federated Graph Learning Framework with Global Self-Supervision", 2021,
+    sections 5.3.1 and 5.6.3. Client k holds round(s_k N) nodes drawn at random. The paper's
+    "overlapping ratio" is the share of nodes that ALL clients hold: it calls it "about 1 %" for its
+    shares when they are drawn freely, and prod s_k = 1.3 % is that. With `overlap` r exactly
+    round(r N) nodes are held by all, and the shares stay as they are.
+    """
+    sizes = [round(share * graph.num_nodes) for share in settings.shares]
+    if min(sizes) < 1:
+        raise ConfigError(
+            f"partition.shares: {min(settings.shares)} of {graph.num_nodes} nodes is none; "
+            f"allowed: shares of at least one node, {1 / graph.num_nodes:.2g}"
+        )
+    if settings.overlap is None:
+        clients = [stream.choice(graph.num_nodes, size, replace=False) for size in sizes]
+    else:
+        clients = _with_common(graph.num_nodes, sizes, settings.overlap, stream)
+    return Partition.of("shares", graph.num_nodes, [torch.from_numpy(c) for c in clients])
+
+
+def _with_common(
+    num_nodes: int, sizes: list[int], overlap: float, stream: np.random.Generator
+) -> list[Ints]:
+    """Every other node is barred from one client, so no node but the common ones is with all.
+
+    Client k misses N - n_k nodes and can bar as many; the barred clients are dealt out of that.
+    """
+    num_common = round(overlap * num_nodes)
+    _check_possible(num_nodes, sizes, num_common)
+    common, rest = np.split(stream.permutation(num_nodes), [num_common])
+    misses = np.repeat(np.arange(len(sizes)), num_nodes - np.array(sizes))
+    barred = stream.permutation(misses)[: len(rest)]
+    return [
+        np.concatenate([common, stream.choice(rest[barred != k], size - num_common, replace=False)])
+        for k, size in enumerate(sizes)
+    ]
+
+
+def _check_possible(num_nodes: int, sizes: list[int], num_common: int) -> None:
+    least = max(0, sum(sizes) - (len(sizes) - 1) * num_nodes)
+    if not least <= num_common <= min(sizes):
+        raise ConfigError(
+            f"partition.overlap: {num_common} of {num_nodes} nodes at every client; "
+            f"allowed for these shares: {least} to {min(sizes)} nodes"
+        )
+
+
+def _public_private(
+    graph: Graph, settings: PublicPrivateSettings, stream: np.random.Generator
+) -> Partition:
+    """Public nodes at every client, private nodes dealt out in equal parts, as PPFL-GNN does.
+
+    The public share is drawn at random, or those of highest degree (ties by id); 0 gives K disjoint
+    equal parts.
+    """
+    num_public = round(settings.public_share * graph.num_nodes)
+    order = stream.permutation(graph.num_nodes)
+    if settings.selection == "top_degree":
+        public = _by_degree(graph)[:num_public]
+        private = order[~np.isin(order, public)]
+    else:
+        public, private = np.split(order, [num_public])
+    if len(private) < settings.num_clients and not num_public:
+        raise ConfigError(
+            f"partition.num_clients: {settings.num_clients}; allowed: 1 to {graph.num_nodes} nodes"
+        )
+    parts = np.array_split(private, settings.num_clients)
+    clients = [torch.from_numpy(np.concatenate([public, part])) for part in parts]
+    shared = torch.from_numpy(np.sort(public))
+    return Partition.of("public_private", graph.num_nodes, clients, shared)
+
+
+def _by_degree(graph: Graph) -> NDArray[np.int64]:
+    """Nodes from the highest degree to the lowest; in a directed graph both directions count."""
+    degrees = np.bincount(graph.edge_index.numpy().ravel(), minlength=graph.num_nodes)
+    return np.argsort(-degrees, kind="stable")
+
+
+def _one_node(graph: Graph, settings: OneNodeSettings, stream: np.random.Generator) -> Partition:
+    """Every node a client, as in GFL-APPNP and nFedGNN."""
+    bounds = torch.arange(graph.num_nodes + 1)
+    return Partition("one_node", graph.num_nodes, nodes=bounds[:-1], offsets=bounds)
+
+
+def _louvain(graph: Graph, settings: LouvainSettings, stream: np.random.Generator) -> Partition:
+    """Communities packed into clients of about equal size.
+
+    Blondel et al., "Fast unfolding of communities in large networks", 2008; the packing is the
+    usual one of subgraph federated learning (OpenFGL, Li et al., 2024). A community above N / K
+    nodes is cut; then, from the largest on, each goes to the client that has the fewest nodes.
+    """
+    _check_num_clients(settings.num_clients, graph)
+    limit = graph.num_nodes // settings.num_clients
+    groups = _cut(_communities(graph, settings.resolution, stream), limit)
+    clients = [torch.from_numpy(nodes) for nodes in _packed(groups, settings.num_clients)]
+    return Partition.of("louvain", graph.num_nodes, clients)
+
+
+def _communities(graph: Graph, resolution: float, stream: np.random.Generator) -> list[Ints]:
+    network = nx.Graph()
+    network.add_nodes_from(range(graph.num_nodes))
+    network.add_edges_from(graph.edge_index.T.tolist())
+    seed = int(stream.integers(2**32))
+    found = nx.community.louvain_communities(network, resolution=resolution, seed=seed)
+    return [np.array(sorted(nodes), np.int64) for nodes in found]
+
+
+def _cut(groups: list[Ints], limit: int) -> list[Ints]:
+    """Pieces of `limit` nodes and a remainder."""
+    return [piece for nodes in groups for piece in np.split(nodes, range(limit, len(nodes), limit))]
+
+
+def _packed(groups: list[Ints], num_clients: int) -> list[Ints]:
+    clients: list[list[Ints]] = [[] for _ in range(num_clients)]
+    sizes = np.zeros(num_clients, np.int64)
+    for nodes in sorted(groups, key=lambda nodes: (-len(nodes), int(nodes[0]))):
+        smallest = int(sizes.argmin())
+        clients[smallest].append(nodes)
+        sizes[smallest] += len(nodes)
+    return [np.concatenate(parts) for parts in clients]
+
+
+def _dirichlet(graph: Graph, settings: DirichletSettings, stream: np.random.Generator) -> Partition:
+    """Disjoint clients with skewed labels: for every class c, p_c ~ Dir(alpha 1_K) is dealt out.
+
+    Hsu et al., "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+    Classification", 2019: client k gets a share p_ck of the nodes of class c.
+    """
+    _check_num_clients(settings.num_clients, graph, settings.min_nodes)
+    if graph.labels.dim() != 1:
+        raise ConfigError("partition.name: 'dirichlet' needs one label per node, not per sample")
+    for _ in range(MAX_TRIES):
+        owner = _owners(graph.labels.numpy(), settings, stream)
+        if np.bincount(owner, minlength=settings.num_clients).min() >= settings.min_nodes:
+            clients = [torch.from_numpy(np.flatnonzero(owner == k)) for k in range(owner.max() + 1)]
+            return Partition.of("dirichlet", graph.num_nodes, clients)
+    raise ConfigError(
+        f"partition.min_nodes: none of {MAX_TRIES} draws gave {settings.num_clients} clients "
+        f"{settings.min_nodes} nodes each at alpha {settings.alpha}; lower it or raise alpha"
+    )
+
+
+def _owners(
+    labels: NDArray[np.int64], settings: DirichletSettings, stream: np.random.Generator
+) -> NDArray[np.int64]:
+    owner = np.empty(len(labels), np.int64)
+    for label in np.unique(labels):
+        nodes = stream.permutation(np.flatnonzero(labels == label))
+        shares = stream.dirichlet(np.full(settings.num_clients, settings.alpha))
+        ends = np.round(np.cumsum(shares) * len(nodes))
+        owner[nodes] = np.minimum(
+            np.searchsorted(ends, np.arange(len(nodes)), side="right"), settings.num_clients - 1
+        )
+    return owner
+
+
+def _metis(graph: Graph, settings: MetisSettings, stream: np.random.Generator) -> Partition:
+    """Disjoint clients that cut as few edges as possible, through the optional package pymetis.
+
+    Karypis and Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular
+    Graphs", 1998.
+    """
+    _check_num_clients(settings.num_clients, graph)
+    pymetis = _pymetis()
+    options = pymetis.Options(seed=int(stream.integers(2**31)))
+    cut = pymetis.part_graph(settings.num_clients, _neighbours(graph), options=options)
+    owner = np.asarray(cut[1])
+    clients = [np.flatnonzero(owner == k) for k in range(settings.num_clients)]
+    if min(map(len, clients)) == 0:
+        raise ConfigError(
+            f"partition.num_clients: METIS left one of {settings.num_clients} clients empty; "
+            "allowed: fewer clients"
+        )
+    return Partition.of("metis", graph.num_nodes, [torch.from_numpy(nodes) for nodes in clients])
+
+
+def _pymetis() -> ModuleType:
+    try:
+        return importlib.import_module("pymetis")
+    except ImportError as error:
+        raise ConfigError(
+            "partition.name: 'metis' needs pymetis: pip install 'securefg[metis]'; "
+            "without it: louvain"
+        ) from error
+
+
+def _neighbours(graph: Graph) -> list[NDArray[np.int64]]:
+    source, target = undirected(graph.edge_index, graph.num_nodes).numpy()
+    bounds = np.cumsum(np.bincount(source, minlength=graph.num_nodes))[:-1]
+    return np.split(target, bounds)
+
+
+Draw = Callable[[Graph, Any, Any], Partition]
+
+_SCHEMES: Mapping[str, Draw] = MappingProxyType(
+    {
+        "shares": _shares,
+        "public_private": _public_private,
+        "one_node": _one_node,
+        "louvain": _louvain,
+        "dirichlet": _dirichlet,
+        "metis": _metis,
+    }
+)
+
+
+def draw_partition(graph: Graph, settings: PartitionSettings, seed: int) -> Partition:
+    """Deal the nodes of `graph` to clients; all randomness is the run's stream "partition"."""
+    return _SCHEMES[settings.name](graph, settings, numpy_stream(seed, "partition"))

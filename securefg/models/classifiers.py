@@ -1,0 +1,76 @@
+"""The GCN, APPNP and GraphSAGE as networks of the baselines."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from securefg.data.graph import Graph
+from securefg.models.appnp import propagate
+from securefg.models.gcn import gcn, gcn_inputs, normalized_adjacency
+from securefg.models.mlp import Mlp, mlp_shapes
+from securefg.models.network import Network, Stream, Weights, dropped
+from securefg.models.sparse import SparseMatrix, feature_matrix
+
+
+class Gcn(Network):
+    """A_hat ReLU(A_hat X W0) W1; L2 regularisation on the first layer, as in the GCN paper."""
+
+    decayed = (True, False)
+
+    def __init__(self, graph: Graph, hidden: int, device: torch.device) -> None:
+        self.shapes = mlp_shapes(graph.num_features, hidden, graph.num_classes)
+        _, self._adjacency, self._features = gcn_inputs(graph, hidden, device)
+
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        return gcn(weights, self._adjacency, self._features, dropout, stream)[1]
+
+
+class Appnp(Network):
+    """A_tilde ReLU(X W0) W1; dropout acts on the perceptron alone."""
+
+    decayed = Mlp.decayed
+
+    def __init__(
+        self, graph: Graph, hidden: int, teleport: float, steps: int, device: torch.device
+    ) -> None:
+        self._mlp = Mlp(graph, hidden, device)
+        self.shapes = self._mlp.shapes
+        self._adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(device)
+        self._teleport, self._steps = teleport, steps
+
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        hidden = self._mlp.logits(weights, dropout, stream)
+        return propagate(self._adjacency, hidden, self._teleport, self._steps)
+
+
+class GraphSage(Network):
+    """h_i := W h_i + W' mean_{j in N(i)} h_j, twice, with ReLU between.
+
+    The mean over no neighbours is zero. No neighbours are sampled: the graphs are small.
+    """
+
+    decayed = (True, True, True, True)
+
+    def __init__(self, graph: Graph, hidden: int, device: torch.device) -> None:
+        first, second = (graph.num_features, hidden), (hidden, graph.num_classes)
+        self.shapes = (first, first, second, second)
+        self._mean = mean_of_neighbours(graph).to(device)
+        self._features = feature_matrix(graph.features).to(device)
+
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        own0, others0, own1, others1 = weights
+        values = dropped(self._features.values, dropout, stream)
+        both = self._features.matmul(torch.cat([own0, others0], 1), values)
+        own, others = both.chunk(2, 1)
+        hidden = torch.relu(own + self._mean @ others.contiguous())
+        hidden = dropped(hidden, dropout, stream)
+        return hidden @ own1 + self._mean @ (hidden @ others1)
+
+
+def mean_of_neighbours(graph: Graph) -> SparseMatrix:
+    """D^-1 A."""
+    row, column = graph.edge_index
+    degree = torch.bincount(row, minlength=graph.num_nodes)
+    size = (graph.num_nodes, graph.num_nodes)
+    return SparseMatrix.from_entries(row, column, 1 / degree[row].float(), size)
