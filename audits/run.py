@@ -73,6 +73,9 @@ class Plan:
         for name in (*self.only, *self.more):
             if name != PROMISES:
                 get_attack(name)
+        names = [attack.name for attack in self.attacks]
+        for name in {name for name in names if names.count(name) > 1}:
+            raise ConfigError(f"attack: two attacks are named {name!r}; each needs its own name")
         for text in self.adversaries:
             Adversary.parse(text)
 
@@ -198,11 +201,20 @@ class _Auditing:
                 whose = " or ".join(sorted(attack.adversaries))
                 self._keep([player.unmet(Task(attack, "-"), f"it is mounted by {whose}")])
             for adversary in chosen:
-                reason = attack.applies_to(player.view(self._truth, adversary))
-                if reason is None:
-                    yield Task(attack, adversary)
-                else:
-                    self._keep([player.unmet(Task(attack, adversary), reason)])
+                yield from self._applicable(player, Task(attack, adversary))
+
+    def _applicable(self, player: Player, task: Task) -> Iterator[Task]:
+        try:
+            reason = task.attack.applies_to(player.view(self._truth, task.adversary))
+        except CannotAttack as error:
+            reason = str(error)
+        except Exception as error:
+            self._fail(task.attack.name, task.adversary, error)
+            return
+        if reason is None:
+            yield task
+        else:
+            self._keep([player.unmet(task, reason)])
 
     def _attempt(self, name: str, make: Callable[[], list[Finding]]) -> None:
         try:
@@ -245,16 +257,17 @@ class _Auditing:
     def _cover(self) -> None:
         """What no stored finding is about, over everything that this folder has been asked."""
         played = [f for f in self._file.findings if f.measured and f.gain is not None]
-        known = {}
-        for name in dict.fromkeys(f.attack for f in played):
+        known = {attack.name: attack for attack in self._plan.attacks}
+        for name in {f.attack for f in played} - set(known):
             try:
                 known[name] = get_attack(name)
             except Exception:
                 continue
+        read = [known[name] for name in {f.attack for f in played} & set(known)]
         method = self._truth.method_name
         whose = [f.adversary for f in played]
         self._file.replace_coverage(
-            [*unread(self._truth.spoken, known.values(), method), *untaken(whose, method)]
+            [*unread(self._truth.spoken, read, method), *untaken(whose, method)]
         )
 
 

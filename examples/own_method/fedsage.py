@@ -2,13 +2,13 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.optim import Adam
 from torch_geometric.nn import GraphSAGE
 
 from securefg.federation.evaluation import Evaluator, score_logits
 from securefg.federation.roles import Host, PublicInfo
 from securefg.methods.base import AveragingServer, Method
-from securefg.models.any_network import load_vector, seeded, vector_of
+from securefg.models.any_network import layout_of, load_vector, seeded, vector_of
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.meanings import Weights
 from securefg.protocol.messages import Message, private, public
@@ -28,39 +28,39 @@ class Update(Message, kind="fedsage.Update"):
 
 
 def network(of, settings: Settings) -> nn.Module:
-    """`of` has num_features and num_classes: a graph, or the public information."""
     with seeded(0):
         return GraphSAGE(of.num_features, settings.hidden, 2, of.num_classes)
 
 
+def networks(settings: Settings, info: PublicInfo, seed: int):
+    sizes = info.num_features, info.num_classes
+    return {"network": layout_of(network(info, settings), *sizes, "adam")}
+
+
 def planned(settings: Settings, training, info: PublicInfo) -> list[PlannedRelease]:
-    size = len(vector_of(network(info, settings)))
-    return [PlannedRelease(Update, "weights", training.rounds, size)]
+    weights = vector_of(network(info, settings))
+    return [PlannedRelease(Update, "weights", training.rounds, len(weights))]
 
 
 class Client(Host):
     def __init__(self, site) -> None:
-        (shard,) = site.shards
-        self.graph, self.training = shard.graph, site.training
+        self.graph, self.training = site.shards[0].graph, site.training
         self.net = network(self.graph, site.method)
 
     def handle(self, request: Globals, turn) -> Update:
         load_vector(self.net, request.weights)
-        adam = torch.optim.Adam(self.net.parameters(), self.training.lr)
-        train = self.graph.split.train
+        adam, train = Adam(self.net.parameters(), self.training.lr), self.graph.split.train
         for _ in range(self.training.local_epochs):
             adam.zero_grad()
             logits = self.net(self.graph.features, self.graph.edge_index)
-            cross_entropy(logits[train], self.graph.labels[train]).backward()
+            nn.functional.cross_entropy(logits[train], self.graph.labels[train]).backward()
             adam.step()
         return Update(weights=vector_of(self.net)[None])
 
 
 def make_server(info: PublicInfo, settings: Settings, training, cohort) -> AveragingServer:
-    start = vector_of(network(info, settings))
-    return AveragingServer(
-        info, training, cohort, start, lambda w: Globals(weights=w), Update, changes=False
-    )
+    start, ask = vector_of(network(info, settings)), lambda weights: Globals(weights=weights)
+    return AveragingServer(info, training, cohort, start, ask, Update, changes=False)
 
 
 class Goal(Evaluator):
@@ -83,6 +83,7 @@ METHOD = Method(
     messages=(Globals, Update),
     release=Globals,
     planned=planned,
+    networks=networks,
     make_host=Client,
     make_server=make_server,
     make_evaluator=Goal,

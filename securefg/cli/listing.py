@@ -74,6 +74,7 @@ def _attack_rows() -> Iterator[tuple[str, ...]]:
     from attacks import attack_names, get_attack
     from attacks.base import in_words
 
-    for attack in map(get_attack, attack_names()):
+    for name in attack_names():
+        attack = get_attack(name)
         needs = "; ".join(in_words(need) for need in attack.needs)
-        yield attack.name, needs, ", ".join(sorted(attack.adversaries)), attack.summary
+        yield name, needs, ", ".join(sorted(attack.adversaries)), attack.summary

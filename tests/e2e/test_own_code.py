@@ -1,0 +1,153 @@
+"""A method, an attack and a network that nobody knows: found, run, attacked, as the docs say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SMALL = ("--set", "training.rounds=2", "--set", "partition.num_clients=3")
+
+
+def securefg(
+    *arguments: str, cwd: Path, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    paths = [str(ROOT), *([str(path)] if path else [])]
+    return subprocess.run(
+        [sys.executable, "-m", "securefg", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def copy(name: str, into: Path) -> None:
+    for file in (EXAMPLES / name).glob("*.*"):
+        (into / file.name).write_bytes(file.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The example method, run and audited with the example attack beside the shipped ones."""
+    here = tmp_path_factory.mktemp("own")
+    copy("own_method", here)
+    copy("own_attack", here)
+    ran = securefg("run", "fedsage.yaml", "--quiet", "--set", "training.rounds=12", cwd=here)
+    assert ran.returncode == 0, ran.stderr
+    (run,) = (here / "runs").iterdir()
+    done = securefg("audit", str(run), "--attack", "margin", cwd=here)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return run, done.stdout
+
+
+def findings(run: Path) -> list[dict[str, object]]:
+    tree = json.loads((run / "audit" / "findings.json").read_text())
+    return list(tree["findings"])
+
+
+def test_the_example_method_is_short() -> None:
+    assert len((EXAMPLES / "own_method" / "fedsage.py").read_text().splitlines()) <= 90
+
+
+def test_a_method_that_nobody_knows_is_attacked_and_its_leak_is_found(
+    audited: tuple[Path, str],
+) -> None:
+    found = {(f["attack"], f["adversary"]): f for f in findings(audited[0])}
+    for attack in ("membership_rmia", "membership_lira"):
+        assert found[attack, "outsider"]["verdict"] == "LEAK"
+    assert found["influence_links", "client:0"]["verdict"] == "LEAK"
+    assert found["first_layer_samples", "server"]["measured"] is True
+
+
+def test_what_was_not_attacked_is_listed_and_not_green(audited: tuple[Path, str]) -> None:
+    run, said = audited
+    unmet = [f for f in findings(run) if not f["measured"]]
+    assert {f["verdict"] for f in unmet} == {"INCONCLUSIVE"}
+    assert any(f["attack"] == "untaken_place" and f["adversary"] == "wire" for f in unmet)
+    assert any(f["attack"] == "similar_links" for f in unmet)
+    assert "not measured" in said
+    assert "not run" in said
+
+
+def test_an_attack_from_outside_the_packages_runs(audited: tuple[Path, str]) -> None:
+    own = [f for f in findings(audited[0]) if f["attack"] == "margin"]
+    assert [f["verdict"] for f in own] == ["LEAK"]
+
+
+def test_an_attack_that_raises_is_a_finding_and_the_others_go_on(
+    audited: tuple[Path, str],
+) -> None:
+    run, _ = audited
+    here = run.parents[1]
+    text = (here / "margin.py").read_text()
+    broken = text.replace("return own - logits.max(1)", "return own[:-1] / 0").replace(
+        'name="margin"', 'name="broken"'
+    )
+    (here / "broken.py").write_text(broken)
+    told = text.replace('name="margin"', 'name="unsure"').replace(
+        "    run=run,", "    run=run,\n    applies_to=lambda view: 1 / 0,"
+    )
+    (here / "unsure.py").write_text(told)
+    done = securefg(
+        "audit",
+        str(run),
+        "--only",
+        "membership_loss",
+        "--attack",
+        "broken",
+        "--attack",
+        "unsure",
+        cwd=here,
+    )
+    assert done.returncode == 3, done.stderr + done.stdout
+    after = {(f["attack"], f["verdict"]) for f in findings(run)}
+    assert {("broken", "INCONCLUSIVE"), ("unsure", "INCONCLUSIVE")} <= after
+    assert ("membership_loss", "LEAK") in after
+    assert ("membership_rmia", "LEAK") in after  # what was stored stays
+
+
+def test_entry_points_of_an_installed_package_are_found_by_name(tmp_path: Path) -> None:
+    package = tmp_path / "site"
+    (package / "sage-1.0.dist-info").mkdir(parents=True)
+    (package / "sage-1.0.dist-info" / "METADATA").write_text("Name: sage\nVersion: 1.0\n")
+    (package / "sage-1.0.dist-info" / "entry_points.txt").write_text(
+        "[securefg.methods]\nsage = fedsage\n[securefg.attacks]\nmy_margin = margin\n"
+    )
+    copy("own_method", package)
+    copy("own_attack", package)
+    for kind, name in (("methods", "sage"), ("attacks", "my_margin")):
+        listed = securefg("list", kind, cwd=tmp_path, path=package)
+        assert listed.returncode == 0, listed.stderr
+        assert name in listed.stdout
+    (tmp_path / "config.yaml").write_text(
+        (package / "fedsage.yaml").read_text().replace("name: fedsage", "name: sage")
+    )
+    shown = securefg("config", "show", "config.yaml", cwd=tmp_path, path=package)
+    assert shown.returncode == 0, shown.stderr
+    assert "hidden: 16" in shown.stdout
+
+
+def test_a_network_from_a_users_file_trains_under_masks_in_processes(tmp_path: Path) -> None:
+    copy("own_network", tmp_path)
+    ran = securefg("run", "residual.yaml", "--json", *SMALL, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    summary = json.loads(ran.stdout)
+    assert summary["engine"] == "processes"
+    assert "Update.weights" in summary["masked"]
+    assert summary["test_accuracy"] > 0.5
+
+
+def test_a_misspelt_method_is_answered_with_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("method: {name: fedavgg}\n")
+    done = securefg("run", "bad.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean fedavg?" in done.stderr
