@@ -23,7 +23,7 @@ from securefg.foundation.errors import SecurefgError
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Layout, Meaning, Networks
 from securefg.protocol.transcript import Adversary, Seen
-from securefg.settings.training import TrainingSettings
+from securefg.settings.execution import TrainingSettings
 
 Array = NDArray[np.float64]
 AdversaryKind = Literal["server", "client", "wire", "outsider"]

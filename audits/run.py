@@ -38,8 +38,8 @@ from securefg.protocol.exchange import is_foreign
 from securefg.protocol.transcript import Adversary
 from securefg.run.findings import Finding, FindingsFile, Verdict
 from securefg.run.folder import RunFolder
-from securefg.settings.audit import AuditSettings
 from securefg.settings.config import parse_config
+from securefg.settings.execution import AuditSettings
 
 DEFAULT_ADVERSARY = {
     "server": "server",

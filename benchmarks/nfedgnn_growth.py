@@ -40,10 +40,9 @@ from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy, make_policy
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import TranscriptWriter
-from securefg.reports.figures.scales import Scale
-from securefg.reports.figures.svg import coordinate, element
+from securefg.reports.figures.canvas import Scale, coordinate, element
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.privacy import PrivacySettings
-from securefg.settings.training import TrainingSettings
 
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
 WORDS, WORDS_PER_USER, EDGES_PER_USER, CLASSES = 2000, 20, 5, 10

@@ -27,8 +27,7 @@ from markupsafe import Markup
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
-from securefg.reports.figures.scales import Scale, ticks
-from securefg.reports.figures.svg import coordinate, element
+from securefg.reports.figures.canvas import Scale, coordinate, element, ticks
 from securefg.secagg import boxes
 from securefg.secagg.arrays import from_bytes, from_ring
 from securefg.secagg.client import SecureClients

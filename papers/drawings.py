@@ -9,7 +9,6 @@ from typing import Any
 
 from papers.entry import Cell, Drawing, Measured
 from securefg.data.statistics import PartitionStatistics
-from securefg.reports.curves import MAX_POINTS
 from securefg.reports.figures import (
     BoxChart,
     CategoryChart,
@@ -25,6 +24,7 @@ from securefg.reports.figures import (
     draw_lines,
 )
 from securefg.reports.partition import partition_section
+from securefg.reports.rounds import MAX_POINTS
 from securefg.reports.units import significant
 from securefg.run.folder import RunFolder
 

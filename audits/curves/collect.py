@@ -16,7 +16,7 @@ from audits.curves.plan import CurvePlan, Level, Setting
 from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval
 from securefg.foundation.versions import versions
-from securefg.reports.curve_data import (
+from securefg.reports.curve.data import (
     Choice,
     CurveData,
     CurvePoint,

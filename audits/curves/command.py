@@ -11,8 +11,8 @@ from audits.curves.plan import CurvePlan, plan_curve
 from audits.curves.settings import load_curve
 from audits.curves.work import RunAndAudit
 from securefg.foundation.files import write_json
-from securefg.reports.curve_data import CurveData
-from securefg.reports.curve_page import build_curve_page
+from securefg.reports.curve.data import CurveData
+from securefg.reports.curve.page import build_curve_page
 from securefg.sweep import Failure, SweepOutcome, sweep
 from securefg.sweep.display import Display
 

@@ -13,7 +13,7 @@ from attacks import get_attack
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
 from securefg.protocol.transcript import Adversary
-from securefg.reports.curve_data import Limits
+from securefg.reports.curve.data import Limits
 from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
 
 DefenceName = Literal["none", "secagg", "local_gaussian", "distributed_discrete"]

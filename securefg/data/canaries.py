@@ -17,7 +17,7 @@ from torch import Tensor
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
-from securefg.settings.audit import AuditSettings
+from securefg.settings.execution import AuditSettings
 
 DEGREE = 2
 SPARSE = 0.25

@@ -22,8 +22,8 @@ from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.base import MethodSettings
-from securefg.settings.training import TrainingSettings
 
 State = dict[str, Tensor]
 M = TypeVar("M", bound=Message)

@@ -19,8 +19,8 @@ from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Meaning, Networks
 from securefg.protocol.messages import Message
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.base import MethodSettings
-from securefg.settings.training import TrainingSettings
 
 S = TypeVar("S", bound=MethodSettings)
 

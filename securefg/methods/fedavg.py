@@ -34,8 +34,8 @@ from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Networks, Size, Weights
 from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.fedavg import Settings
-from securefg.settings.training import TrainingSettings
 
 
 class Globals(Message, kind="fedavg.Globals"):

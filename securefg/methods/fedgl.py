@@ -52,8 +52,8 @@ from securefg.protocol.meanings import (
     Weights,
 )
 from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.fedgl import Settings
-from securefg.settings.training import TrainingSettings
 
 # ------------------------------------------------------------------------------------- messages
 

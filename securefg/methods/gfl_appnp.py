@@ -51,8 +51,8 @@ from securefg.protocol.meanings import (
 )
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.gfl_appnp import Settings
-from securefg.settings.training import TrainingSettings
 
 # ------------------------------------------------------------------------------------- messages
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from securefg.foundation.interval import Interval
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.findings import finding_anchor
 from securefg.reports.units import number, plural, significant
-from securefg.run.findings import Finding
+from securefg.run.findings import Finding, read_findings
+
+
+def stored_findings(path: Path) -> tuple[Finding, ...] | None:
+    """None where there was no audit. Refuses what is damaged or of another schema."""
+    return tuple(read_findings(path)) if path.is_file() else None
+
+
+def finding_anchor(attack: str, adversary: str) -> str:
+    """Where a finding stands on its run's page."""
+    return "finding-" + re.sub(r"[^a-z0-9]+", "-", f"{attack} {adversary}".lower()).strip("-")
+
 
 WORST = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
 

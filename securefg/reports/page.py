@@ -2,20 +2,118 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from securefg.foundation.files import write_atomically
-from securefg.reports.curves import curves
+from securefg.reports.fields import declaration, received, released
 from securefg.reports.findings_section import findings_section
 from securefg.reports.headline import headline
-from securefg.reports.messages import message_section
 from securefg.reports.partition import partition_section
-from securefg.reports.received import received
-from securefg.reports.released import declaration, released
 from securefg.reports.results import Results, read_results
-from securefg.reports.setup import setup_section
+from securefg.reports.rounds import curves
 from securefg.reports.templating import page_environment
+from securefg.reports.traffic import Kind
+from securefg.reports.units import bytes_text, number, seconds_text
 from securefg.run.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class SetupSection:
+    facts: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    settings: str
+    command: str
+    same: str
+
+
+def setup_section(results: Results) -> SetupSection:
+    summary, config = results.summary, results.config
+    facts = (
+        ("Seed", number(summary.seed)),
+        ("Hash of the settings", summary.config_hash),
+        ("Device", summary.device),
+        ("Engine", summary.engine),
+        ("Time", seconds_text(summary.seconds)),
+        ("Attempts", number(summary.attempts)),
+    )
+    return SetupSection(
+        facts=facts,
+        versions=tuple(summary.versions.items()),
+        settings=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False),
+        command=f"securefg run {config.name}.yaml",
+        same=_same(results),
+    )
+
+
+def _same(results: Results) -> str:
+    noised = any(booked.mechanism.noise_multiplier for booked in results.booked)
+    if noised and results.config.privacy.noise_rng == "system":
+        return (
+            "The noise came from the system and cannot be drawn again: "
+            "a repeat follows the same law, not the same bits."
+        )
+    return "On the same machine and versions a repeat gives the same result to the bit."
+
+
+@dataclass(frozen=True)
+class MessageLine:
+    kind: str
+    direction: str
+    messages: str
+    payload: str
+    envelope: str
+    mean: str
+    kept: str
+
+
+@dataclass(frozen=True)
+class MessageSection:
+    lines: tuple[MessageLine, ...]
+    damaged: bool
+    agreement: str
+    drop_reasons: tuple[tuple[str, str], ...]
+
+
+def message_section(results: Results) -> MessageSection:
+    return MessageSection(
+        lines=tuple(_line(kind) for kind in results.traffic.kinds),
+        damaged=results.traffic.damage is not None,
+        agreement=_agreement(results),
+        drop_reasons=tuple((why, number(count)) for why, count in results.traffic.drop_reasons),
+    )
+
+
+def _line(kind: Kind) -> MessageLine:
+    return MessageLine(
+        kind=kind.kind,
+        direction="client → server" if kind.up else "server → client",
+        messages=number(kind.messages),
+        payload=bytes_text(kind.payload),
+        envelope=bytes_text(kind.envelope),
+        mean=bytes_text((kind.payload + kind.envelope) / max(kind.messages, 1)),
+        kept=f"{number(kind.kept)} of {number(kind.records)}",
+    )
+
+
+def _agreement(results: Results) -> str:
+    counted, traffic = results.summary.bytes, results.traffic
+    found = (traffic.bytes_sent(up=True), traffic.bytes_sent(up=False))
+    if found == (counted.up.total, counted.down.total):
+        return "The sizes in the transcript add up to what the run counted, to the byte."
+    if traffic.damage is not None:
+        why = "The transcript is not whole."
+    elif results.summary.attempts > 1:
+        why = "Rounds that were lost and repeated are in the transcript twice."
+    else:
+        why = "Trust neither before you know why."
+    return (
+        f"The transcript holds {bytes_text(found[0])} up and {bytes_text(found[1])} down; "
+        f"the run counted {bytes_text(counted.up.total)} and {bytes_text(counted.down.total)}. "
+        f"{why}"
+    )
 
 
 def build_report(folder: RunFolder) -> Path:

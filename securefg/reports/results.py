@@ -13,7 +13,7 @@ from securefg.foundation.errors import RunFolderError
 from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
 from securefg.reports.bookings import Booked, read_bookings
-from securefg.reports.findings import stored_findings
+from securefg.reports.findings_section import stored_findings
 from securefg.reports.traffic import Traffic, read_traffic
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines

@@ -24,14 +24,17 @@ from pydantic import (
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
-from securefg.settings.audit import AuditSettings
 from securefg.settings.data import DataSettings
-from securefg.settings.engine import EngineSettings, OutputSettings
+from securefg.settings.execution import (
+    AuditSettings,
+    EngineSettings,
+    OutputSettings,
+    TrainingSettings,
+)
 from securefg.settings.methods.base import MethodSettings
 from securefg.settings.methods.registry import method_names, method_settings
 from securefg.settings.partition import PartitionSettings, SharesSettings
 from securefg.settings.privacy import PrivacySettings
-from securefg.settings.training import TrainingSettings
 
 
 class RunConfig(Settings):

@@ -1,15 +1,15 @@
-"""A point of a sweep, and the work done at it."""
+"""A point of a sweep, the work done at it, and what a worker tells of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from securefg.flare import launch
 from securefg.run.observing import Observer
 from securefg.settings.config import RunConfig
-from securefg.sweep.cache import clear_torn, find_run
+from securefg.sweep.cache import Failure, clear_torn, find_run
 
 
 @dataclass(frozen=True)
@@ -50,3 +50,19 @@ class Runs:
             return launch.resume(folder, observer).summary is not None
         clear_torn(config.output.root, config)
         return launch.start(config, observer).summary is not None
+
+
+@dataclass(frozen=True)
+class At:
+    """How far the point is; `rounds` is 0 until its first round is done."""
+
+    round: int = 0
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The point is done, was done already, was interrupted, or failed."""
+
+    how: Literal["done", "cached", "interrupted", "failed"]
+    failure: Failure | None = None

@@ -21,8 +21,7 @@ from securefg.foundation.errors import SecurefgError
 from securefg.run.assembly import Experiment
 from securefg.run.observing import RoundReport
 from securefg.sweep.cache import Failure, locked
-from securefg.sweep.news import At, Ended
-from securefg.sweep.point import Point, Work
+from securefg.sweep.point import At, Ended, Point, Work
 
 PARENT_IS_GONE = 3
 SECONDS_BETWEEN_REPORTS = 0.5

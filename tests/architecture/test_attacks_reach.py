@@ -11,7 +11,7 @@ ATTACKS = sorted(Path("attacks").glob("*.py"))
 ALLOWED = {
     "securefg.protocol.codec",
     "securefg.protocol.meanings",
-    "securefg.settings.training",
+    "securefg.settings.execution",
     "securefg.data.graph",
     "securefg.data.shard",
     "securefg.foundation.errors",

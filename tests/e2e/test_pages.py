@@ -11,7 +11,7 @@ import pytest
 
 from securefg.reports import build_report
 from securefg.reports.compare import compare, write_comparison
-from securefg.reports.curve_page import build_curve_page
+from securefg.reports.curve.page import build_curve_page
 from securefg.run.findings import Verdict
 from tests.e2e.browser import CHROMIUM, Browser, Page, running_browser
 from tests.unit.reports.made_curves import made_curve

@@ -25,9 +25,9 @@ from securefg.models.training import Trainer
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message, public
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.alone import Settings
 from securefg.settings.methods.base import MethodSettings
-from securefg.settings.training import TrainingSettings
 
 
 def build_network(settings: Settings, graph: Graph, device: torch.device) -> Network:

@@ -31,8 +31,8 @@ from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Weights
 from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.fedmlp import Settings
-from securefg.settings.training import TrainingSettings
 
 
 class Globals(Message, kind="fedmlp.Globals"):

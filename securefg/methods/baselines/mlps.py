@@ -22,8 +22,8 @@ from securefg.models.network import glorot, split
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.mlps import Settings
-from securefg.settings.training import TrainingSettings
 
 
 def planned(

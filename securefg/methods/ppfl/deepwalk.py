@@ -39,8 +39,8 @@ from securefg.models.skip_gram import (
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.ppfl_deepwalk import Settings
-from securefg.settings.training import TrainingSettings
 
 # ------------------------------------------------------------------------------------- settings
 

@@ -27,8 +27,8 @@ from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public
 from securefg.protocol.messages import Message, personal, private, public
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.ppfl import ExchangeSettings
-from securefg.settings.training import TrainingSettings
 
 DEGREE_CAP: Final = 16
 NEIGHBOURS: Final = (1, 5, 10)

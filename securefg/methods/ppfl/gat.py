@@ -32,8 +32,8 @@ from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.ppfl_gat import Settings
-from securefg.settings.training import TrainingSettings
 
 
 def planned(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series
 from securefg.reports.curve.marks import (
     Marks,
     epsilon,
@@ -24,7 +25,6 @@ from securefg.reports.curve.words import (
     short_signed,
     signed,
 )
-from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Series
 from securefg.reports.figures import Cell, Figure, Mark, Plot, Side, Table, draw_plot
 from securefg.reports.units import significant
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from securefg.reports.curve.data import CurveData, CurvePoint, RunRef
 from securefg.reports.curve.words import defence_words, strength_text
-from securefg.reports.curve_data import CurveData, CurvePoint, RunRef
 from securefg.reports.figures import SHAPES, Cell, Guide, LegendEntry, Mark, Side, Trace, sample
 
 _COLOURS = {"none": 7, "secagg": 1, "local_gaussian": 3, "distributed_discrete": 4, "dp_sgd": 5}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from securefg.foundation.interval import Interval
-from securefg.reports.curve_data import CurvePoint, Leak
+from securefg.reports.curve.data import CurvePoint, Leak
 from securefg.reports.units import percent
 
 _DEFENCES = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from securefg.reports.figures.bars import BarChart, Row, draw_bars
-from securefg.reports.figures.boxes import Box, BoxChart, box, draw_boxes
+from securefg.reports.figures.boxes import Box, BoxChart, Scatter, box, draw_boxes, draw_scatter
+from securefg.reports.figures.canvas import Cell, Figure, LegendEntry, Table
 from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
-from securefg.reports.figures.figure import Cell, Figure, LegendEntry, Table
 from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
 from securefg.reports.figures.lines import LineChart, Series, draw_lines
 from securefg.reports.figures.numbers import bar_numbers, csv_text, line_numbers, map_numbers
@@ -19,7 +19,6 @@ from securefg.reports.figures.plot import (
     draw_plot,
     sample,
 )
-from securefg.reports.figures.scatter import Scatter, draw_scatter
 
 __all__ = [
     "SHAPES",

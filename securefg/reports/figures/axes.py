@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from securefg.reports.figures.scales import CHARACTER, Scale, ticks
+from securefg.reports.figures.canvas import CHARACTER, Scale, ticks
 
 # How far zero and infinity lie from the rest of a logarithmic axis.
 APART = 30.0

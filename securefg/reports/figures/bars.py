@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import Scale, every, text_width
-from securefg.reports.figures.svg import canvas, element, title
+from securefg.reports.figures.canvas import WIDTH, Scale, canvas, element, every, text_width, title
 from securefg.reports.units import number
 
 LABEL_HEIGHT = 13.0

@@ -1,4 +1,4 @@
-"""Box plots: quartiles, whiskers to the last value within 1.5 box lengths, the rest as dots."""
+"""Box plots, and points in the plane coloured by class."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import Scale, text_width, ticks
-from securefg.reports.figures.svg import canvas, element, title
+from securefg.reports.figures.canvas import (
+    WIDTH,
+    Scale,
+    canvas,
+    coordinate,
+    element,
+    text_width,
+    ticks,
+    title,
+)
 
 TOP, BOTTOM, RIGHT, PITCH = 6.0, 24.0, 14.0, 34.0
 
@@ -73,3 +80,32 @@ def _box(one: Box, y: float, x: Scale, text: Callable[[float], str]) -> Iterator
     yield element("line", class_="line s1", x1=x(one.median), x2=x(one.median), **ends)
     for value in one.outside:
         yield element("circle", title(text(value)), class_="dot s1", cx=x(value), cy=y, r=2.5)
+
+
+HEIGHT, MARGIN, RADIUS = 300.0, 8.0, 1.6
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """`groups` are the points of every class; the axes mean nothing, so there are none."""
+
+    label: str
+    groups: tuple[tuple[tuple[float, float], ...], ...]
+
+
+def draw_scatter(chart: Scatter) -> Markup:
+    flat = [point for group in chart.groups for point in group] or [(0.0, 0.0)]
+    x = Scale(min(p[0] for p in flat), max(p[0] for p in flat), MARGIN, WIDTH - MARGIN)
+    y = Scale(
+        min(p[1] for p in flat),
+        max(p[1] for p in flat),
+        HEIGHT - MARGIN,
+        MARGIN,
+    )
+    parts = []
+    for number, group in enumerate(chart.groups, 1):
+        # One path of round dots per class is far smaller than a circle per node.
+        dots = "".join(f"M{coordinate(x(a))} {coordinate(y(b))}h0" for a, b in group)
+        said = title(f"class {number}: {len(group)} nodes")
+        parts.append(element("path", said, class_=f"dots s{number}", d=dots))
+    return canvas(HEIGHT, chart.label, parts)

@@ -7,9 +7,18 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import CHARACTER, Scale, every, text_width, ticks
-from securefg.reports.figures.svg import canvas, coordinate, element, title
+from securefg.reports.figures.canvas import (
+    CHARACTER,
+    WIDTH,
+    Scale,
+    canvas,
+    coordinate,
+    element,
+    every,
+    text_width,
+    ticks,
+    title,
+)
 
 HEIGHT, TOP, BOTTOM, RIGHT = 236.0, 14.0, 34.0, 14.0
 

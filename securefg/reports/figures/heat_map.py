@@ -7,9 +7,17 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import CHARACTER, Scale, every, text_width
-from securefg.reports.figures.svg import canvas, coordinate, element, title
+from securefg.reports.figures.canvas import (
+    CHARACTER,
+    WIDTH,
+    Scale,
+    canvas,
+    coordinate,
+    element,
+    every,
+    text_width,
+    title,
+)
 from securefg.reports.units import number
 
 TOP, LABEL_HEIGHT = 34.0, 13.0

@@ -8,9 +8,16 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import Scale, text_width, ticks
-from securefg.reports.figures.svg import canvas, coordinate, element, title
+from securefg.reports.figures.canvas import (
+    WIDTH,
+    Scale,
+    canvas,
+    coordinate,
+    element,
+    text_width,
+    ticks,
+    title,
+)
 
 HEIGHT, TOP, BOTTOM, RIGHT = 236.0, 24.0, 34.0, 14.0
 MAX_TOOLTIPS = 160

@@ -11,9 +11,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from securefg.reports.figures.axes import Axis, linear_axis, log_axis
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import text_width
-from securefg.reports.figures.svg import canvas, coordinate, element, title
+from securefg.reports.figures.canvas import WIDTH, canvas, coordinate, element, text_width, title
 
 TOP, BOTTOM, RIGHT = 12.0, 40.0, 14.0
 # Points of several lines at one place stand beside one another.

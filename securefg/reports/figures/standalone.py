@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from securefg.reports.figures.figure import Figure, LegendEntry
+from securefg.reports.figures.canvas import Figure, LegendEntry
 from securefg.reports.templating import page_environment
 
 TITLE, LINE, MARGIN = 26, 16, 4

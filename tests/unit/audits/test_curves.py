@@ -12,7 +12,7 @@ from audits.curves.plan import plan_curve
 from audits.curves.settings import load_curve
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.interval import Interval
-from securefg.reports.curve_data import CurvePoint, Leak, Limits
+from securefg.reports.curve.data import CurvePoint, Leak, Limits
 from tests.small import tree
 
 CURVES = sorted(Path("configs").glob("curve_*.yaml"))

@@ -11,8 +11,8 @@ from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
 from securefg.run.assembly import prepare
-from securefg.settings.audit import AuditSettings
 from securefg.settings.config import parse_config
+from securefg.settings.execution import AuditSettings
 from tests import small
 
 NODES, WORDS, CANARIES = 60, 90, 12

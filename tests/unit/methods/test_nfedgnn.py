@@ -16,7 +16,7 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import read_transcript
 from securefg.run import runner
-from securefg.settings.training import TrainingSettings
+from securefg.settings.execution import TrainingSettings
 from tests.small import config
 
 METHOD = "method={name: nfedgnn}"

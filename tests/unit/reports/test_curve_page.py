@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from securefg.reports.curve_data import CurveData, Limits, RunRef, Timing
-from securefg.reports.curve_page import build_curve_page, render_curve
+from securefg.reports.curve.data import CurveData, Limits, RunRef, Timing
+from securefg.reports.curve.page import build_curve_page, render_curve
 from tests.unit.reports.made_curves import (
     around,
     bare_curve,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefg.reports.curve.sees import strength
-from securefg.reports.curve.trade import gain, pareto
+from securefg.reports.curve.accuracy import gain, pareto
+from securefg.reports.curve.data import CurvePoint, Leak
+from securefg.reports.curve.tables import strength
 from securefg.reports.curve.words import adversary_words, setting_words, short_signed
-from securefg.reports.curve_data import CurvePoint, Leak
 from securefg.reports.figures.axes import decades, linear_axis, log_axis
 from securefg.reports.figures.plot import Mark, Plot, Side, Trace, draw_plot
 from tests.unit.reports.made_curves import around, point

@@ -8,7 +8,7 @@ import pytest
 
 from securefg.foundation.errors import RunFolderError
 from securefg.reports import build_report
-from securefg.reports.findings import finding_anchor
+from securefg.reports.findings_section import finding_anchor
 from securefg.run.findings import Verdict
 from securefg.run.folder import RunFolder
 from tests.unit.reports.made_findings import ODD, attack, audited, check

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from securefg.reports.curves import MAX_POINTS, curves, drops, thinned
-from securefg.reports.partition import partition_section
-from securefg.reports.populations import binned
+from securefg.reports.partition import binned, partition_section
 from securefg.reports.results import read_results
+from securefg.reports.rounds import MAX_POINTS, curves, drops, thinned
 from securefg.run.runner import RoundReport
 from tests.unit.reports.runs import NOISE, MakeRun
 

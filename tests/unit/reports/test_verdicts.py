@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from securefg.reports.headline import headline
-from securefg.reports.odds import chance_to_distinguish
 from securefg.reports.results import read_results
-from securefg.reports.verdicts import Verdict, verdicts
+from securefg.reports.verdicts import Verdict, chance_to_distinguish, verdicts
 from securefg.run.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
 

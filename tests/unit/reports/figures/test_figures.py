@@ -18,9 +18,7 @@ from securefg.reports.figures import (
     draw_heat_map,
     draw_lines,
 )
-from securefg.reports.figures.figure import WIDTH
-from securefg.reports.figures.scales import Scale, ticks
-from securefg.reports.figures.svg import element
+from securefg.reports.figures.canvas import WIDTH, Scale, element, ticks
 
 
 def line_chart(*values: float | None) -> LineChart:

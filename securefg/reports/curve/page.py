@@ -12,17 +12,14 @@ from markupsafe import Markup
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
-from securefg.reports.curve.accuracy import accuracy_figure
-from securefg.reports.curve.bounds import bounds_figure
-from securefg.reports.curve.cost import cost_figures
+from securefg.reports.curve.accuracy import accuracy_figure, trade_figure
+from securefg.reports.curve.bounds import bounds_figure, cost_figures
+from securefg.reports.curve.data import CurveData, Series, Timing
 from securefg.reports.curve.leakage import leak_figures, unmeasured
 from securefg.reports.curve.marks import Marks
-from securefg.reports.curve.points import failures, point_rows, violations
-from securefg.reports.curve.sees import sights
-from securefg.reports.curve.trade import trade_figure
+from securefg.reports.curve.tables import failures, point_rows, sights, violations
 from securefg.reports.curve.verdict import cards, limit_words
 from securefg.reports.curve.words import DEFENCE_NOTES, defence_words
-from securefg.reports.curve_data import CurveData, Series, Timing
 from securefg.reports.figures import Figure
 from securefg.reports.page import build_report
 from securefg.reports.templating import page_environment

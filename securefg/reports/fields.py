@@ -1,14 +1,15 @@
-"""The ledger in words: what left each client, how often, how protected, and who saw it."""
+"""The fields in words: what left each client and what came down, how often, to whom."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from securefg.privacy.rules import LocalGaussian
-from securefg.protocol.messages import Declaration
+from securefg.protocol.messages import Declaration, Message
 from securefg.reports.bookings import Booked
 from securefg.reports.results import Results
-from securefg.reports.units import plural, span
+from securefg.reports.traffic import Kind
+from securefg.reports.units import number, plural, span
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def _private(results: Results, booked: Booked) -> Released:
     return Released(
         field=mechanism.field,
         about=declared.about if declared else "not declared by this version of the method",
-        often=_often(booked),
+        often=_how_often(booked),
         who=f"{plural(booked.num_clients, 'client')}, rounds "
         f"{span(booked.first_round, booked.last_round)}",
         tone=_tone(booked),
@@ -55,7 +56,7 @@ def _private(results: Results, booked: Booked) -> Released:
     )
 
 
-def _often(booked: Booked) -> str:
+def _how_often(booked: Booked) -> str:
     times = span(booked.fewest, booked.most)
     return f"{times} time{'s' if times != '1' else ''} by each client"
 
@@ -124,3 +125,48 @@ def _public(results: Results) -> list[Released]:
         for name, declared in message.declarations.items()
         if not declared.is_private
     ]
+
+
+@dataclass(frozen=True)
+class Received:
+    field: str
+    about: str
+    often: str
+    reader: str
+
+
+def received(results: Results) -> tuple[Received, ...]:
+    sent = {kind.kind: kind for kind in results.traffic.kinds if not kind.up}
+    return tuple(
+        _received(message, name, declared, sent[message.kind])
+        for message in results.method.messages
+        if message.kind in sent
+        for name, declared in message.declarations.items()
+    )
+
+
+def _received(message: type[Message], name: str, declared: Declaration, kind: Kind) -> Received:
+    return Received(
+        field=f"{message.__name__}.{name}",
+        about=declared.about,
+        often=_often(message, name, kind),
+        reader=_reader(declared),
+    )
+
+
+def _reader(declared: Declaration) -> str:
+    if declared.scope == "public":
+        return "Every client that was asked, and the server."
+    if declared.opens is not None:
+        return "Only the client it is addressed to; the server passes it on unread."
+    return "Only the client it is addressed to, and the server."
+
+
+def _often(message: type[Message], name: str, kind: Kind) -> str:
+    if name not in message.optional:
+        return f"in all {plural(kind.messages, 'message')}"
+    if not kind.kept:
+        return "in some messages or none: no bodies were kept"
+    found = f"in {number(kind.fields.get(name, 0))} of {number(kind.kept)} kept bodies"
+    thinned = kind.records - kind.kept
+    return f"{found}; not known for {number(thinned)} thinned out" if thinned else found

@@ -1,0 +1,145 @@
+"""A figure and what it is drawn with: scales, round numbers beside an axis, escaped SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+# All drawings have this width, about that of a phone, so their text keeps its size on any screen.
+WIDTH = 380.0
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """`style` names the CSS class of the sample: `s1` to `s7`, with `dashed` where the line is;
+    `sample` is drawn instead where it is given."""
+
+    name: str
+    style: str = ""
+    sample: Markup | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`raw` is what a download holds; `links` are (text, address) that follow the text."""
+
+    text: str
+    raw: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    number: bool = True
+
+    @property
+    def value(self) -> str:
+        return self.raw or self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of a drawing, for screen readers and downloads."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with what belongs to it.
+
+    over    what it is about, over its title, where there are several of a kind
+    broad   the same drawing for wide screens
+    table   its numbers; `csv` holds them instead where they are many
+    file    the name under which it is downloaded
+    """
+
+    title: str
+    caption: str
+    svg: Markup
+    legend: tuple[LegendEntry, ...] = ()
+    over: str = ""
+    broad: Markup | None = None
+    table: Table | None = None
+    csv: str = ""
+    file: str = ""
+
+
+# The width of a digit at the charts' font size.
+CHARACTER = 6.2
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Linear, from [low, high] to [start, end]; a single value lies in the middle."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        if self.high == self.low:
+            return (self.start + self.end) / 2
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten that cover [low, high], about `wanted` many."""
+    if high <= low:
+        pad = abs(low) / 2 or 0.5
+        low, high = low - pad if low < 0 or not whole else low, high + pad
+    step = _step((high - low) / max(wanted - 1, 1))
+    step = max(step, 1.0) if whole else step
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(index * step, 12) for index in range(first, last + 1)]
+
+
+def _step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.75)
+
+
+def text_width(texts: list[str]) -> float:
+    return CHARACTER * max((len(text) for text in texts), default=0)
+
+
+def every(count: int, room: float, needed: float) -> int:
+    """Label every n-th of `count` places, so that labels of `needed` pixels fit in `room`."""
+    return max(1, math.ceil(count * needed / room)) if count else 1
+
+
+def element(tag: str, *children: str, **attributes: str | float) -> Markup:
+    """`<tag …>children</tag>`; text and attributes are escaped, `class_` and `text_anchor` become
+    `class` and `text-anchor`."""
+    written = "".join(f' {_name(key)}="{_value(value)}"' for key, value in attributes.items())
+    inside = "".join(escape(child) for child in children)
+    return Markup(f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>")
+
+
+def canvas(
+    height: float, label: str, parts: Iterable[Markup], width: float = WIDTH, role: str = "img"
+) -> Markup:
+    """The drawing as a whole; `label` is what a screen reader says of it.
+
+    role    `group` where single marks can be reached, `img` where the drawing is one picture
+    """
+    view = f"0 0 {coordinate(width)} {coordinate(height)}"
+    return element("svg", *parts, viewBox=view, role=role, aria_label=label)
+
+
+def coordinate(value: float) -> str:
+    """A tenth of a pixel is enough, and short."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def title(text: str) -> Markup:
+    return element("title", text)
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_") if key in ("class_", "viewBox") else key.replace("_", "-")
+
+
+def _value(value: str | float) -> Markup:
+    return escape(value if isinstance(value, str) else coordinate(value))
