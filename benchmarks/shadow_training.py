@@ -2,7 +2,7 @@
 
     SECUREFG_DATA=... python benchmarks/shadow_training.py
 
-One by one is the project's own trainer (`local_training.GcnTrainer`) on the same graph, the same
+One by one is the project's own trainer (`training.GcnTrainer`) on the same graph, the same
 members and the same number of epochs, without any federation around it; building the operators is
 in neither figure. Shadows train on halves of 280 of Cora's nodes, as in an audit of its public
 split.

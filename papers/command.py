@@ -15,7 +15,7 @@ from papers.output import write_outputs, write_section
 from papers.plan import Options, Plan, check_data, make_plan
 from papers.table import Reproduction, reproduction
 from securefg.foundation.errors import InputError, SecurefgError
-from securefg.reports.figures import Figure
+from securefg.reports.figures.canvas import Figure
 from securefg.sweep import Failure, find_runs, sweep
 from securefg.sweep.display import display_for
 

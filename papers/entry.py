@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from papers.statistics import Estimate
-from securefg.reports.figures import Figure
+from securefg.reports.figures.canvas import Figure
 from securefg.run.folder import RunFolder
 
 

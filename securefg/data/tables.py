@@ -1,8 +1,9 @@
-"""Text tables of numbers, read fast, with faults that name the file and the line."""
+"""Files of numbers, text tables and npz archives, with faults that name the file and the line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,12 @@ def _is_number(field: str) -> bool:
 
 def _shortened(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
+    """Every array of the archive; pickled objects are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: found {error}; wanted an npz archive of plain arrays") from error

@@ -3,7 +3,7 @@
 The first product of S networks is one sparse product, X [W0_1 ... W0_S], the convolutions likewise;
 only the small product with W1 is a batch. In training, rows that no training node can see within
 two steps are left out. What a network learns is what it would learn alone
-(`local_training.GcnTrainer`), to rounding; with dropout the mask on X is shared by the networks of
+(`training.GcnTrainer`), to rounding; with dropout the mask on X is shared by the networks of
 an epoch, since one product has one X, while the mask on the hidden layer is each network's own.
 """
 
@@ -149,7 +149,7 @@ class Pass:
 
 
 class BufferedAdam:
-    """The step of `adam.Adam`, on one tensor, without fresh memory."""
+    """The step of `optimizers.Adam`, on one tensor, without fresh memory."""
 
     def __init__(self, weights: Tensor, lr: float, weight_decay: float = 0.0) -> None:
         self._weights, self._lr, self._decay = weights, lr, weight_decay

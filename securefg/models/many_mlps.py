@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from securefg.data.graph import Split
 from securefg.data.shard import Shard
 from securefg.foundation.streams import uniform_at
-from securefg.models.mlp import mlp
+from securefg.models.classifiers import mlp
 from securefg.models.network import Shapes, split
 from securefg.models.optimizers import Sgd
 

@@ -17,8 +17,8 @@ from torch.nn.functional import cosine_similarity, cross_entropy, elu
 from securefg.data.graph import Graph
 from securefg.models.gat import attend, with_loops
 from securefg.models.network import Shapes, dropped, glorot, split
-from securefg.models.optimizers import Adam
 from securefg.models.sparse import feature_matrix
+from securefg.models.training import Trained
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ class PublicGat:
         return attend(latents, target, source, self._edges, dropout, stream).squeeze(1)
 
 
-class PublicGatTrainer:
+class PublicGatTrainer(Trained):
     """A network's weights under Adam, both kept from call to call."""
 
     def __init__(
         self, network: PublicGat, weights: Sequence[Tensor], lr: float, weight_decay: float
     ) -> None:
         self._network = network
-        self.weights = tuple(w.clone().requires_grad_() for w in weights)
-        self._adam = Adam(self.weights, [weight_decay] * len(self.weights), lr)
+        vector = torch.cat([w.flatten() for w in weights])
+        super().__init__(vector, network.shapes, [weight_decay] * len(weights), lr)
 
     def train(
         self,
@@ -101,18 +101,7 @@ class PublicGatTrainer:
             loss = cross_entropy(logits[nodes], classes) if len(nodes) else logits.sum() * 0
             if pull is not None:
                 loss = loss + pull.beta * _distance(hidden[pull.nodes], pull.rows)
-            self._adam.step(torch.autograd.grad(loss, self.weights))
-
-    def state(self) -> dict[str, Tensor]:
-        own = torch.cat([w.detach().flatten() for w in self.weights])
-        return {"weights": own, **self._adam.state()}
-
-    @torch.no_grad()
-    def restore(self, state: dict[str, Tensor]) -> None:
-        stored = split(state["weights"], self._network.shapes)
-        for own, value in zip(self.weights, stored, strict=True):
-            own.copy_(value)
-        self._adam.restore(state)
+            self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
 
 def _distance(rows: Tensor, towards: Tensor) -> Tensor:

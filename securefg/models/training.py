@@ -16,7 +16,7 @@ from securefg.models.sparse import FeatureMatrix
 from securefg.settings.methods.alone import Optimizer
 
 
-class _Kept:
+class Trained:
     """Weights under an optimizer, both kept from call to call."""
 
     def __init__(
@@ -45,7 +45,7 @@ class _Kept:
         self._optimizer.restore(state)
 
 
-class Trainer(_Kept):
+class Trainer(Trained):
     """Any network on the labelled nodes of its graph."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Targets:
     factor: float = 1.0
 
 
-class GcnTrainer(_Kept):
+class GcnTrainer(Trained):
     """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
 
     def __init__(self, shape: GcnShape, vector: Tensor, lr: float, weight_decay: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from securefg.foundation.files import write_atomically
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.figures import csv_text
+from securefg.reports.figures.numbers import csv_text
 from securefg.reports.headline import headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results

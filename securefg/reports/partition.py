@@ -9,18 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from securefg.data.statistics import ClientStatistics, PartitionStatistics
-from securefg.reports.figures import (
-    BarChart,
-    Figure,
-    HeatMap,
-    LegendEntry,
-    Row,
-    bar_numbers,
-    draw_bars,
-    draw_heat_map,
-    map_numbers,
-)
-from securefg.reports.figures.canvas import ticks
+from securefg.reports.figures.bars import BarChart, Row, draw_bars
+from securefg.reports.figures.canvas import Figure, LegendEntry, ticks
+from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
+from securefg.reports.figures.numbers import bar_numbers, map_numbers
 from securefg.reports.units import degree_range, number, plural, span
 
 MAX_ROWS = 64

@@ -22,8 +22,7 @@ from scipy.sparse import csr_matrix
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
-from securefg.data.readers.arrays import read_arrays
-from securefg.data.tables import Table, fault, read_table, text_lines, without_header
+from securefg.data.tables import Table, fault, read_arrays, read_table, text_lines, without_header
 from securefg.foundation.errors import DataError
 
 _Reader = Callable[[Path], NDArray[Any]]

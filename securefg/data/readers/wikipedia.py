@@ -13,8 +13,7 @@ from torch import Tensor
 
 from securefg.data.dataset import Dataset
 from securefg.data.graph import sorted_edges
-from securefg.data.readers.arrays import read_arrays
-from securefg.data.tables import fault, read_table, text_lines
+from securefg.data.tables import fault, read_arrays, read_table, text_lines
 from securefg.foundation.errors import DataError
 
 NUM_SPLITS = 10

@@ -17,9 +17,8 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method
-from securefg.models.classifiers import Appnp, Gcn, GraphSage
+from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp
 from securefg.models.gat import Gat
-from securefg.models.mlp import Mlp
 from securefg.models.network import Network, glorot, split
 from securefg.models.training import Trainer
 from securefg.privacy.policy import PlannedRelease

@@ -16,8 +16,8 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Site
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import AveragingServer, Method
+from securefg.models.classifiers import mlp, mlp_shapes
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
-from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, num_parameters, split
 from securefg.privacy.dp_sgd import (
     DpSgdPlan,

@@ -16,8 +16,8 @@ from securefg.methods.base import Method
 from securefg.methods.baselines.alone import Clock as AloneClock
 from securefg.methods.baselines.alone import Done, Go
 from securefg.methods.baselines.fedmlp import require_one_node_each
+from securefg.models.classifiers import mlp, mlp_shapes
 from securefg.models.many_mlps import ClientSamples, local_sgd
-from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, split
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn

@@ -28,7 +28,8 @@ from securefg.reports.curve.words import (
     whole_percent,
     within,
 )
-from securefg.reports.figures import Cell, Figure, Guide, Mark, Plot, Side, Table, draw_plot
+from securefg.reports.figures.canvas import Cell, Figure, Table
+from securefg.reports.figures.plot import Guide, Mark, Plot, Side, draw_plot
 from securefg.reports.units import percent
 
 BROAD, HEIGHT = 640.0, 300.0

@@ -8,18 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from securefg.reports.curve.data import CurveData, CurvePoint, Series, Timing
 from securefg.reports.curve.marks import Marks, legend, of, run_cell
 from securefg.reports.curve.words import defence_words, setting_words
-from securefg.reports.figures import (
-    BarChart,
-    Cell,
-    Figure,
-    Mark,
-    Plot,
-    Row,
-    Side,
-    Table,
-    draw_bars,
-    draw_plot,
-)
+from securefg.reports.figures.bars import BarChart, Row, draw_bars
+from securefg.reports.figures.canvas import Cell, Figure, Table
+from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
 from securefg.reports.units import bytes_text, seconds_text, significant
 
 HEIGHT = 320.0

@@ -25,7 +25,8 @@ from securefg.reports.curve.words import (
     short_signed,
     signed,
 )
-from securefg.reports.figures import Cell, Figure, Mark, Plot, Side, Table, draw_plot
+from securefg.reports.figures.canvas import Cell, Figure, Table
+from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
 from securefg.reports.units import significant
 
 HEIGHT = 225.0

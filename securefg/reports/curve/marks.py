@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from securefg.reports.curve.data import CurveData, CurvePoint, RunRef
 from securefg.reports.curve.words import defence_words, strength_text
-from securefg.reports.figures import SHAPES, Cell, Guide, LegendEntry, Mark, Side, Trace, sample
+from securefg.reports.figures.canvas import Cell, LegendEntry
+from securefg.reports.figures.plot import SHAPES, Guide, Mark, Side, Trace, sample
 
 _COLOURS = {"none": 7, "secagg": 1, "local_gaussian": 3, "distributed_discrete": 4, "dp_sgd": 5}
 _SPARE = (2, 6)

@@ -20,7 +20,7 @@ from securefg.reports.curve.marks import Marks
 from securefg.reports.curve.tables import failures, point_rows, sights, violations
 from securefg.reports.curve.verdict import cards, limit_words
 from securefg.reports.curve.words import DEFENCE_NOTES, defence_words
-from securefg.reports.figures import Figure
+from securefg.reports.figures.canvas import Figure
 from securefg.reports.page import build_report
 from securefg.reports.templating import page_environment
 from securefg.run.folder import RunFolder

@@ -10,8 +10,8 @@ from securefg.data.csbm import draw_csbm
 from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, shards
 from securefg.foundation.streams import torch_stream
+from securefg.models.classifiers import mlp, mlp_shapes
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
-from securefg.models.mlp import mlp, mlp_shapes
 from securefg.models.network import glorot, split
 from securefg.settings.data import CsbmSettings
 from securefg.settings.partition import OneNodeSettings

@@ -14,10 +14,9 @@ from torch.nn.functional import cross_entropy, elu
 from securefg.data.csbm import draw_csbm
 from securefg.data.graph import Graph
 from securefg.foundation.streams import torch_stream
-from securefg.models.classifiers import Appnp, Gcn, GraphSage
+from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp, mlp_shapes
 from securefg.models.gat import Gat
 from securefg.models.gcn import GcnShape, gcn_inputs
-from securefg.models.mlp import Mlp, mlp_shapes
 from securefg.models.network import Network, glorot, num_parameters, split
 from securefg.models.optimizers import Sgd
 from securefg.models.training import GcnTrainer, Targets, Trainer

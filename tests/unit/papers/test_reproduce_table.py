@@ -14,8 +14,7 @@ from papers.readers import global_accuracy
 from papers.statistics import Estimate
 from papers.table import Line, Reproduction, as_csv, as_markdown, judge
 from securefg.foundation.errors import InputError
-from securefg.reports.figures import Figure
-from securefg.reports.figures.canvas import canvas
+from securefg.reports.figures.canvas import Figure, canvas
 from securefg.sweep import Failure
 
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefg.reports.figures import (
-    BoxChart,
-    CategoryChart,
-    Points,
-    Scatter,
-    Spread,
-    box,
-    draw_boxes,
-    draw_categories,
-    draw_scatter,
-)
+from securefg.reports.figures.boxes import BoxChart, Scatter, box, draw_boxes, draw_scatter
+from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
 from securefg.reports.units import significant
 
 

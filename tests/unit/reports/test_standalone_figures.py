@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from securefg.reports.figures import (
-    CategoryChart,
-    Figure,
-    LegendEntry,
-    Points,
-    Spread,
-    draw_categories,
-)
+from securefg.reports.figures.canvas import Figure, LegendEntry
+from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
 from securefg.reports.figures.standalone import standalone
 from securefg.reports.units import significant
 
