@@ -3,7 +3,7 @@
     python benchmarks/same_results.py BEFORE AFTER [--rounds 2] [--only fedgl]
 
 Both are run with few rounds and seeded noise, each in one process of its own; prints a line per
-config and exits 1 where anything differs. Envelopes carry message kinds, so their size is told apart.
+config and exits 1 where anything differs. Envelope sizes are not compared: they carry kinds.
 """
 
 from __future__ import annotations
