@@ -27,22 +27,25 @@ def audit(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ATTACK", help="These attacks alone, or `promises`; what is stored stays."
+            metavar="ATTACK",
+            help="Run only these attacks, or `promises`; stored findings of others stay.",
         ),
     ] = None,
     attack: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="MODULE", help="An attack of your own beside the others, by module path."
+            metavar="MODULE", help="Also run this attack of your own, given by module path."
         ),
     ] = None,
     adversary: Annotated[
         list[str] | None, typer.Option(metavar="WHO", help="server, client:3,5, wire, outsider.")
     ] = None,
-    fail_on: Annotated[Gate, typer.Option(help="Exit 1 from this verdict on.")] = Gate.VIOLATION,
-    jobs: Annotated[int, typer.Option(min=1, help="Attacks at the same time.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Draws targets and nulls.")] = 0,
-    trials: Annotated[int, typer.Option(min=1000, help="Per noise mechanism.")] = 100_000,
+    fail_on: Annotated[
+        Gate, typer.Option(help="Exit 1 on this verdict or a worse one.")
+    ] = Gate.VIOLATION,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of attacks run in parallel.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for targets and null controls.")] = 0,
+    trials: Annotated[int, typer.Option(min=1000, help="Trials per noise mechanism.")] = 100_000,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="audit.key=value", help="Override an audit setting."),

@@ -13,15 +13,15 @@ from securefg.cli.common import INTERRUPTED, Quietly, complain
 
 def curve(
     config: Annotated[Path, typer.Argument(help="A curve's YAML config.")],
-    jobs: Annotated[int, typer.Option(min=1, help="Points at the same time.")] = 2,
-    root: Annotated[Path, typer.Option(help="Where curves are kept.")] = Path("curves"),
-    seeds: Annotated[int | None, typer.Option(min=1, help="Repeats of every point.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of points run in parallel.")] = 2,
+    root: Annotated[Path, typer.Option(help="Folder for curves.")] = Path("curves"),
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds per point.")] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="a.b=c",
-            help="Override a setting of the curve; run.a.b=c one of every run.",
+            help="Override a setting of the curve, or of every run: run.a.b=c.",
         ),
     ] = None,
     quiet: Quietly = False,
@@ -40,7 +40,7 @@ def curve(
     if not quiet:
         console.print(f"page  {drawn.page}", highlight=False, soft_wrap=True)
     if drawn.interrupted:
-        complain("interrupted; the same command goes on")
+        complain("interrupted; run the same command again to continue")
         raise typer.Exit(INTERRUPTED)
     if drawn.failed:
         raise typer.Exit(1)

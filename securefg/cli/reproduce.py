@@ -14,16 +14,22 @@ from securefg.cli.common import INTERRUPTED, Overrides, complain
 
 def reproduce(
     entry: Annotated[str, typer.Argument(metavar="ENTRY", help="An entry, `all`, or `list`.")],
-    seeds: Annotated[int | None, typer.Option(min=1, help="Repeats of every run.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
-    quick: Annotated[bool, typer.Option("--quick", help="A few rounds of the first row.")] = False,
-    rows: Annotated[str, typer.Option(metavar="A,B", help="Rows that begin so.")] = "",
-    columns: Annotated[str, typer.Option(metavar="A,B", help="Columns that begin so.")] = "",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds per run.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs in parallel.")] = 2,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run only a few rounds of the first row.")
+    ] = False,
+    rows: Annotated[
+        str, typer.Option(metavar="A,B", help="Only rows whose name starts with one of these.")
+    ] = "",
+    columns: Annotated[
+        str, typer.Option(metavar="A,B", help="Only columns whose name starts with one of these.")
+    ] = "",
     stored: Annotated[
-        bool, typer.Option("--stored", help="Tables of the runs that are there; run nothing.")
+        bool, typer.Option("--stored", help="Run nothing; make tables of the stored runs.")
     ] = False,
     overrides: Overrides = None,
-    root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs/reproduce"),
+    root: Annotated[Path, typer.Option(help="Folder for runs.")] = Path("runs/reproduce"),
     out: Annotated[
         Path | None, typer.Option(help="Where tables go.", show_default="ROOT/tables")
     ] = None,
@@ -54,7 +60,7 @@ def reproduce(
     for failure in told.failed:
         complain(f"failed: {failure.key}: {failure.reason}")
     if told.interrupted:
-        complain("interrupted; the same command goes on")
+        complain("interrupted; run the same command again to continue")
         raise typer.Exit(INTERRUPTED)
     if told.failed:
         raise typer.Exit(1)

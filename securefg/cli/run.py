@@ -19,9 +19,11 @@ def run(
     ] = None,
     overrides: Overrides = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with an interrupted run.")
+        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier run.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Replace an earlier run of this config.")
+    ] = False,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -56,7 +58,7 @@ def run(
                 outcome = launch.start(parsed, observer, fresh=fresh)
     if outcome.summary is None:
         again = f"securefg run --resume {outcome.folder.path}"
-        Console(stderr=True).print(f"interrupted; go on with: {again}", soft_wrap=True)
+        Console(stderr=True).print(f"interrupted; continue with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED)
     report = build_report(outcome.folder)
     if as_json:

@@ -40,12 +40,12 @@ from securefg.settings.privacy import PrivacySettings
 class RunConfig(Settings):
     """One run, complete: the same config gives the same result to the bit on one machine."""
 
-    name: str = Field("run", pattern=r"^[\w.-]+$", description="the run folder's name begins so")
+    name: str = Field("run", pattern=r"^[\w.-]+$", description="prefix of the run folder's name")
     method: SerializeAsAny[MethodSettings]
     data: DataSettings
     partition: PartitionSettings = SharesSettings()
     merged: bool = Field(
-        False, description="one client holds what all clients of the partition hold together"
+        False, description="give one client the union of what all clients of the partition hold"
     )
     training: TrainingSettings = TrainingSettings()
     privacy: PrivacySettings = PrivacySettings()

@@ -13,7 +13,7 @@ from securefg.settings.data import Share
 class SharesSettings(Settings):
     """`overlap` of None draws freely; a number is the share of nodes that every client holds."""
 
-    summary: ClassVar[str] = "random shares that overlap (FedGL)"
+    summary: ClassVar[str] = "overlapping random shares (FedGL)"
 
     name: Literal["shares"] = "shares"
     shares: Annotated[tuple[Share, ...], Field(min_length=1)] = (0.3, 0.4, 0.5, 0.5, 0.6, 0.7)
@@ -23,7 +23,9 @@ class SharesSettings(Settings):
 class PublicPrivateSettings(Settings):
     """The defaults are the paper's: 4 clients, 40 % public at random, 15 % private at each."""
 
-    summary: ClassVar[str] = "public nodes at every client, the others dealt out (PPFL-GNN)"
+    summary: ClassVar[str] = (
+        "public nodes at every client, each other node at one client (PPFL-GNN)"
+    )
 
     name: Literal["public_private"] = "public_private"
     num_clients: Annotated[int, Field(ge=1)] = 4

@@ -22,9 +22,7 @@ class DpSgdSettings(Settings):
         description="noise standard deviation over clip_l2, on the sum of a step's gradients"
     )
     clip_l2: PositiveFloat = Field(1.0, description="L2 bound of one sample's gradient")
-    sampling: float = Field(
-        gt=0, le=1, description="probability with which a step draws each sample"
-    )
+    sampling: float = Field(gt=0, le=1, description="sampling probability of each sample in a step")
     num_samples: int = Field(
         ge=1, description="training samples of every client; the number is public"
     )
@@ -51,10 +49,10 @@ class PrivacySettings(Settings):
         None, description="noise standard deviation over the sensitivity of the unit"
     )
     target_epsilon: PositiveFloat | None = Field(
-        None, description="finds the noise multiplier for the planned number of releases"
+        None, description="epsilon of the whole run; the noise multiplier is computed from it"
     )
     delta: float = Field(1e-5, gt=0, lt=1)
-    unit: Unit = Field("client", description="the unit that target_epsilon and budget speak of")
+    unit: Unit = Field("client", description="unit of protection of target_epsilon and budget")
     adjacency: Adjacency = Field(
         "replace_one", description="replace_one: sensitivity 2 clip_l2; zero_out: clip_l2"
     )
@@ -75,7 +73,9 @@ class PrivacySettings(Settings):
     def _noise_is_given_once(self) -> PrivacySettings:
         given = [self.noise_multiplier, self.target_epsilon]
         if self.mechanism != "plain" and given.count(None) != 1:
-            raise ValueError(f"{self.mechanism} wants one of noise_multiplier and target_epsilon")
+            raise ValueError(f"{self.mechanism} needs either noise_multiplier or target_epsilon")
         if self.mechanism == "plain" and self.target_epsilon is not None:
-            raise ValueError("target_epsilon wants mechanism: local_gaussian, or another noise")
+            raise ValueError(
+                "target_epsilon needs a noise mechanism: local_gaussian or distributed_discrete"
+            )
         return self

@@ -54,20 +54,24 @@ class SecureAggregationSettings(Settings):
     )
     ring_bits: Literal[32, 64] = 32
     value_bound: PositiveFloat = Field(
-        16.0, description="coordinates are clipped to this before they go to the grid"
+        16.0, description="bound to which coordinates are clipped before quantisation"
     )
     scale: PositiveFloat | None = Field(
-        None, description="steps of the grid per unit; by default the finest that cannot overflow"
+        None, description="quantisation steps per unit; by default the finest that cannot overflow"
     )
-    corrupt: float = Field(0.05, ge=0, lt=1, description="share of clients that may collude")
-    dropout: float = Field(0.34, ge=0, lt=1, description="share of clients that may fall silent")
+    corrupt: float = Field(
+        0.05, ge=0, lt=1, description="fraction of the clients that may collude with the server"
+    )
+    dropout: float = Field(
+        0.34, ge=0, lt=1, description="fraction of the clients that may drop out"
+    )
     malicious: bool = Field(False, description="survivors sign what the server told them")
     min_clients: int = Field(3, ge=3, description="smaller cohorts are refused by every client")
     min_holders: int = Field(
-        2, ge=1, description="a node's sum is released from so many holders on"
+        2, ge=1, description="least number of holders of a node for its sum to be released"
     )
     on_abort: Literal["skip", "stop"] = Field(
-        "skip", description="go on with the next round, or end the run"
+        "skip", description="after an aborted round: continue with the next one, or end the run"
     )
 
     @property

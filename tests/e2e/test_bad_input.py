@@ -52,7 +52,7 @@ def answer(
         ("partition.shares=[0.5, 1.2]", "partition.shares.1: Input should be less than or equal"),
         ("partition.name=foo", "'shares', 'public_private', 'one_node'"),
         ("privacy.noise_multiplier=-1", "privacy.noise_multiplier: Input should be greater than 0"),
-        ("privacy.mechanism=local_gaussian", "wants one of noise_multiplier and target_epsilon"),
+        ("privacy.mechanism=local_gaussian", "needs either noise_multiplier or target_epsilon"),
         ("privacy.fields={Update.foo: {mechanism: plain}}", "Update.foo: no such private field"),
         ("data={name: corra}", "unknown dataset 'corra'; allowed: cora, citeseer"),
         ("method={name: fedgll}", "unknown method 'fedgll'; allowed: alone, fedgl, fedmlp"),

@@ -17,13 +17,13 @@ class Settings(MethodSettings):
 
     name: Literal["alone"] = "alone"
     network: Literal["gcn", "gat", "graphsage", "appnp", "mlp"] = "gcn"
-    hidden: int = Field(16, ge=1, description="hidden units; of all heads together for gat")
-    heads: int = Field(8, ge=1, description="attention heads of gat's first layer")
+    hidden: int = Field(16, ge=1, description="number of hidden units; for gat, over all heads")
+    heads: int = Field(8, ge=1, description="number of attention heads in gat's first layer")
     readout: Literal["attention", "linear"] = Field(
-        "attention", description="what gives gat's scores: its second layer, or a matrix after it"
+        "attention", description="output of gat: its second layer, or a linear layer after it"
     )
     teleport: float = Field(0.1, gt=0, le=1, description="alpha of appnp")
-    steps: int = Field(10, ge=0, description="M of appnp: how far it propagates")
+    steps: int = Field(10, ge=0, description="M of appnp: number of propagation steps")
     dropout: float = Field(0.5, ge=0, lt=1)
     optimizer: Optimizer = "adam"
 

@@ -17,15 +17,18 @@ class Settings(MethodSettings):
     name: Literal["fedavg"] = "fedavg"
     network: str = Field("GCN", description="a torch-geometric model, or my_package.models.Net")
     arguments: dict[str, Any] = Field(
-        default_factory=dict, description="the network's own: hidden_channels, num_layers, heads, …"
+        default_factory=dict,
+        description="arguments of the network: hidden_channels, num_layers, heads, …",
     )
     optimizer: Literal["adam", "sgd"] = "adam"
     proximal: float = Field(
         0.0, ge=0, description="FedProx: weight of the squared distance to the global model, halved"
     )
     upload: Literal["model", "update"] = Field(
-        "update", description="the trained weights, or their change: the same sum, a smaller clip"
+        "update",
+        description="upload the trained weights, or their change, which needs a smaller clip",
     )
     weighting: Literal["nodes", "equal"] = Field(
-        "equal", description="clients count by their nodes, or alike (then no size is uploaded)"
+        "equal",
+        description="weight clients by number of nodes, or equally (then no size is uploaded)",
     )

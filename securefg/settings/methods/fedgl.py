@@ -18,23 +18,33 @@ class Settings(MethodSettings):
     name: Literal["fedgl"] = "fedgl"
     hidden: int = Field(16, ge=1)
     dropout: float = Field(0.5, ge=0, lt=1)
-    pseudo_labels: bool = Field(True, description="enrich the training labels")
-    pseudo_graph: bool = Field(True, description="complement the graph structure")
-    threshold: float = Field(0.5, ge=0, lt=1, description="lambda: confidence of a pseudo label")
-    alpha: float = Field(0.2, ge=0, description="weight of the pseudo labels in the loss")
-    beta: float = Field(1.0, ge=0, description="weight of the pseudo graph beside the client's own")
-    num_neighbors: int = Field(100, ge=1, description="s: pseudo neighbours kept per node")
-    fusion: Literal["paper", "renormalised"] = Field(
-        "paper", description="divide by all clients' weight, or by that of a node's holders"
+    pseudo_labels: bool = Field(True, description="train on pseudo labels too")
+    pseudo_graph: bool = Field(True, description="add the pseudo graph to the clients' graphs")
+    threshold: float = Field(
+        0.5, ge=0, lt=1, description="lambda: least confidence of a pseudo label"
     )
-    embedding: Literal["final", "hidden"] = Field("final", description="the layer that is uploaded")
+    alpha: float = Field(0.2, ge=0, description="weight of the pseudo labels in the loss")
+    beta: float = Field(
+        1.0, ge=0, description="weight of the pseudo graph relative to the client's own graph"
+    )
+    num_neighbors: int = Field(
+        100, ge=1, description="s: number of pseudo neighbours kept per node"
+    )
+    fusion: Literal["paper", "renormalised"] = Field(
+        "paper", description="divide a node's sum by the weight of all clients, or of its holders"
+    )
+    embedding: Literal["final", "hidden"] = Field(
+        "final", description="layer whose output is uploaded"
+    )
     degree: Degree = Field(
-        "count", description="D of equation 9: a node's pseudo neighbours, or their weights"
+        "count", description="D of equation 9: number of pseudo neighbours, or their total weight"
     )
     upload: Literal["model", "update"] = Field(
-        "model", description="the trained weights, or their change: the same sum, a smaller clip"
+        "model",
+        description="upload the trained weights, or their change, which needs a smaller clip",
     )
-    warmup: int = Field(0, ge=0, description="rounds before the pseudo graph is used")
+    warmup: int = Field(0, ge=0, description="number of rounds before the pseudo graph is used")
     weighting: Literal["nodes", "equal"] = Field(
-        "nodes", description="clients count by their nodes, or alike (then no size is uploaded)"
+        "nodes",
+        description="weight clients by number of nodes, or equally (then no size is uploaded)",
     )

@@ -16,5 +16,6 @@ class Settings(MethodSettings):
     hidden: int = Field(64, ge=1)
     batch_size: int | None = Field(5, ge=1, description="samples per local step; null: all")
     upload: Literal["model", "update"] = Field(
-        "model", description="the trained weights, or their change: the same sum, a smaller clip"
+        "model",
+        description="upload the trained weights, or their change, which needs a smaller clip",
     )

@@ -15,23 +15,24 @@ class Settings(MethodSettings):
     name: Literal["gfl_appnp"] = "gfl_appnp"
     hidden: int = Field(64, ge=1)
     teleport: float = Field(0.1, gt=0, le=1, description="alpha of APPNP")
-    steps: int = Field(10, ge=0, description="M: steps of the propagation")
+    steps: int = Field(10, ge=0, description="M: number of propagation steps")
     jacobian: Literal["full", "none"] = Field(
-        "full", description="compensate gradients for the neighbours, or not (the paper's V2)"
+        "full", description="compensate gradients for the neighbours; false is the paper's V2"
     )
     jacobian_noise: float = Field(
         0.0,
         ge=0,
-        description="standard deviation on every entry of the Jacobian (V1: 1), unclipped",
+        description="standard deviation of noise on every entry of the Jacobian, unclipped (V1: 1)",
     )
     batch_size: int | None = Field(None, ge=1, description="samples per local step; null: all")
     represent: Literal["all", "train"] = Field(
-        "all", description="the samples whose mean is h_j, where samples are labelled apart"
+        "all", description="samples over which h_j is the mean, where each sample has its own label"
     )
     upload: Literal["model", "update"] = Field(
-        "model", description="the trained weights, or their change: the same sum, a smaller clip"
+        "model",
+        description="upload the trained weights, or their change, which needs a smaller clip",
     )
     sums: Literal["server", "recipients"] = Field(
         "server",
-        description="who forms C_k: the server from every h_j, or client k alone, under masks",
+        description="who computes C_k: the server from every h_j, or only client k, under masks",
     )

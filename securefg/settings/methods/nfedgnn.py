@@ -14,22 +14,24 @@ class Settings(MethodSettings):
 
     name: Literal["nfedgnn"] = "nfedgnn"
     network: Literal["gcn", "gat"] = "gcn"
-    hidden: int = Field(16, ge=1, description="numbers in a latent, per head")
-    heads: int = Field(8, ge=1, description="of a GAT's first layer; a GCN has none")
-    dropout: float = Field(0.5, ge=0, lt=1, description="on the server; users have none")
+    hidden: int = Field(16, ge=1, description="dimension of a latent, per head")
+    heads: int = Field(
+        8, ge=1, description="number of heads in a GAT's first layer; not used by GCN"
+    )
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout at the server; users apply none")
     smoothness: float = Field(1.0, ge=0, description="lambda: weight of the regulariser")
     init: Literal["shared", "private"] = Field(
-        "shared", description="all W_i start alike, or each user draws its own"
+        "shared", description="all W_i start from the same draw, or each user draws its own"
     )
     missing: Literal["keep", "zero"] = Field(
-        "keep", description="a user that did not reply: its last latent counts, or none"
+        "keep", description="for a user that did not reply: use its last latent, or none"
     )
     average: bool = Field(
-        False, description="CNFGNN: users send W_i as well; the server averages and broadcasts"
+        False, description="CNFGNN: users also upload W_i; the server averages and broadcasts it"
     )
     upload: Literal["latents", "neighbourhood_sums"] = Field(
         "latents",
-        description="each latent, or parts of a sum per node, which can be masked (GCN only)",
+        description="upload latents, or parts of neighbourhood sums, which can be masked (GCN)",
     )
 
     @property

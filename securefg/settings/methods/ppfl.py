@@ -14,10 +14,10 @@ class ExchangeSettings(MethodSettings):
 
     exchange: bool = Field(True, description="false: every client trains by itself (LOC)")
     alignment: Literal["pairwise", "reference"] = Field(
-        "pairwise", description="the server rotates every upload, or clients rotate their own"
+        "pairwise", description="the server rotates every upload, or each client rotates its own"
     )
     aggregation: Literal["mean", "degree"] = Field(
-        "mean", description="clients count alike, or by the node's degree at each"
+        "mean", description="weight clients equally, or by the node's degree at each client"
     )
 
     @property

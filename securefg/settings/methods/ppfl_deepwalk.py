@@ -19,13 +19,14 @@ class Settings(ExchangeSettings):
     window: int = Field(5, ge=1)
     negatives: int = Field(5, ge=1)
     start: Literal["own", "shared"] = Field(
-        "own", description="public rows start at random, or alike everywhere, from a common seed"
+        "own",
+        description="initial public rows: drawn by each client, or from a seed that all share",
     )
     share: Literal["embedding", "model"] = Field(
-        "embedding", description="upload the public nodes' embeddings, or their contexts too"
+        "embedding", description="upload the public nodes' embeddings, or their context vectors too"
     )
     schedule: Literal["round", "run"] = Field(
-        "round", description="the learning rate falls within every round, or over the whole run"
+        "round", description="decay the learning rate within every round, or over the whole run"
     )
     scoring: Literal["cross_validation", "split"] = Field(
         "cross_validation",

@@ -11,12 +11,12 @@ from securefg.settings.methods.ppfl import ExchangeSettings
 
 class Settings(ExchangeSettings):
     name: Literal["ppfl_gat"] = "ppfl_gat"
-    hidden: int = Field(16, ge=1, description="units of the first layer, all heads together")
+    hidden: int = Field(16, ge=1, description="number of units in the first layer, over all heads")
     heads: int = Field(4, ge=1)
     dropout: float = Field(0.6, ge=0, lt=1)
     beta: float = Field(1.0, ge=0, description="weight of the embedding loss")
     start: Literal["own", "shared"] = Field(
-        "own", description="weights start at random, or alike everywhere, from a common seed"
+        "own", description="initial weights: drawn by each client, or from a seed that all share"
     )
 
     @model_validator(mode="after")
