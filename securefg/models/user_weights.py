@@ -57,11 +57,26 @@ class SparseFeatures:
         )
 
 
-class UserRows:
-    """The users of one host: their non-zero features, weights, and Adam's moments.
+class _UserAdam:
+    """Weights of many users, Adam's moments, and every user's own count of steps: one that sat out
+    a round is not ahead of itself."""
 
-    Every user counts its own Adam steps, so that one that sat out a round is not ahead of itself.
-    """
+    def __init__(self, weights: Tensor, num_users: int) -> None:
+        self.weights = weights
+        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
+        self.steps = torch.zeros(num_users, dtype=torch.int64, device=weights.device)
+
+    def state(self) -> dict[str, Tensor]:
+        held = {"weights": self.weights, "first": self.first, "second": self.second}
+        return {name: value.clone() for name, value in {**held, "steps": self.steps}.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        for name in ("weights", "first", "second", "steps"):
+            getattr(self, name).copy_(state[name])
+
+
+class UserRows(_UserAdam):
+    """The users of one host: their non-zero features, weights, and Adam's moments."""
 
     def __init__(
         self, features: SparseFeatures, weights: Tensor, lr: float, weight_decay: float
@@ -71,9 +86,7 @@ class UserRows:
         self._offsets, self._num_users = features.offsets.int(), features.num_users
         self._places = torch.arange(len(weights), dtype=torch.int32, device=weights.device)
         self._lr, self._decay = lr, weight_decay
-        self.weights = weights
-        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
-        self.steps = torch.zeros(self._num_users, dtype=torch.int64, device=weights.device)
+        super().__init__(weights, features.num_users)
 
     def latents(self) -> Tensor:
         """x_i W_i for every user, (n, q)."""
@@ -143,14 +156,6 @@ class UserRows:
     def _stretches(length: int) -> Iterator[slice]:
         return (slice(i, i + ROWS_AT_ONCE) for i in range(0, length, ROWS_AT_ONCE))
 
-    def state(self) -> dict[str, Tensor]:
-        held = {"weights": self.weights, "first": self.first, "second": self.second}
-        return {name: value.clone() for name, value in {**held, "steps": self.steps}.items()}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        for name in ("weights", "first", "second", "steps"):
-            getattr(self, name).copy_(state[name])
-
 
 def _of(owner: Tensor, table: Tensor) -> Tensor:
     """The owners' rows of a table, or its only row for all: the same numbers either way."""
@@ -161,17 +166,12 @@ NUMBERS_AT_ONCE = 1 << 20
 """Weights that Adam moves at once: a whole host's would need several copies of themselves."""
 
 
-class UserMatrices:
-    """The users of one host: dense features (n, d), weights (n, d, q), and Adam's moments.
-
-    Every user counts its own Adam steps, so that one that sat out a round is not ahead of itself.
-    """
+class UserMatrices(_UserAdam):
+    """The users of one host: dense features (n, d), weights (n, d, q), and Adam's moments."""
 
     def __init__(self, features: Tensor, weights: Tensor, lr: float, weight_decay: float) -> None:
         self._x, self._lr, self._decay = features, lr, weight_decay
-        self.weights = weights
-        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
-        self.steps = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+        super().__init__(weights, len(features))
 
     def take(self, users: Tensor, weights: Tensor) -> None:
         """These users go on from one matrix (d, q)."""
@@ -199,11 +199,3 @@ class UserMatrices:
         spread = torch.sqrt(v, out=g).mul_(second.rsqrt()).add_(EPS)
         self.weights[users] = w.sub_((m * (self._lr / first)).div_(spread))
         self.first[users], self.second[users] = m, v
-
-    def state(self) -> dict[str, Tensor]:
-        held = {"weights": self.weights, "first": self.first, "second": self.second}
-        return {name: value.clone() for name, value in {**held, "steps": self.steps}.items()}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        for name in ("weights", "first", "second", "steps"):
-            getattr(self, name).copy_(state[name])
