@@ -128,6 +128,13 @@ def holdings(graph: Graph, partition: Partition) -> Holdings:
     return Holdings(torch.from_numpy(client).long(), torch.from_numpy(edge).long())
 
 
+def most_holders(graph: Graph, partition: Partition) -> tuple[int, int]:
+    """The largest number of clients that hold one node, and one edge."""
+    nodes = torch.bincount(partition.nodes)
+    edges = torch.bincount(holdings(graph, partition).edge)
+    return int(nodes.max()), int(edges.max()) if len(edges) else 0
+
+
 def membership(partition: Partition) -> csr_array[np.int64]:
     """The K x N matrix that is 1 where the client holds the node."""
     ones = np.ones(len(partition.nodes), np.int64)

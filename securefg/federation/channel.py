@@ -132,7 +132,7 @@ def check_budget(
         for mechanism in next_releases:
             after[mechanism] = after.get(mechanism, 0) + 1
         extended.append(after)
-    after_it = claim(extended, policy.unit, policy.delta)
+    after_it = claim(extended, policy.unit, policy.delta, population=policy.population)
     if after_it.epsilon > policy.budget:
         raise BudgetExceeded(
             f"the next release would bring epsilon per {policy.unit} to {after_it.epsilon:.4g}, "

@@ -15,7 +15,7 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
 from securefg.foundation.streams import derive_seed
-from securefg.methods.base import asked_at_once
+from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.protocol.codec import Clients
@@ -33,6 +33,8 @@ class Sizes:
     num_classes: int
     num_clients: int
     num_public: int = 0
+    node_holders: int | None = None
+    edge_holders: int | None = None
 
     @classmethod
     def of(cls, public: PublicInfo) -> Sizes:
@@ -77,7 +79,8 @@ class Job:
         """Settled anew by every party from the config: nobody takes it from another."""
         config, total = self.parsed(), self.sizes.num_clients
         at_once = asked_at_once(total, config.training.participation)
-        return make_policy(config.privacy, self.planned(), at_once, total)
+        population = population_of(get_method(config.method.name), self.public(torch.device("cpu")))
+        return make_policy(config.privacy, self.planned(), at_once, total, population)
 
     def public(self, device: torch.device) -> PublicInfo:
         seed = derive_seed(self.parsed().seed, "server")

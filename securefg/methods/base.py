@@ -16,6 +16,7 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.foundation.streams import torch_stream
 from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.population import Population
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Meaning, Networks
 from securefg.protocol.messages import Message
@@ -99,6 +100,19 @@ class Method(Generic[S]):
 
 
 AnyMethod = Method[MethodSettings]
+
+_GIVEN = {"graph": "all edges", "labels": "the training labels", "trainers": "who has labels"}
+
+
+def population_of(method: AnyMethod, info: PublicInfo) -> Population:
+    """The numbers beside which this run's epsilons stand, and what the server knows anyway."""
+    return Population(
+        num_clients=info.num_clients,
+        num_nodes=info.num_nodes,
+        node_holders=info.node_holders,
+        edge_holders=info.edge_holders,
+        given=tuple(_GIVEN[name] for name in sorted(method.server_knows)),
+    )
 
 
 def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:

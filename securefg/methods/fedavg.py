@@ -7,6 +7,8 @@ DP-SGD through Opacus, refused where a node is in other nodes' gradients.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -29,6 +31,7 @@ from securefg.privacy.dp_sgd import (
     refuse_where_samples_share_neighbours,
     train_module,
 )
+from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
@@ -74,9 +77,11 @@ def planned(
         trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
     numbers = len(any_network.vector_of(made))
     weights = PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)
+    if trained is not None:  # a node is one sample, and trains without its edges
+        weights = replace(weights, node=Influence(rows=1), edge=NOTHING)
     if settings.weighting == "equal":
         return [weights]
-    sizes = PlannedRelease(Update, "num_nodes", training.rounds, bound=info.num_nodes)
+    sizes = PlannedRelease(Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING)
     return [weights, sizes]
 
 

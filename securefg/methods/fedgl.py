@@ -39,6 +39,7 @@ from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs, gcn_
 from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.models.training import GcnTrainer, Targets
+from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import (
@@ -141,12 +142,14 @@ def planned(
     width = info.num_classes if settings.embedding == "final" else settings.hidden
     releases = {
         "weights": PlannedRelease(Update, "weights", rounds, shape.num_parameters),
-        "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes),
+        "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING),
         "predictions": PlannedRelease(
             Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
         ),
         "embeddings": PlannedRelease(Update, "embeddings", rounds, nodes * width, nodes),
-        "holds": PlannedRelease(Update, "holds", rounds, nodes, nodes, bound=1.0),
+        "holds": PlannedRelease(
+            Update, "holds", rounds, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+        ),
     }
     sent = {
         "weights": True,
@@ -156,7 +159,9 @@ def planned(
         "holds": _needs_holders(settings),
     }
     # The census is taken only where sums carry no noise, so no noise is planned for it.
-    census = PlannedRelease(Held, "holds", 0, nodes, nodes, bound=1.0)
+    census = PlannedRelease(
+        Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+    )
     counted = [census] if settings.pseudo_labels or settings.pseudo_graph else []
     return [release for name, release in releases.items() if sent[name]] + counted
 

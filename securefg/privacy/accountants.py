@@ -11,13 +11,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from securefg.foundation.errors import ConfigError
-from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.ledger import Ledger, Mechanism, Reach
+from securefg.privacy.population import Population
 from securefg.settings.privacy import Unit
 
 # Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.
@@ -44,14 +45,27 @@ class Accountant(Protocol):
     def __call__(self, steps: Composition, delta: float) -> float: ...
 
 
+Relation = Literal["replaced", "zeroed out", "removed or added", "removed, added or changed"]
+
+
 @dataclass(frozen=True)
 class Claim:
-    """What the ledger lets us promise for one unit. `because` names what makes it infinite."""
+    """What the ledger lets us promise for one unit. `because` names what makes it infinite.
+
+    relation   how neighbouring data differ in the unit
+    holders    the largest number of clients that one unit is with
+    num_units  how many units there are, where that is known; delta is to be seen beside it
+    given      what the server was given of such units without noise, which makes it infinite too
+    """
 
     unit: Unit
     epsilon: float
     delta: float
     because: tuple[str, ...] = ()
+    relation: Relation = "replaced"
+    holders: int = 1
+    num_units: int | None = None
+    given: tuple[str, ...] = ()
 
     @property
     def private(self) -> bool:
@@ -97,34 +111,39 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
     """The releases that touch one unit, and the fields that leave it without a bound.
 
     A whole message bounds each of its rows too. n rows with noise multiplier z each bound the
-    client's whole message with z / sqrt(n).
+    client's whole message with z / sqrt(n). A node, or an edge, meets what was booked for it.
     """
     merged: dict[tuple[float, float, bool], int] = {}
     unbounded = []
     for mechanism, count in profile.items():
-        if count == 0:
+        met = _met_by(mechanism, unit)
+        if count == 0 or met.times == 0:
             continue
-        if mechanism.noise_multiplier is None or mechanism.noise_multiplier <= 0:
+        if met.noise_multiplier is None or met.noise_multiplier <= 0:
             unbounded.append(mechanism.field)
             continue
-        multiplier, sampling = _for_unit(mechanism, mechanism.noise_multiplier, unit)
-        key = (multiplier, sampling, mechanism.rule == "distributed_discrete")
-        merged[key] = merged.get(key, 0) + count * mechanism.steps
+        key = (met.noise_multiplier, met.sampling, mechanism.rule == "distributed_discrete")
+        merged[key] = merged.get(key, 0) + count * mechanism.steps * met.times
     steps = tuple(Step(z, count, q, d) for (z, q, d), count in sorted(merged.items()))
     return steps, tuple(sorted(set(unbounded)))
 
 
-def _for_unit(mechanism: Mechanism, multiplier: float, unit: Unit) -> tuple[float, float]:
-    """Noise multiplier and sampling rate as they protect the unit.
+def _met_by(mechanism: Mechanism, unit: Unit) -> Reach:
+    """The noise that a unit meets in one release.
 
     Rows that lie side by side move a message by sqrt(n) of one row's bound. The samples of DP-SGD
     add up in one vector, so n of them move it by n, and sampling hides no whole client.
     """
-    if unit == "row" or mechanism.per == "message":
-        return multiplier, mechanism.sampling
+    if unit == "node":
+        return mechanism.node
+    if unit == "edge":
+        return mechanism.edge
+    multiplier = mechanism.noise_multiplier
+    if multiplier is None or unit == "row" or mechanism.per == "message":
+        return Reach(multiplier, sampling=mechanism.sampling)
     if mechanism.rule == "dp_sgd":
-        return multiplier / mechanism.num_rows, 1.0
-    return multiplier / math.sqrt(mechanism.num_rows), mechanism.sampling
+        return Reach(multiplier / mechanism.num_rows)
+    return Reach(multiplier / math.sqrt(mechanism.num_rows), sampling=mechanism.sampling)
 
 
 def claim(
@@ -132,23 +151,63 @@ def claim(
     unit: Unit,
     delta: float,
     accountant: Accountant = tightest,
+    population: Population | None = None,
 ) -> Claim:
-    """The worst client's epsilon. One un-noised field beside noised ones makes it infinite."""
+    """The worst unit's epsilon. One un-noised field beside noised ones makes it infinite.
+
+    A client's is that of its own releases. A node may be with clients that released different
+    things: each field counts as often as at the client that released it most.
+    """
+    profiles = list(profiles)
+    if unit in ("node", "edge") and profiles:
+        profiles = [_most_of_each(profiles)]
     epsilon, because = 0.0, set[str]()
     for profile in profiles:
         steps, unbounded = steps_for(profile, unit)
         because.update(unbounded)
         if not unbounded:
             epsilon = max(epsilon, accountant(steps, delta) if steps else 0.0)
-    return Claim(unit, math.inf if because else epsilon, delta, tuple(sorted(because)))
+    given = () if population is None or unit not in ("node", "edge") else population.given
+    return Claim(
+        unit=unit,
+        epsilon=math.inf if because or given else epsilon,
+        delta=delta,
+        because=tuple(sorted(because)),
+        relation=_relation([m for p in profiles for m, count in p.items() if count], unit),
+        holders=1 if population is None else population.holders(unit),
+        num_units=None if population is None else population.count(unit),
+        given=given,
+    )
 
 
-def claims(ledger: Ledger, delta: float, accountant: Accountant = tightest) -> list[Claim]:
-    """One claim per unit that occurs: the client always, the row where a field has rows."""
+def _most_of_each(profiles: list[dict[Mechanism, int]]) -> dict[Mechanism, int]:
+    most: dict[Mechanism, int] = {}
+    for profile in profiles:
+        for mechanism, count in profile.items():
+            most[mechanism] = max(count, most.get(mechanism, 0))
+    return most
+
+
+def _relation(mechanisms: list[Mechanism], unit: Unit) -> Relation:
+    """The narrowest relation of all releases: no claim says more than each of them does."""
+    if unit in ("node", "edge"):
+        by_removal = any(_met_by(m, unit).removal and _met_by(m, unit).times for m in mechanisms)
+        return "removed or added" if by_removal else "removed, added or changed"
+    noisy = [m for m in mechanisms if m.noise_multiplier is not None]
+    return "zeroed out" if any(m.adjacency == "zero_out" for m in noisy) else "replaced"
+
+
+def claims(
+    ledger: Ledger,
+    delta: float,
+    accountant: Accountant = tightest,
+    population: Population | None = None,
+) -> list[Claim]:
+    """One claim per unit: the client, the row where a field has rows, the node and the edge."""
     profiles = ledger.profiles()
     has_rows = any(mechanism.per == "row" for mechanism in ledger.mechanisms)
-    units: list[Unit] = ["client", "row"] if has_rows else ["client"]
-    return [claim(profiles, unit, delta, accountant) for unit in units]
+    units: tuple[Unit, ...] = ("client", "row") if has_rows else ("client",)
+    return [claim(profiles, u, delta, accountant, population) for u in (*units, "node", "edge")]
 
 
 def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: float) -> float:

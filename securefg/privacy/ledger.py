@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,24 @@ from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.protocol.codec import Clients
 
 OpenedBy = Literal["server", "recipients"]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The noise that one node, or one edge, meets in one release.
+
+    noise_multiplier  sigma over the distance that it moves what is seen; None: there is no bound
+    times             how many such noises it meets: once at every holder; 0: it moves nothing
+    removal           the distance is of its removal; else of any change
+    """
+
+    noise_multiplier: float | None
+    times: int = 1
+    sampling: float = 1.0
+    removal: bool = False
+
+
+NO_BOUND: Final = Reach(None)
 
 
 @dataclass(frozen=True)
@@ -33,6 +51,7 @@ class Mechanism:
     protects          False where the noise came from a seed
     masked            nobody saw the single upload: a sum alone was opened
     opened_by         who opened the sum: the server, or the recipients, each its own
+    node, edge        what one of these meets, over all its holders
     """
 
     field: str
@@ -46,6 +65,13 @@ class Mechanism:
     protects: bool = True
     masked: bool = False
     opened_by: OpenedBy = "server"
+    node: Reach = NO_BOUND
+    edge: Reach = NO_BOUND
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Mechanism:
+        reaches = {name: Reach(**data[name]) for name in ("node", "edge")}
+        return cls(**(data | reaches))
 
 
 @dataclass(frozen=True)
@@ -63,7 +89,7 @@ class Release:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Release:
-        mechanism = Mechanism(**data.pop("mechanism"))
+        mechanism = Mechanism.from_json(data.pop("mechanism"))
         return cls(mechanism=mechanism, clients=Clients.parse(data.pop("clients")), **data)
 
 

@@ -126,12 +126,13 @@ def _discrete(
 ) -> MaskedField:
     """The finest grid that fits the ring and keeps the tables of the sampler small."""
     dim = release.unit_dim(rule.per)
-    scale = 2.0 ** math.ceil(math.log2(COMFORTABLE_SIGMA / rule.clip_l2))
-    while scale * rule.clip_l2 >= 1:
+    size = rule.clip_l2 if rule.moved_l2 is None else min(rule.moved_l2, rule.clip_l2) / 16
+    scale = 2.0 ** math.ceil(math.log2(COMFORTABLE_SIGMA / size))
+    while scale * size >= 1:
         tried = replace(rule, scale=scale)
         sigma = tried.local_stddev(tried.plan_for(dim))
         # Where rounding would begin to count in the sensitivity, larger tables are the lesser evil.
-        fine = scale * rule.clip_l2 >= 4 * math.sqrt(dim)
+        fine = scale * size >= 4 * math.sqrt(dim)
         if LEAST_SIGMA <= sigma <= (COMFORTABLE_SIGMA if fine else LARGEST_SIGMA):
             try:
                 return MaskedField(tried, _noisy_grid(tried, release, ring, num_clients, sigma))

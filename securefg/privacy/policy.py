@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
+from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence, planned_reach, reach
 from securefg.privacy.ledger import Mechanism, OpenedBy
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
+from securefg.privacy.population import Population
 from securefg.privacy.rules import (
     DistributedDiscrete,
     LocalGaussian,
@@ -32,6 +34,9 @@ class PlannedRelease:
     bound     what no number passes by its nature (a count, a probability), where there is such
     trained   the DP-SGD that makes the value, where the noise is in the training
     senders   how many clients send it, where those are not all
+    norm      the L2 norm that no client's message passes by its nature; the clip, where given
+    node      what one node moves of one holder's message; by default all of it
+    edge      what one edge moves
     """
 
     message: type[Message]
@@ -42,6 +47,9 @@ class PlannedRelease:
     bound: float | None = None
     trained: TrainedWithNoise | None = None
     senders: int | None = None
+    norm: float | None = None
+    node: Influence = WHOLE_MESSAGE
+    edge: Influence = WHOLE_MESSAGE
 
     @property
     def name(self) -> str:
@@ -50,6 +58,10 @@ class PlannedRelease:
     @property
     def declaration(self) -> Declaration:
         return self.message.declarations[self.field]
+
+    def influence(self, unit: Unit) -> Influence:
+        """What one unit moves of a message; a client, or a row, is not bounded but by the clip."""
+        return {"node": self.node, "edge": self.edge}.get(unit, WHOLE_MESSAGE)
 
     def unit_dim(self, per: Per) -> int:
         return self.dim if per == "message" else self.dim // self.num_rows
@@ -69,6 +81,8 @@ class Policy:
     protects: bool
     masked: Mapping[str, MaskedField] = field(default_factory=dict)
     least_survivors: int = 0
+    population: Population | None = None
+    influences: Mapping[str, tuple[Influence, Influence]] = field(default_factory=dict)
 
     def rule(self, message: type[Message], name: str) -> Rule:
         full = f"{message.__name__}.{name}"
@@ -85,6 +99,20 @@ class Policy:
 
     def mechanism(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
         """The fact to book when the field leaves: `dim` numbers in `num_rows` rows."""
+        booked = self._sent(message, name, dim, num_rows)
+        if self.population is None:  # nobody knows with how many clients a node is
+            return booked
+        rule = self.rule(message, name)
+        influences = self.influences.get(booked.field, (WHOLE_MESSAGE, WHOLE_MESSAGE))
+        holders = self.population.holders("node"), self.population.holders("edge")
+        node, edge = (
+            reach(rule, influence, count, dim, num_rows)
+            for influence, count in zip(influences, holders, strict=True)
+        )
+        return replace(booked, node=node, edge=edge)
+
+    def _sent(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
+        """The fact without nodes and edges: of a client, and of its rows."""
         rule, full = self.rule(message, name), f"{message.__name__}.{name}"
         masked = full in self.masked
         opened_by: OpenedBy = "server"
@@ -97,7 +125,7 @@ class Policy:
             booked = rule.plan.mechanism(full, rule.num_samples, self.protects)
             return replace(booked, masked=masked, opened_by=opened_by)
         rows = num_rows if rule.per == "row" else 1
-        multiplier = rule.noise_multiplier
+        multiplier = rule.stddev_over_clip if isinstance(rule, LocalGaussian) else 0.0
         if isinstance(rule, DistributedDiscrete):
             multiplier = rule.effective_multiplier(rule.plan_for(dim // rows))
         return Mechanism(
@@ -118,18 +146,21 @@ def make_policy(
     planned: Sequence[PlannedRelease],
     num_clients: int,
     at_most: int | None = None,
+    population: Population | None = None,
 ) -> Policy:
     """Settle every rule and, with `target_epsilon`, the noise that keeps it; plan the masking.
 
     num_clients  how many are asked in a round
     at_most      how many a sum can ever have: no grid may overflow for these
+    population   who holds a node; where it is not known, every client may
     """
+    largest = max(num_clients, at_most or 0)
+    population = population or Population(largest)
     _refuse_unknown_fields(settings, planned)
     rules = {release.name: _rule(settings, release, num_clients) for release in planned}
     _refuse_noisy_weights(planned, rules)
     if settings.target_epsilon is not None:
-        rules = _calibrated(rules, settings, planned)
-    largest = max(num_clients, at_most or 0)
+        rules = _calibrated(rules, settings, planned, population)
     masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
     rules |= {name: found.rule for name, found in masked.items()}
     return Policy(
@@ -140,7 +171,17 @@ def make_policy(
         protects=settings.noise_rng == "system",
         masked=masked,
         least_survivors=_least_survivors(settings, planned, rules, num_clients),
+        population=population,
+        influences={r.name: (_settled(r.node), _settled(r.edge)) for r in planned},
     )
+
+
+def _settled(influence: Influence) -> Influence:
+    """Without the method's function: a policy goes to other processes."""
+    distance = influence.moved_l2
+    if distance is None:
+        return influence
+    return replace(influence, moved=Fixed(distance))
 
 
 def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedRelease]) -> None:
@@ -177,16 +218,18 @@ def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) 
     multiplier = own.noise_multiplier or settings.noise_multiplier
     if multiplier is None and settings.target_epsilon is None:
         raise ConfigError(f"privacy.fields.{release.name}: noise wants a noise_multiplier")
-    clip, multiplier = own.clip_l2 or settings.clip_l2, multiplier or 1.0
+    clip, multiplier = own.clip_l2 or release.norm or settings.clip_l2, multiplier or 1.0
     per = own.per or settings.per or ("row" if release.declaration.rows else "message")
+    moved = release.influence(settings.unit).moved_l2
     if own.mechanism == "local_gaussian":
-        return LocalGaussian(clip, multiplier, per, settings.adjacency)
+        return LocalGaussian(clip, multiplier, per, settings.adjacency, moved)
     if settings.secure_aggregation is None:
         raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
     senders = _senders(release, num_clients)
     corrupt = math.floor(settings.secure_aggregation.corrupt * senders)
     noises = _survivors(settings, senders) - corrupt
-    return DistributedDiscrete(clip, multiplier, per, 1.0, max(1, noises), settings.adjacency)
+    noises = max(1, noises)
+    return DistributedDiscrete(clip, multiplier, per, 1.0, noises, settings.adjacency, moved)
 
 
 def _senders(release: PlannedRelease, num_clients: int) -> int:
@@ -217,7 +260,10 @@ def _least_survivors(
 
 
 def _calibrated(
-    rules: dict[str, Rule], settings: PrivacySettings, planned: Sequence[PlannedRelease]
+    rules: dict[str, Rule],
+    settings: PrivacySettings,
+    planned: Sequence[PlannedRelease],
+    population: Population,
 ) -> dict[str, Rule]:
     """Scale all noise by the one factor with which the planned releases cost the target."""
     assert settings.target_epsilon is not None
@@ -226,7 +272,15 @@ def _calibrated(
         rule = rules[release.name]
         if not isinstance(rule, (Plain, TrainedWithNoise)):
             rows = release.num_rows if rule.per == "row" else 1
-            fact = Mechanism(release.name, rule.name, rule.per, rule.noise_multiplier, rows)
+            fact = Mechanism(
+                release.name,
+                rule.name,
+                rule.per,
+                rule.noise_multiplier,
+                rows,
+                node=planned_reach(rule, release.node, population.holders("node"), rows),
+                edge=planned_reach(rule, release.edge, population.holders("edge"), rows),
+            )
             profile[fact] = profile.get(fact, 0) + release.count
     if not steps_for(profile, settings.unit)[0]:
         raise ConfigError("privacy.target_epsilon: this run sends no field with noise")

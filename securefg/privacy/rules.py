@@ -42,20 +42,40 @@ class Plain:
 
 @dataclass(frozen=True)
 class LocalGaussian:
-    """y = clip(x, C) + N(0, (z S)^2), with S the sensitivity of the unit (2C or C) and z the
-    noise multiplier. Protects one row, or one client's whole message, against everybody who
-    sees the upload, per release; the ledger composes the releases.
+    """y = clip(x, C) + N(0, (z S)^2), with S the sensitivity of the unit (2C or C, or `moved_l2`
+    where a method proves how far a node moves its message) and z the noise multiplier. Protects
+    one row, or one client's whole message, against everybody who sees the upload, per release;
+    the ledger composes the releases.
     """
 
     clip_l2: float
     noise_multiplier: float
     per: Per
     adjacency: Adjacency = "replace_one"
+    moved_l2: float | None = None
     name: Literal["local_gaussian"] = "local_gaussian"
 
     @property
+    def sensitivity(self) -> float:
+        """What the noise is sized for: how far the unit can move the value."""
+        clipped = sensitivity_l2(self.clip_l2, self.adjacency)
+        return clipped if self.moved_l2 is None else min(self.moved_l2, self.widest)
+
+    @property
+    def widest(self) -> float:
+        """The farthest that any two clipped values lie apart."""
+        return 2 * self.clip_l2
+
+    @property
     def stddev(self) -> float:
-        return self.noise_multiplier * sensitivity_l2(self.clip_l2, self.adjacency)
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def stddev_over_clip(self) -> float:
+        """The noise multiplier of a client's message, or row, whatever the noise is sized for."""
+        if self.moved_l2 is None:
+            return self.noise_multiplier
+        return self.stddev / sensitivity_l2(self.clip_l2, self.adjacency)
 
     def apply(
         self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]
@@ -87,17 +107,38 @@ class DistributedDiscrete:
     scale: float
     least_noises: int
     adjacency: Adjacency = "zero_out"
+    moved_l2: float | None = None
     name: Literal["distributed_discrete"] = "distributed_discrete"
 
     def plan(self, values: Tensor) -> RoundingPlan:
         return self.plan_for(values[0].numel() if self.per == "message" else values.shape[-1])
 
     def plan_for(self, dim: int) -> RoundingPlan:
+        """A row is rounded again where it passes a bound, unless distances count and not norms."""
+        if self.moved_l2 is not None:
+            return RoundingPlan(self.clip_l2, self.scale, dim, beta=0)
         return RoundingPlan(self.clip_l2, self.scale, dim)
 
     def sensitivity(self, plan: RoundingPlan) -> float:
-        """In steps of the grid, rounding included."""
+        """What the noise is sized for, in steps of the grid, rounding included."""
+        if self.moved_l2 is not None:
+            return min(self.moved_steps(self.moved_l2, plan), self.widest(plan))
         return sensitivity_l2(plan.norm_bound, self.adjacency)
+
+    def widest(self, plan: RoundingPlan) -> float:
+        """The farthest that any two rounded values lie apart, in steps of the grid."""
+        return 2 * plan.norm_bound
+
+    def moved_steps(self, distance: float, plan: RoundingPlan) -> float:
+        """How far rounded values lie apart, in steps, whose exact ones lie `distance` apart.
+
+        Rounding at random is floor(x + u) with u uniform. With the same u for both neighbours no
+        coordinate moves by a whole step more than x does: c + sqrt(d), for every u, and the
+        divergence of mixtures is at most the largest of their parts'. Where rows are rounded again,
+        the u differ, and so may the roundings: c + 2 sqrt(d).
+        """
+        slack = 1 if plan.beta == 0 else 2
+        return distance * self.scale + slack * math.sqrt(plan.dim)
 
     def local_stddev(self, plan: RoundingPlan) -> float:
         """sigma of one client's noise, in steps of the grid."""
@@ -106,9 +147,8 @@ class DistributedDiscrete:
     def effective_multiplier(self, plan: RoundingPlan) -> float:
         """1 / sqrt(2 rho): the Gaussian whose zCDP this is, with the gap between a sum of
         discrete Gaussians and one discrete Gaussian counted in."""
-        sigma = self.local_stddev(plan)
-        rho = rho_of_sum(self.sensitivity(plan), sigma, self.least_noises, plan.dim)
-        return 1 / math.sqrt(2 * rho)
+        sigma, bound = self.local_stddev(plan), sensitivity_l2(plan.norm_bound, self.adjacency)
+        return 1 / math.sqrt(2 * rho_of_sum(bound, sigma, self.least_noises, plan.dim))
 
     def apply(
         self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]

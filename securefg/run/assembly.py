@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,7 +11,7 @@ from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.label_noise import with_label_noise
-from securefg.data.partition import Partition
+from securefg.data.partition import Partition, most_holders
 from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, save_shards, shards, union_graph
 from securefg.data.statistics import PartitionStatistics, statistics
@@ -23,7 +23,7 @@ from securefg.federation.federation import Secure
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, numpy_stream
-from securefg.methods.base import AnyMethod, asked_at_once
+from securefg.methods.base import AnyMethod, asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.protocol.codec import Clients
@@ -68,6 +68,7 @@ def prepare(config: RunConfig) -> Experiment:
     union = union_graph(graph, drawn)
     partition = _merged(drawn) if config.merged else drawn
     held = union if config.merged else graph
+    node_holders, edge_holders = most_holders(held, partition)
     public = PublicInfo(
         num_nodes=graph.num_nodes,
         num_features=graph.num_features,
@@ -79,6 +80,8 @@ def prepare(config: RunConfig) -> Experiment:
         known_labels=_training_labels(graph) if "labels" in method.server_knows else None,
         trainers=_trainers(graph, partition) if "trainers" in method.server_knows else None,
         num_public=0 if partition.public is None else len(partition.public),
+        node_holders=node_holders,
+        edge_holders=edge_holders,
     )
     return Experiment(
         config=config,
@@ -93,6 +96,7 @@ def prepare(config: RunConfig) -> Experiment:
             method.releases(config.method, config.training, public),
             asked_at_once(partition.num_clients, config.training.participation),
             partition.num_clients,
+            replace(population_of(method, public), num_edges=union.num_edges),
         ),
         canaries=canaries,
     )

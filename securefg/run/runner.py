@@ -276,7 +276,8 @@ class Run:
         """Keep the model with the best score; patience starts anew at every improvement."""
         scores, best, monitor = self._scores, self._best, self._config.training.monitor
         score = -scores.val_loss if monitor == "val_loss" else scores.val_accuracy
-        if score > best.score or self._unscored:  # where nobody tells scores, the last model stays
+        last = self._unscored or self._config.training.keep == "last"
+        if score > best.score or last:  # where nobody tells scores, the last model stays
             best.round, best.score, best.kind, best.body = number, score, release.kind, body
             best.improved = number
         if scores.val_loss < best.loss:
@@ -284,7 +285,8 @@ class Run:
             best.improved = number if monitor == "either" else best.improved
 
     def _claims(self) -> list[Claim]:
-        return claims(self._ledger, self._x.policy.delta)
+        policy = self._x.policy
+        return claims(self._ledger, policy.delta, population=policy.population)
 
     def _seconds(self) -> float:
         return round(self._seconds_before + time.monotonic() - self._started, 3)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.recorder import Traffic
 from securefg.foundation.versions import versions
-from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
 from securefg.protocol.codec import Size
 from securefg.run.assembly import Experiment
+from securefg.run.epsilons import epsilons
 from securefg.run.summary import (
     BothWays,
     ByteCount,
-    ClaimedEpsilon,
     LocalAccuracy,
     Recovered,
     Summary,
@@ -39,7 +37,6 @@ def summarize(
     chain: str,
 ) -> Summary:
     config = experiment.config
-    protects, delta = experiment.policy.protects, experiment.policy.delta
     best = next((m for m in metrics if m["round"] == best_round), {})
     return Summary(
         name=config.name,
@@ -58,8 +55,8 @@ def summarize(
         bytes=BothWays(up=_size(traffic.up), down=_size(traffic.down)),
         dropped=traffic.dropped,
         aborted_rounds=sum(1 for line in metrics if line["aborted"]),
-        epsilon={c.unit: claimed(c, protects) for c in claims(ledger, delta)},
-        noise_protects=protects,
+        epsilon=epsilons(experiment, ledger),
+        noise_protects=experiment.policy.protects,
         masked={name: found.facts() for name, found in experiment.policy.masked.items()},
         seconds=seconds,
         attempts=attempts,
@@ -70,16 +67,6 @@ def summarize(
         config_hash=config.hash,
         recovered_by_algebra=None if recovered is None else Recovered(**recovered),
         transcript_chain=chain,
-    )
-
-
-def claimed(claim: Claim, protects: bool) -> ClaimedEpsilon:
-    because = [*claim.because, *([] if protects or not claim.private else ["seeded noise"])]
-    return ClaimedEpsilon(
-        epsilon=claim.epsilon if math.isfinite(claim.epsilon) else None,
-        delta=claim.delta,
-        private=not because,
-        because=tuple(because),
     )
 
 

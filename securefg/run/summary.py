@@ -12,21 +12,43 @@ from pydantic import Field, ValidationError
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.settings import Settings
+from securefg.privacy.accountants import Relation
 from securefg.settings.privacy import Unit
 
 FORMAT: Final = 4
+
+
+class LinkEpsilon(Settings):
+    """The epsilon of a node with at most so many links: of the median node, for instance."""
+
+    whose: str
+    links: int
+    epsilon: float | None
 
 
 class ClaimedEpsilon(Settings):
     """`epsilon` None and `private` false where a field left without noise; `because` names it.
 
     Seeded noise has the epsilon that real noise of its size would have, and is not private.
+
+    relation      how neighbouring data differ in the unit
+    holders       the largest number of clients that one unit is with; the claim is over all of them
+    num_units     how many units there are, where that is known
+    given         what the server is given of the data before the run: infinite for nodes and edges
+    not_covered   what left beside the books, in words: no epsilon speaks of it
+    by_links      where a node's claim hangs on its number of links: epsilon for others
     """
 
     epsilon: float | None
     delta: float
     private: bool
     because: tuple[str, ...]
+    relation: Relation = "replaced"
+    holders: int = 1
+    num_units: int | None = None
+    given: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    by_links: tuple[LinkEpsilon, ...] = ()
 
 
 class ByteCount(Settings):

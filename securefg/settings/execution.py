@@ -31,6 +31,11 @@ class TrainingSettings(Settings):
         description="what counts as better: the accuracy, the loss, or one of the two (the kept "
         "model is then the most accurate one)",
     )
+    keep: Literal["best", "last"] = Field(
+        "best",
+        description="the released model: the best round's by validation, which no epsilon covers, "
+        "or the last round's; with patience: null, no validation label is used then",
+    )
     dp_sgd: DpSgdSettings | None = Field(
         None, description="DP-SGD in local training, for networks that read no neighbours"
     )

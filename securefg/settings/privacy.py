@@ -11,7 +11,9 @@ from securefg.settings.secagg import SecureAggregationSettings
 
 Per = Literal["row", "message"]
 Adjacency = Literal["replace_one", "zero_out"]
-Unit = Literal["client", "row"]
+Unit = Literal["client", "row", "node", "edge"]
+"""Whom an epsilon is for: a client's all, one row of its uploads, or one node with its features,
+label and links, or one edge, wherever they are held."""
 Mechanism = Literal["plain", "local_gaussian", "distributed_discrete"]
 
 

@@ -26,6 +26,7 @@ from securefg.privacy.dp_sgd import (
     refuse_where_samples_share_neighbours,
     train,
 )
+from securefg.privacy.influence import NOTHING
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
@@ -69,7 +70,9 @@ def planned(
             "training.dp_sgd: fedmlp", partial(mlp, weights), torch.zeros(8, info.num_features)
         )
     numbers = num_parameters(shapes)
-    return [PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)]
+    return [
+        PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained, edge=NOTHING)
+    ]
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:

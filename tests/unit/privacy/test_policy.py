@@ -9,7 +9,7 @@ from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, MaskingRefused, NoRule
 from securefg.privacy.accountants import claim
-from securefg.privacy.ledger import Mechanism
+from securefg.privacy.ledger import Mechanism, Reach
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import LocalGaussian, Plain
 from securefg.protocol.meanings import Other
@@ -110,6 +110,8 @@ def test_the_fact_to_book_holds_what_accounting_needs() -> None:
         noise_multiplier=3.0,
         num_rows=25,
         adjacency="zero_out",
+        node=Reach(3.0 / 2 / 5, times=5),
+        edge=Reach(3.0 / 2 / 5, times=5),
     )
     assert booked(policy, "weights").num_rows == 1
 

@@ -1,0 +1,104 @@
+"""Every epsilon of a run with what it is about: unit, relation, holders, and what it leaves out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+
+from securefg.privacy.accountants import Claim, claim, claims
+from securefg.privacy.influence import reach
+from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.run.assembly import Experiment
+from securefg.run.summary import ClaimedEpsilon, LinkEpsilon
+from securefg.settings.config import RunConfig
+from securefg.settings.privacy import Unit
+
+VALIDATION = "validation labels, by which the kept round was chosen"
+EARLY = "validation labels, by which the run was ended"
+
+
+def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
+    """A claim per unit; a node's also by its number of links, where the method says how."""
+    policy = experiment.policy
+    found = {
+        c.unit: claimed(c, policy.protects, not_covered(experiment.config))
+        for c in claims(ledger, policy.delta, population=policy.population)
+    }
+    by_links = _by_links(experiment, ledger)
+    return {**found, "node": found["node"].model_copy(update={"by_links": by_links})}
+
+
+def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> ClaimedEpsilon:
+    because = [*claim.because, *([] if protects or not claim.private else ["seeded noise"])]
+    given = tuple(f"{what}, given to the server" for what in claim.given)
+    return ClaimedEpsilon(
+        epsilon=claim.epsilon if math.isfinite(claim.epsilon) else None,
+        delta=claim.delta,
+        private=not because and not given,
+        because=(*because, *given),
+        relation=claim.relation,
+        holders=claim.holders,
+        num_units=claim.num_units,
+        not_covered=beside,
+    )
+
+
+def not_covered(config: RunConfig) -> tuple[str, ...]:
+    """What the run used of clients' data that no epsilon speaks of."""
+    training = config.training
+    return (
+        *([VALIDATION] if training.keep == "best" else []),
+        *([EARLY] if training.patience is not None else []),
+    )
+
+
+def _by_links(experiment: Experiment, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
+    """For the covered number of links, and for the median, 95th percentile and largest degree where
+    the experiment has the graph."""
+    config = experiment.config
+    planned = [
+        release
+        for release in experiment.method.releases(config.method, config.training, experiment.public)
+        if release.node.moved is not None
+    ]
+    if not planned:
+        return ()
+    numbers = {"covered": max(release.node.links for release in planned)}
+    if experiment.has_truth:
+        ends = experiment.union.edge_index.flatten()
+        degrees = torch.bincount(ends, minlength=experiment.union.num_nodes).double()
+        degrees = degrees / (1 if experiment.union.directed else 2)
+        held = degrees[torch.unique(experiment.partition.nodes)]
+        for name, share in (("median", 0.5), ("95th percentile", 0.95), ("largest", 1.0)):
+            numbers[name] = math.ceil(float(torch.quantile(held, share)))
+    return tuple(
+        LinkEpsilon(whose=name, links=k, epsilon=_epsilon_at(experiment.policy, ledger, planned, k))
+        for name, k in numbers.items()
+    )
+
+
+def _epsilon_at(
+    policy: Policy, ledger: Ledger, planned: list[PlannedRelease], links: int
+) -> float | None:
+    """The node's epsilon if it had so many links, from the same releases."""
+    at = {release.name: release for release in planned}
+
+    def moved(mechanism: Mechanism) -> Mechanism:
+        if mechanism.field not in at:
+            return mechanism
+        release = at[mechanism.field]
+        influence = replace(release.node, links=links)
+        assert policy.population is not None
+        holders = policy.population.holders("node")
+        found = reach(policy.rules[release.name], influence, holders, release.dim, release.num_rows)
+        return replace(mechanism, node=found)
+
+    profiles = [
+        {moved(mechanism): count for mechanism, count in profile.items()}
+        for profile in ledger.profiles()
+    ]
+    found = claim(profiles, "node", policy.delta, population=policy.population).epsilon
+    return found if math.isfinite(found) else None

@@ -1,0 +1,177 @@
+"""What one node or edge meets over all its holders, and how it is claimed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+from torch import Tensor
+
+from securefg.foundation.errors import ConfigError
+from securefg.privacy.accountants import Step, claim, claims, tightest
+from securefg.privacy.dp_sgd import DpSgdPlan
+from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence, reach
+from securefg.privacy.ledger import Ledger, Mechanism, Release
+from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.population import Population
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
+from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Other
+from securefg.protocol.messages import Message, private
+from securefg.settings.privacy import PrivacySettings
+
+DELTA = 1e-5
+
+
+class Sent(Message, kind="influence_test.Sent"):
+    sums: Tensor = private("sum", "numbers", means=Other("numbers"))
+    rows: Tensor = private("sum", "rows", means=Other("rows"), rows="node")
+
+
+@dataclass(frozen=True)
+class Linear:
+    """S(k) = a + b k."""
+
+    a: float
+    b: float
+
+    def __call__(self, links: int) -> float:
+        return self.a + self.b * links
+
+
+def policy_of(population: Population, *planned: PlannedRelease, **settings: object) -> Policy:
+    tree = {"mechanism": "local_gaussian", "noise_multiplier": 2.0, **settings}
+    return make_policy(PrivacySettings.model_validate(tree), planned, 10, population=population)
+
+
+def test_a_clipped_message_moves_by_the_whole_diameter_whatever_the_relation() -> None:
+    replaced = LocalGaussian(1.0, 3.0, "message", "replace_one")
+    zeroed = LocalGaussian(1.0, 3.0, "message", "zero_out")
+    assert reach(replaced, WHOLE_MESSAGE, 1, 8, 1).noise_multiplier == pytest.approx(3.0)
+    assert reach(zeroed, WHOLE_MESSAGE, 1, 8, 1).noise_multiplier == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("rows", "met"), [(None, 10), (4, 4), (99, 10)])
+def test_rows_that_a_node_moves_add_up_as_a_root(rows: int | None, met: int) -> None:
+    rule = LocalGaussian(1.0, 3.0, "row", "replace_one")
+    found = reach(rule, Influence(rows), 1, 20, 10)
+    assert found.noise_multiplier == pytest.approx(3.0 / math.sqrt(met))
+
+
+def test_own_noises_compose_over_holders_and_a_masked_sum_adds_their_moves() -> None:
+    local = reach(LocalGaussian(1.0, 3.0, "message"), WHOLE_MESSAGE, 4, 8, 1)
+    assert (local.noise_multiplier, local.times) == (pytest.approx(3.0), 4)
+    rule = DistributedDiscrete(1.0, 3.0, "message", 4096.0, 10, "replace_one")
+    summed = reach(rule, WHOLE_MESSAGE, 4, 8, 1)
+    assert (summed.noise_multiplier, summed.times) == (pytest.approx(3.0 / 4, rel=1e-6), 1)
+
+
+def test_a_proved_distance_counts_with_rounding_and_never_more_than_the_clip() -> None:
+    rule = DistributedDiscrete(100.0, 2.0, "message", 1024.0, 5, "zero_out", moved_l2=3.0)
+    assert rule.plan_for(16).beta == 0
+    found = reach(rule, Influence(moved=Linear(1.0, 1.0), links=2), 1, 16, 1)
+    assert found.noise_multiplier == pytest.approx(2.0, rel=1e-6)
+    assert found.removal
+    twice = reach(rule, Influence(moved=Linear(1.0, 1.0), links=5), 1, 16, 1)
+    ratio = (3 * 1024 + 4) / (6 * 1024 + 4)
+    assert twice.noise_multiplier == pytest.approx(2.0 * ratio, rel=1e-6)
+    far = reach(rule, Influence(moved=Linear(1e9, 0.0)), 1, 16, 1)
+    assert far.noise_multiplier == pytest.approx(
+        rule.local_stddev(rule.plan_for(16)) * math.sqrt(5) / rule.widest(rule.plan_for(16))
+    )
+
+
+def test_what_a_unit_does_not_touch_costs_nothing_even_without_noise() -> None:
+    assert reach(Plain(), NOTHING, 3, 8, 1).times == 0
+    assert reach(Plain(), WHOLE_MESSAGE, 3, 8, 1).noise_multiplier is None
+
+
+def test_a_sample_of_dp_sgd_keeps_its_sampling_and_meets_every_holder() -> None:
+    rule = TrainedWithNoise(DpSgdPlan(5, 0.1, 1.0, 1.5, 0.1), 20)
+    one = reach(rule, Influence(rows=1), 3, 8, 1)
+    assert (one.noise_multiplier, one.sampling, one.times) == (1.5, 0.1, 3)
+    every = reach(rule, WHOLE_MESSAGE, 3, 8, 1)
+    assert (every.noise_multiplier, every.sampling) == (1.5 / 20, 1.0)
+
+
+def test_the_node_claim_is_over_all_holders_and_names_them() -> None:
+    population = Population(10, 300, 900, node_holders=9, edge_holders=4)
+    policy = policy_of(population, PlannedRelease(Sent, "sums", 5, 12))
+    ledger = Ledger(10)
+    booked = policy.mechanism(Sent, "sums", 12, 1)
+    for round in (1, 2, 3):
+        ledger.record([Release(booked, Clients(((0, 10),)), round, 1)])
+    client, node, edge = claims(ledger, DELTA, population=population)
+    assert client.epsilon == tightest((Step(2.0, 3),), DELTA)
+    assert node.epsilon == tightest((Step(2.0, 27),), DELTA)
+    assert edge.epsilon == tightest((Step(2.0, 12),), DELTA)
+    assert (node.holders, node.num_units, node.relation) == (9, 300, "removed, added or changed")
+    assert (edge.holders, edge.num_units) == (4, 900)
+
+
+def test_holders_that_nobody_told_may_be_all_clients() -> None:
+    assert Population(10).holders("node") == 10
+    policy = policy_of(Population(10), PlannedRelease(Sent, "sums", 1, 12))
+    assert policy.mechanism(Sent, "sums", 12, 1).node.times == 10
+
+
+def test_what_the_server_is_given_makes_nodes_and_edges_unbounded() -> None:
+    population = Population(3, given=("all edges",))
+    policy = policy_of(population, PlannedRelease(Sent, "sums", 1, 12))
+    ledger = Ledger(3)
+    ledger.record([Release(policy.mechanism(Sent, "sums", 12, 1), Clients(((0, 3),)), 1, 1)])
+    client, node, edge = claims(ledger, DELTA, population=population)
+    assert [c.private for c in (client, node, edge)] == [True, False, False]
+    assert node.given == ("all edges",)
+
+
+def test_clients_that_released_different_things_are_taken_together() -> None:
+    a, b = (
+        replace(Mechanism(name, "local_gaussian", noise_multiplier=3.0), node=reach_of(3.0))
+        for name in "ab"
+    )
+    found = claim([{a: 2, b: 0}, {a: 0, b: 2}], "node", DELTA)
+    assert found.epsilon == tightest((Step(3.0, 4),), DELTA)
+
+
+def reach_of(multiplier: float) -> object:
+    return reach(LocalGaussian(1.0, multiplier, "message"), WHOLE_MESSAGE, 1, 8, 1)
+
+
+@pytest.mark.parametrize("mechanism", ["local_gaussian", "distributed_discrete"])
+@pytest.mark.parametrize("holders", [1, 3])
+@pytest.mark.parametrize("moved", [None, Linear(1.0, 0.25)])
+def test_target_epsilon_speaks_of_the_node(
+    mechanism: str, holders: int, moved: Linear | None
+) -> None:
+    population = Population(10, 100, 200, holders, holders)
+    node = Influence(moved=moved, links=8)
+    planned = PlannedRelease(Sent, "sums", 4, 50, norm=20.0, node=node)
+    settings = {
+        "mechanism": mechanism,
+        "noise_multiplier": None,
+        "target_epsilon": 3.0,
+        "unit": "node",
+        "secure_aggregation": {"ring_bits": 64},
+    }
+    policy = policy_of(population, planned, **settings)
+    fact = policy.mechanism(Sent, "sums", 50, 1)
+    found = claim([{fact: 4}], "node", DELTA, population=population)
+    assert found.epsilon == pytest.approx(3.0, rel=1e-3)
+    assert found.relation == ("removed or added" if moved else "removed, added or changed")
+    alone = claim([{fact: 4}], "client", DELTA)
+    assert (alone.epsilon > 6.0) == (moved is not None)
+
+
+def test_a_target_for_a_node_that_moves_nothing_is_refused() -> None:
+    planned = PlannedRelease(Sent, "sums", 4, 50, node=NOTHING)
+    settings = {"noise_multiplier": None, "target_epsilon": 3.0, "unit": "node"}
+    with pytest.raises(ConfigError, match="no field with noise"):
+        policy_of(Population(10), planned, **settings)
+
+
+def test_a_reach_survives_the_ledger_file() -> None:
+    policy = policy_of(Population(3, node_holders=2), PlannedRelease(Sent, "rows", 1, 12, 4))
+    booked = Release(policy.mechanism(Sent, "rows", 12, 4), Clients(((0, 3),)), 1, 1)
+    assert Release.from_json(booked.to_json()) == booked
