@@ -101,17 +101,16 @@ class Method(Generic[S]):
 
 AnyMethod = Method[MethodSettings]
 
-_GIVEN = {"graph": "all edges", "labels": "the training labels", "trainers": "who has labels"}
-
 
 def population_of(method: AnyMethod, info: PublicInfo) -> Population:
     """The numbers beside which this run's epsilons stand, and what the server knows anyway."""
+    words = {"graph": "all edges", "labels": "the training labels", "trainers": "who has labels"}
     return Population(
         num_clients=info.num_clients,
         num_nodes=info.num_nodes,
         node_holders=info.node_holders,
         edge_holders=info.edge_holders,
-        given=tuple(_GIVEN[name] for name in sorted(method.server_knows)),
+        given=tuple(words[name] for name in sorted(method.server_knows)),
     )
 
 
