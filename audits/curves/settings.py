@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from attacks import get_attack
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.yaml_text import read_yaml
 from securefg.protocol.transcript import Adversary
 from securefg.reports.curve.data import Limits
 from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
@@ -93,12 +94,7 @@ class CurveConfig(Settings):
 def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
     """Read a curve's YAML and apply `a.b=c`; those of `run.` go to the config of every run.
     Whatever is wrong is named with what is allowed."""
-    try:
-        tree = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: found {type(tree).__name__}; wanted a mapping with `sweeps`")
     runs = [text.removeprefix("run.") for text in overrides if text.startswith("run.")]
@@ -116,7 +112,7 @@ def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
 
 def _explained(path: Path, error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
-    return f"{path}: {where}: {error['msg']}, found {error.get('input')!r}"[:300]
+    return f"{path}: {where}: {error['msg']}, found {shown(error.get('input'))}"
 
 
 def run_config(path: Path, beside: Path, overrides: tuple[str, ...]) -> RunConfig:

@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
+from securefg.foundation.quoting import printable
+
 INTERRUPTED: Final = 130
 PART_FAILED: Final = 3
 
@@ -18,4 +20,5 @@ Quietly = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but e
 
 def complain(message: str) -> None:
     """One or two lines on standard error."""
-    sys.stderr.write(f"securefg: {message}\n")
+    text = printable(f"securefg: {message}\n")
+    sys.stderr.write(text.encode(errors="backslashreplace").decode())

@@ -1,14 +1,16 @@
 """The command line: one file per command in this room; here they are put together.
 
-Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 3 part of an audit failed, 130
-interrupted (the run can be resumed). Commands import what they need when they run: `--help` and
-`config show` load no network and no accountant.
+Exit codes: 0 done, 1 a finding or a failure, 2 bad input, 3 part of an audit failed, 128 and the
+signal's number where one came (130 is Ctrl-C; the run can be resumed). Commands
+import what they need when they run: `--help` and `config show` load no network and no accountant.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +18,7 @@ import typer
 from securefg.cli import audit, config, curve, deploy, listing, report, reproduce, run
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.foundation.errors import InputError, SecurefgError
+from securefg.foundation.outside import cause_of
 
 app = typer.Typer(
     help="Federated graph learning whose privacy is measured, not claimed.",
@@ -54,6 +57,8 @@ def _root(
 def main() -> None:
     """The entry point: bad input is answered in a line or two, bugs keep their traceback."""
     warnings.showwarning = _show_warning
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     try:
         app()
     except InputError as error:
@@ -65,6 +70,18 @@ def main() -> None:
     except KeyboardInterrupt:
         complain("stopped at once; the run can be resumed from its last checkpoint")
         sys.exit(INTERRUPTED)
+    except Exception as error:
+        cause = cause_of(error)
+        if cause is None:
+            raise
+        complain(cause)
+        sys.exit(1)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """A signal that ends: what is half done is put away on the way out."""
+    complain(f"ended by {signal.Signals(number).name}; the same command goes on, a run resumes")
+    sys.exit(128 + number)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

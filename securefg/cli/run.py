@@ -59,7 +59,7 @@ def run(
     if outcome.summary is None:
         again = f"securefg run --resume {outcome.folder.path}"
         Console(stderr=True).print(f"interrupted; continue with: {again}", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(128 + interrupt.number if interrupt.number else INTERRUPTED)
     report = build_report(outcome.folder)
     if as_json:
         sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from securefg.foundation.errors import DataError
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -44,6 +46,22 @@ class Dataset:
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Dataset:
         rest = {name: value for name, value in tensors.items() if name != "directed"}
         return cls(**rest, directed=bool(tensors["directed"]))
+
+    def checked(self, source: object) -> Dataset:
+        """Itself, or a `DataError` where its parts do not fit: whatever the format could hold."""
+        n, masks = self.num_nodes, (self.train, self.val, self.test)
+        labels, edges = self.labels, self.edge_index
+        fits = n > 0 and self.features.shape[:1] == (n,) and self.features.ndim == 2
+        if not fits or any(part.ndim != 2 or part.shape[1] != n for part in masks):
+            raise DataError(f"{source}: found {n} labels; wanted one row of everything per label")
+        whole = labels.ndim == 1 and not labels.is_floating_point()
+        if not whole or not 0 <= labels.min() <= labels.max() < n:
+            raise DataError(f"{source}: found labels that are no classes; wanted 0, 1, 2, ...")
+        if edges.numel() and not 0 <= edges.min() <= edges.max() < n:
+            raise DataError(f"{source}: found an edge to no node; wanted 0 to {n - 1}")
+        if not bool(torch.isfinite(self.features).all()):
+            raise DataError(f"{source}: found a feature that is not finite; wanted numbers")
+        return self
 
 
 def no_split(num_nodes: int) -> Tensor:

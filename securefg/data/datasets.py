@@ -84,7 +84,8 @@ def _published(settings: DataSettings) -> Dataset:
     reader, name = _READERS[settings.name], settings.name
     files = reader.files(name)
     root = locate(name, files, settings.root)
-    return cached(name, [root / file for file in files], lambda: reader.read(root, name))
+    paths = [root / file for file in files]
+    return cached(name, paths, lambda: reader.read(root, name).checked(paths[0].parent))
 
 
 def _scaled(features: Tensor, settings: DataSettings) -> Tensor:

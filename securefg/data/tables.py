@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefg.foundation.errors import DataError
+from securefg.foundation.quoting import shortened
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Table:
 
 def fault(path: Path, line: int, found: str, wanted: str) -> DataError:
     """The one form in which a fault of a text file is told."""
-    return DataError(f"{path}, line {line}: found {_shortened(found)}; wanted {wanted}")
+    return DataError(f"{path}, line {line}: found {shortened(found)}; wanted {wanted}")
 
 
 def text_lines(path: Path) -> list[tuple[int, str]]:
@@ -111,16 +111,3 @@ def _is_number(field: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _shortened(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Every array of the archive; pickled objects are refused."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: found {error}; wanted an npz archive of plain arrays") from error

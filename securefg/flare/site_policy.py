@@ -16,11 +16,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import Field, PositiveFloat, ValidationError
 
 from securefg.foundation.errors import ConfigError, PrivacyError
+from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.yaml_text import read_yaml
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import Plain, TrainedWithNoise
@@ -104,6 +105,8 @@ def load_policy(path: Path) -> SitePolicy:
     if not path.exists():
         return SitePolicy()
     try:
-        return SitePolicy.model_validate(yaml.safe_load(path.read_text()) or {})
-    except (yaml.YAMLError, ValidationError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        return SitePolicy.model_validate(read_yaml(path) or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key, found = ".".join(map(str, first["loc"])), shown(first.get("input"))
+        raise ConfigError(f"{path}: {key}: {first['msg']}, found {found}") from error

@@ -25,7 +25,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.files import write_atomically
+from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.yaml_text import read_yaml
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
 from securefg.protocol.meanings import Layer, Layout, Matrix
@@ -180,10 +182,7 @@ def is_foreign(path: Path) -> bool:
 def read_exchange(path: Path) -> Exchange:
     """The folder's foreign.yaml; whatever is wrong with it is told by key, in a line or two."""
     where = path / DESCRIPTION
-    try:
-        tree = yaml.safe_load(where.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
+    tree = read_yaml(where)
     if not isinstance(tree, dict):
         raise ConfigError(f"{where}: wanted keys and values, found {type(tree).__name__}")
     try:
@@ -198,8 +197,8 @@ def _explained(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown key"
     message, found = error["msg"].removeprefix("Value error, "), error.get("input")
-    shown = f", found {found!r}" if isinstance(found, str | int | float | bool) else ""
-    return f"{key}: {message}{shown}" if key else f"{message}{shown}"
+    said = f", found {shown(found)}" if isinstance(found, str | int | float | bool) else ""
+    return f"{key}: {message}{said}" if key else f"{message}{said}"
 
 
 @dataclass

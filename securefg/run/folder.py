@@ -27,6 +27,7 @@ import yaml
 from securefg.foundation.errors import ConfigError, RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.versions import versions
+from securefg.foundation.yaml_text import read_yaml
 from securefg.run.summary import Summary, read_summary
 from securefg.settings.config import RunConfig, parse_config
 
@@ -85,7 +86,7 @@ class RunFolder:
     def config(self) -> RunConfig:
         """The config of the run; refuses one that was changed by hand after the run began."""
         try:
-            tree = yaml.safe_load((self.path / "config.yaml").read_text())
+            tree = read_yaml(self.path / "config.yaml")
             resolved = tree.pop("resolved")
             if resolved.get("format") != FORMAT:
                 raise RunFolderError(
@@ -93,7 +94,7 @@ class RunFolder:
                     f"{FORMAT}: make it again with `securefg run {self.path}/config.yaml --fresh`"
                 )
             config = parse_config(tree)
-        except (yaml.YAMLError, KeyError, AttributeError, ConfigError) as error:
+        except (KeyError, AttributeError, TypeError, ConfigError) as error:
             raise RunFolderError(f"{self.path}/config.yaml cannot be read: {error}") from error
         if config.hash != resolved["config_hash"]:
             raise RunFolderError(

@@ -23,25 +23,35 @@ from securefg.run.observing import RoundReport
 SECONDS_BETWEEN_LINES = 5.0
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Interrupt:
-    """The first Ctrl-C asks for a stop after the round; a second one stops at once."""
+    """The first signal (Ctrl-C, or the end of a job) asks for a stop after the round; a second one
+    stops at once. `number` is the signal that came."""
 
     def __init__(self) -> None:
-        self.requested = False
-        self._before = signal.getsignal(signal.SIGINT)
+        self.number: int | None = None
+        self._before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    @property
+    def requested(self) -> bool:
+        return self.number is not None
 
     def __enter__(self) -> Self:
-        signal.signal(signal.SIGINT, self._on_signal)
+        for number in SIGNALS:
+            signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *error: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
-        self.requested = True
-        print("\nfinishing this round; Ctrl-C again stops at once", file=sys.stderr)
+        self.number = number
+        print("\nfinishing this round; a second signal stops at once", file=sys.stderr)
 
 
 class Quiet:

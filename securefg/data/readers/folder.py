@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
-from securefg.data.tables import Table, fault, read_arrays, read_table, text_lines, without_header
+from securefg.data.readers.csr import dense_csr
+from securefg.data.tables import Table, fault, read_table, text_lines, without_header
 from securefg.foundation.errors import DataError
+from securefg.foundation.npz import read_npz
+from securefg.foundation.quoting import shown
 
 _Reader = Callable[[Path], NDArray[Any]]
 
@@ -125,7 +127,7 @@ def _split_line(path: Path, line: int, text: str, num_nodes: int) -> tuple[int, 
     node, _, part = (field.strip() for field in text.partition(","))
     if part not in PARTS:
         raise fault(path, line, repr(text), "node,train or node,val or node,test")
-    if not node.isdecimal() or int(node) >= num_nodes:
+    if not node.isdecimal() or len(node) > 18 or int(node) >= num_nodes:
         raise fault(path, line, f"node {node!r}", f"a node from 0 to {num_nodes - 1}")
     return int(node), part
 
@@ -168,7 +170,7 @@ _CSR = ("data", "indices", "indptr", "shape")
 
 def npz_features(path: Path) -> NDArray[Any]:
     """`x` of shape (N, d), or the parts that `scipy.sparse.save_npz` writes for a CSR matrix."""
-    arrays = read_arrays(path)
+    arrays = read_npz(path)
     x = arrays["x"] if "x" in arrays else _dense(path, arrays)
     if x.ndim != 2 or 0 in x.shape or x.dtype.kind not in "fiub":
         raise _fault(path, "x", f"shape {x.shape} of {x.dtype}", "(N, d) numbers, none of them 0")
@@ -201,19 +203,18 @@ def _dense(path: Path, arrays: Any) -> NDArray[Any]:
     if any(part not in arrays for part in _CSR):
         found = ", ".join(arrays) or "no arrays"
         raise DataError(f"{path}: found {found}; wanted x, or {', '.join(_CSR)} of a CSR matrix")
-    if arrays.get("format", b"csr") != b"csr":
-        raise _fault(path, "format", f"{arrays['format']}", "csr")
+    if "format" in arrays and arrays["format"].tolist() not in (b"csr", "csr"):
+        raise _fault(path, "format", shown(arrays["format"].tolist()), "csr")
     try:
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-        matrix = csr_matrix(parts, shape=tuple(arrays["shape"].tolist()))
-        matrix.check_format(full_check=True)
-        return np.asarray(matrix.todense())
+        shape = tuple(np.atleast_1d(arrays["shape"]).tolist())
+        return dense_csr(*parts, shape, sum(part.nbytes for part in parts))
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: found {error}; wanted the parts of a CSR matrix") from error
 
 
 def _integers(path: Path, name: str) -> NDArray[np.int64]:
-    arrays = read_arrays(path)
+    arrays = read_npz(path)
     if name not in arrays:
         raise DataError(f"{path}: found {', '.join(arrays) or 'no arrays'}; wanted {name}")
     if arrays[name].dtype.kind not in "iu":

@@ -3,64 +3,23 @@
 Yang, Cohen, Salakhutdinov, "Revisiting Semi-Supervised Learning with Graph Embeddings", 2016.
 `allx` holds the nodes 0..M-1, the first of them (`x`) for training and the next 500 for
 validation; row i of `tx` is the node on line i of `test.index`.
-
-The files are pickles, which name the functions they want called. Only those that rebuild arrays,
-sparse matrices and adjacency lists are admitted; any other name is refused before it is called.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from securefg.data.dataset import Dataset, mask
 from securefg.data.graph import undirected
+from securefg.data.readers.pickles import read_matrix, read_neighbours
 from securefg.data.tables import read_table
 from securefg.foundation.errors import DataError
-
-_RECONSTRUCT: Any = np.zeros(0).__reduce__()[0]
-
-_ADMITTED: Mapping[tuple[str, str], Any] = MappingProxyType(
-    {
-        ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-        ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("scipy.sparse.csr", "csr_matrix"): csr_matrix,
-        ("scipy.sparse._csr", "csr_matrix"): csr_matrix,
-        ("collections", "defaultdict"): defaultdict,
-        ("__builtin__", "list"): list,
-        ("builtins", "list"): list,
-    }
-)
-
-
-class _ArraysOnly(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ADMITTED:
-            raise pickle.UnpicklingError(f"the pickle asks for {module}.{name}")
-        return _ADMITTED[module, name]
-
-
-def read_pickle(path: Path) -> Any:
-    """An array, a sparse matrix or a dictionary of lists; anything else raises `DataError`."""
-    try:
-        with path.open("rb") as file:
-            return _ArraysOnly(file, encoding="latin1").load()
-    except Exception as error:
-        # Damaged pickles fail in any way the rebuilt classes can fail; all mean the same here.
-        raise DataError(f"{path}: found {error}; wanted a pickle of arrays or lists") from error
-
 
 NUM_VAL = 500
 _FOLDERS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
@@ -82,9 +41,11 @@ def read(root: Path, name: str) -> Dataset:
 
 def _dataset(paths: dict[str, Path]) -> Dataset:
     test = read_table(paths["test.index"], np.int64, columns=1).values[:, 0]
-    features = _by_node(_dense(paths["allx"]), _dense(paths["tx"]), test)
-    labels = _by_node(_dense(paths["ally"]), _dense(paths["ty"]), test)
-    num_nodes, num_train = len(features), len(_dense(paths["y"]))
+    features = _by_node(read_matrix(paths["allx"]), read_matrix(paths["tx"]), test)
+    labels = _by_node(read_matrix(paths["ally"]), read_matrix(paths["ty"]), test)
+    num_nodes, num_train = len(features), len(read_matrix(paths["y"]))
+    if len(labels) != num_nodes or num_train > num_nodes:
+        raise ValueError(f"{len(labels)} labels, {num_train} to train on, for {num_nodes} nodes")
     return Dataset(
         features=torch.from_numpy(features.astype(np.float32)),
         edge_index=_edges(paths["graph"], num_nodes),
@@ -101,28 +62,17 @@ def _by_node(known: NDArray[Any], tested: NDArray[Any], test: NDArray[np.int64])
     CiteSeer's test index leaves out 15 nodes that come without words and without a label: they stay
     zero rows, which makes them class 0, as in every other reader of these files.
     """
+    if test.min() < 0 or test.max() >= 2 * (len(known) + len(tested)):
+        raise ValueError(f"the test nodes {test.min()} to {test.max()} of {len(tested)} rows")
     rows = np.zeros((max(len(known), int(test.max()) + 1), known.shape[1]), known.dtype)
     rows[: len(known)] = known
     rows[test] = tested
     return rows
 
 
-def _dense(path: Path) -> NDArray[Any]:
-    matrix = read_pickle(path)
-    found = np.asarray(matrix.todense() if hasattr(matrix, "todense") else matrix)
-    if found.ndim != 2 or found.dtype.kind not in "fiu":
-        raise DataError(f"{path}: found a pickle of {type(matrix).__name__}; wanted a matrix")
-    return found
-
-
 def _edges(path: Path, num_nodes: int) -> Tensor:
-    neighbours = read_pickle(path)
-    try:
-        sources = np.repeat(list(neighbours), [len(ends) for ends in neighbours.values()])
-        targets = np.concatenate([np.asarray(ends, np.int64) for ends in neighbours.values()])
-        edges = torch.from_numpy(np.stack([sources, targets]).astype(np.int64))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: found {error}; wanted node -> list of neighbours") from error
-    if edges.min() < 0 or edges.max() >= num_nodes:
-        raise DataError(f"{path}: found node {int(edges.max())}; wanted 0 to {num_nodes - 1}")
+    edges = torch.from_numpy(np.stack(read_neighbours(path)))
+    for end in (int(edges.min()), int(edges.max())):
+        if not 0 <= end < num_nodes:
+            raise DataError(f"{path}: found node {end}; wanted 0 to {num_nodes - 1}")
     return undirected(edges, num_nodes)

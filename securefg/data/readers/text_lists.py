@@ -18,6 +18,7 @@ from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
 from securefg.data.tables import read_table
 from securefg.foundation.errors import DataError
+from securefg.foundation.npz import room_for
 
 _FILES = {
     "acm": ("ACM/raw/acm.txt", "ACM/raw/acm_label.txt", "ACM/raw/acm_graph.txt"),
@@ -63,8 +64,9 @@ def _features(path: Path, num_nodes: int) -> Tensor:
     table = read_table(path, np.float64, columns=3)
     nodes, words, weights = table.values.T
     table.require((nodes >= 0) & (nodes < num_nodes), 0, f"a node from 0 to {num_nodes - 1}")
-    table.require(words >= 0, 1, "a word from 0")
-    table.require(np.isfinite(weights), 2, "a finite weight")
+    most = room_for(table.values.nbytes) // (4 * num_nodes)
+    table.require((words >= 0) & (words < most), 1, f"a word from 0 to {most - 1}")
+    table.require(np.abs(weights) <= np.finfo(np.float32).max, 2, "a finite float32 weight")
     features = np.zeros((num_nodes, int(words.max()) + 1), np.float32)
     features[nodes.astype(np.int64), words.astype(np.int64)] = weights
     return torch.from_numpy(features)

@@ -15,6 +15,7 @@ from torch import Tensor
 from securefg.data.dataset import Dataset
 from securefg.data.graph import undirected
 from securefg.foundation.errors import DataError
+from securefg.foundation.quoting import shortened, shown
 
 _KEYS = ("features", "labels", "links", "train_masks", "val_masks", "test_mask")
 
@@ -28,15 +29,18 @@ def read(root: Path, name: str) -> Dataset:
     content = _content(path)
     try:
         return _dataset(content)
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:
-        raise DataError(f"{path}: found {error}; wanted Wiki-CS's lists, one row a node") from error
+    except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
+        found = shortened(" ".join(str(error).split()), 200)
+        raise DataError(f"{path}: found {found}; wanted Wiki-CS's lists, one row a node") from error
 
 
 def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DataError(f"{path}: found {error}; wanted JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: found {shortened(str(error))}; wanted JSON") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: found {shown(content)}; wanted the keys {', '.join(_KEYS)}")
     missing = [key for key in _KEYS if key not in content]
     if missing:
         raise DataError(f"{path}: found no {missing[0]!r}; wanted the keys {', '.join(_KEYS)}")

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from securefg.data.dataset import Dataset
 from securefg.data.graph import sorted_edges
-from securefg.data.tables import fault, read_arrays, read_table, text_lines
+from securefg.data.tables import fault, read_table, text_lines
 from securefg.foundation.errors import DataError
+from securefg.foundation.npz import read_npz
 
 NUM_SPLITS = 10
 _NODES, _EDGES = "out1_node_feature_label.txt", "out1_graph_edges.txt"
@@ -42,9 +43,9 @@ def _nodes(path: Path) -> tuple[Tensor, Tensor]:
         try:
             node, row, label = text.split("\t")
             features.append(np.array(row.split(","), np.float32))
-            labels.append(int(label))
+            labels.append(np.int64(label))
             in_order = int(node) == len(labels) - 1
-        except ValueError:
+        except (ValueError, OverflowError):
             raise fault(path, line, repr(text), "id TAB features TAB label") from None
         if not in_order or features[-1].shape != features[0].shape:
             raise fault(
@@ -62,7 +63,7 @@ def _edges(path: Path, num_nodes: int) -> Tensor:
 
 
 def _masks(path: Path, num_nodes: int) -> tuple[Tensor, ...]:
-    arrays = read_arrays(path)
+    arrays = read_npz(path)
     names = ("train_mask", "val_mask", "test_mask")
     if any(name not in arrays or arrays[name].shape != (num_nodes,) for name in names):
         raise DataError(f"{path}: wanted the arrays {', '.join(names)} of {num_nodes} entries")

@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from securefg.data.readers import planetoid
-from securefg.data.readers.planetoid import read_pickle
+from securefg.data.readers.pickles import read_matrix
 from securefg.foundation.errors import DataError
 
 NUM_KNOWN = 510
@@ -75,7 +75,7 @@ def test_a_pickle_that_asks_for_another_function_is_refused_before_the_call(tmp_
     path = tmp_path / "ind.cora.x"
     path.write_bytes(pickle.dumps(Harmful(tmp_path / "made")))
     with pytest.raises(DataError, match=r"ind\.cora\.x: found the pickle asks for \w+\.mkdir"):
-        read_pickle(path)
+        read_matrix(path)
     assert not (tmp_path / "made").exists()
 
 
@@ -84,13 +84,13 @@ def test_a_damaged_pickle_is_a_data_error(tmp_path: Path, content: bytes):
     path = tmp_path / "ind.cora.x"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"ind\.cora\.x"):
-        read_pickle(path)
+        read_matrix(path)
 
 
 def test_a_pickle_of_the_wrong_thing_is_a_data_error(citeseer: Path):
     (path,) = _paths(citeseer, ["allx"])
     path.write_bytes(pickle.dumps([1, 2], protocol=4))
-    with pytest.raises(DataError, match="wanted a matrix"):
+    with pytest.raises(DataError, match="wanted a pickled matrix"):
         planetoid.read(citeseer, "citeseer")
 
 

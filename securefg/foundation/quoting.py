@@ -1,0 +1,40 @@
+"""How values found in input are shown: short, on one line, without control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+LONGEST = 60
+
+
+def shown(value: object, limit: int = LONGEST) -> str:
+    """`repr`, cut to `limit` characters; a huge value is never spelt out first."""
+    if isinstance(value, str | bytes) and len(value) > limit:
+        return repr(value[: limit - 5]) + "..."
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, list | tuple | set | dict):
+        return _container(value, limit)
+    return shortened(repr(value), limit)
+
+
+def _container(value: Collection[object], limit: int) -> str:
+    if len(value) > limit:
+        return f"a {type(value).__name__} of {len(value)} entries"
+    try:
+        return shortened(repr(value), limit)
+    except (RecursionError, ValueError):  # nested too deep, or an integer of too many digits
+        return f"a {type(value).__name__}"
+
+
+def shortened(text: str, limit: int = LONGEST) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    """Text for a terminal: what could move its cursor or colour it is spelt out."""
+    return "".join(c if c.isprintable() or c in keep else _spelt(c) for c in text)
+
+
+def _spelt(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()

@@ -1,0 +1,155 @@
+"""The one YAML loader: plain values alone, every key once, and no more than a config can need.
+
+A key that is given twice is refused, since the last one would win without a word. Anchors may be
+used, but what they expand to is counted; tags that make anything but text, numbers, booleans,
+lists and mappings are refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.quoting import shown
+
+MOST_BYTES: Final = 256 * 1024
+MOST_NODES: Final = 20_000
+MOST_LEVELS: Final = 40
+MOST_DIGITS: Final = 40
+_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
+
+
+def read_yaml(path: Path) -> Any:
+    """A file's value; every fault is a `ConfigError` that names the file and the line."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(MOST_BYTES + 1)
+        text = found[:MOST_BYTES].decode() if len(found) > MOST_BYTES else found.decode()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not YAML: not UTF-8 text at byte {error.start}") from error
+    if len(found) > MOST_BYTES:
+        raise ConfigError(f"{path}: more than {MOST_BYTES // 1024} KiB; a config is shorter")
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """The value that a text describes; `source` is what errors begin with."""
+    if len(text) > MOST_BYTES:
+        raise ConfigError(f"{source}: more than {MOST_BYTES // 1024} KiB; a config is shorter")
+    try:
+        return _value(text)
+    except _Refused as error:
+        raise ConfigError(f"{source}{error.line}: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        problem = error.problem or error.context
+        raise ConfigError(f"{source}{line}: not YAML: {problem}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(f"{source}: not YAML: {reason}") from error
+
+
+class _Refused(Exception):
+    """YAML that is well formed, and not wanted here."""
+
+    def __init__(self, node: yaml.Node | None, reason: str) -> None:
+        super().__init__(reason)
+        self.line = f":{node.start_mark.line + 1}" if node is not None else ""
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes no more nodes than `MOST_NODES`, none deeper than `MOST_LEVELS`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._level = self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._level += 1
+        self._nodes += 1
+        if self._level > MOST_LEVELS:
+            raise _Refused(parent, f"nested deeper than {MOST_LEVELS} levels")
+        if self._nodes > MOST_NODES:
+            raise _Refused(parent, f"more than {MOST_NODES} values")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._level -= 1
+
+
+# A date is text to us: no setting is a date, and an impossible one would be a fault of its own.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _value(text: str) -> Any:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _expanded(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many nodes this one stands for once its aliases are written out."""
+    count = known.get(id(node))
+    if count == 0:
+        raise _Refused(node, "an anchor that contains itself")
+    if count is None:
+        known[id(node)] = 0
+        count = known[id(node)] = 1 + sum(_expanded(child, known) for child in _children(node))
+    if count > MOST_NODES:
+        raise _Refused(node, f"more than {MOST_NODES} values, its aliases written out")
+    return count
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.ScalarNode):
+        _check_scalar(node)
+        return []
+    if node.tag not in _TAGS:
+        raise _Refused(node, f"the tag {shown(node.tag)}; allowed: plain values")
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(node)
+        return [part for pair in node.value for part in pair]
+    return list(node.value)
+
+
+def _check_scalar(node: yaml.ScalarNode) -> None:
+    if node.tag not in _TAGS and not node.tag.endswith(":merge"):
+        raise _Refused(node, f"the tag {shown(node.tag)}; allowed: plain values")
+    if any("\ud800" <= character <= "\udfff" for character in node.value):
+        raise _Refused(node, f"half a character: {shown(node.value)}")
+    if node.tag.endswith((":int", ":float")) and len(node.value) > MOST_DIGITS:
+        raise _Refused(node, f"a number of {len(node.value)} characters: {shown(node.value, 20)}")
+
+
+def _names_something(key: yaml.ScalarNode) -> bool:
+    """Text, or a whole number as it is usually written: `on` and `~` are no keys."""
+    number = key.tag.endswith(":int") and key.value.isdecimal() and key.value == str(int(key.value))
+    return number or key.tag.endswith((":str", ":merge"))
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _Refused(key, "a key that is a list or a mapping; allowed: text")
+        if not _names_something(key):
+            raise _Refused(key, f"the key {shown(key.value)} is no text; quote it if it is meant")
+        if key.value in seen:
+            raise _Refused(key, f"the key {shown(key.value)} is given twice")
+        seen.add(key.value)
