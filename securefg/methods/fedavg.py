@@ -30,6 +30,7 @@ from securefg.privacy.dp_sgd import (
     DpSgdPlan,
     refuse_where_samples_share_neighbours,
     train_module,
+    watch,
 )
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.policy import PlannedRelease
@@ -73,6 +74,7 @@ def planned(
     made = network(settings, info.num_features, info.num_classes, info.seed)
     trained = None
     if training.dp_sgd is not None:
+        watch(made).remove_hooks()  # leaves the network as it is when it trains
         _refuse_mixing(made, info.num_features)
         trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
     numbers = len(any_network.vector_of(made))
@@ -87,13 +89,10 @@ def planned(
 
 def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
     """On a ring of eight nodes: whatever reads neighbours shows there."""
-    ring = torch.arange(8)
-    edges = torch.stack([ring, (ring + 1) % 8])
-    both = torch.cat([edges, edges.flip(0)], 1)
-    made.eval()
+    edges = any_network.ring(8)
 
     def logits(rows: Tensor) -> Tensor:
-        found: Tensor = made(rows, both)
+        found: Tensor = made(rows, edges)
         return found
 
     refuse_where_samples_share_neighbours(
@@ -127,12 +126,23 @@ class Client(Host):
         self._settings, self._training = site.method, site.training
         self._seed, self._device, self._noise = site.seed, site.device, site.noise
         graph = self._shard.graph
+        if graph.features.dim() != 2:
+            raise ConfigError(
+                f"method.name: fedavg wants one sample per node, found {graph.features.shape[1]}; "
+                "allowed for several: fedmlp, gfl_appnp"
+            )
         sizes = (graph.num_features, graph.num_classes)
         self._network = network(site.method, *sizes, site.seed).to(site.device)
         self._x = graph.features.to(site.device)
         self._edges = graph.edge_index.to(site.device)
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.nonzero().flatten().to(site.device)
+        asked = site.training.dp_sgd
+        if asked is not None and len(self._train) > asked.num_samples:
+            raise ConfigError(
+                f"training.dp_sgd.num_samples is {asked.num_samples}, and a client has more "
+                "training nodes; the step is divided by it, and epsilon per client counts it"
+            )
 
     def handle(self, request: Message, turn: Turn) -> Message:
         assert isinstance(request, Globals)
@@ -172,11 +182,6 @@ class Client(Host):
         """Poisson samples of the training nodes, each by itself; noise in every step."""
         asked = self._training.dp_sgd
         assert asked is not None
-        if len(self._train) > asked.num_samples:
-            raise ConfigError(
-                f"training.dp_sgd.num_samples is {asked.num_samples}, and a client has more "
-                "training nodes; the step is divided by it, and epsilon per client counts it"
-            )
         train_module(
             self._network,
             (self._x[self._train], self._edges.new_zeros(2, 0)),

@@ -18,7 +18,14 @@ from securefg.foundation.extensions import unknown
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
 LIBRARY = "torch_geometric.nn.models"
-POPULAR = ("GCN", "GraphSAGE", "GAT", "GIN", "PNA", "EdgeCNN", "MLP")
+POPULAR = ("GCN", "GraphSAGE", "GAT", "GIN", "EdgeCNN", "MLP")
+
+
+def ring(num_nodes: int) -> Tensor:
+    """Edges both ways around a ring: what reads neighbours shows there."""
+    nodes = torch.arange(num_nodes)
+    forth = torch.stack([nodes, (nodes + 1) % num_nodes])
+    return torch.cat([forth, forth.flip(0)], 1)
 
 
 def build(
@@ -27,16 +34,40 @@ def build(
     """The network with first weights drawn from `seed`; refuses what cannot be averaged."""
     with seeded(seed):
         module = _made(network, dict(arguments), num_features, num_classes)
-    buffers = [name for name, value in module.named_buffers() if value.is_floating_point()]
-    if buffers:
-        raise ConfigError(
-            f"method.network: {network} keeps {buffers[0]} beside its weights, which averaging the "
-            "weights would leave behind; allowed: networks without running statistics (batch norm)"
-        )
     lazy = [name for name, value in module.named_parameters() if nn.parameter.is_lazy(value)]
     if lazy:
         raise ConfigError(f"method.network: {network} leaves the shape of {lazy[0]} open")
+    if not any(value.requires_grad for value in module.parameters()):
+        raise ConfigError(f"method.network: {network} has no weights to train")
+    fixed = {name: value.clone() for name, value in module.named_buffers()}
+    with seeded(seed + 1):
+        other = dict(_made(network, dict(arguments), num_features, num_classes).named_buffers())
+        _try(network, module, num_features, num_classes)
+    for name, value in module.named_buffers():
+        if not (torch.equal(value, fixed[name]) and torch.equal(value, other[name])):
+            raise ConfigError(
+                f"method.network: {network} keeps {name} beside its weights, which averaging the "
+                "weights would leave behind; allowed: networks without running statistics (batch "
+                "norm) or random constants"
+            )
     return module
+
+
+def _try(network: str, module: nn.Module, num_features: int, num_classes: int) -> None:
+    """One pass as in training: it must give a score per node and class."""
+    try:
+        found = module.train()(torch.rand(8, num_features), ring(8))
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"method.network: {network} fails on (x, edge_index) of 8 nodes: {said}"
+        ) from error
+    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    if shape != (8, num_classes):
+        raise ConfigError(
+            f"method.network: {network} gives {shape} for 8 nodes; wanted a score per node and "
+            f"class, (8, {num_classes})"
+        )
 
 
 def _made(

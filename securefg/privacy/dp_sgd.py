@@ -154,15 +154,8 @@ def train_module(
     inputs       the first is (n, …), a row per sample; the others are passed on as they are
     num_samples  the public number by which steps are divided, at least n
     """
-    from opacus import GradSampleModule  # an expensive import that other runs need not pay for
-
-    try:
-        watched = GradSampleModule(module, strict=True)
-    except (NotImplementedError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ConfigError(f"training.dp_sgd: Opacus refuses the network: {said}") from error
+    watched = watch(module)
     rows, rate = inputs[0], plan.lr / (plan.sampling * num_samples)
-    module.eval()  # dropout would draw from a stream that nobody named
     for step in range(plan.num_steps):
         watched.zero_grad()
         if len(rows):
@@ -181,6 +174,24 @@ def train_module(
         parameter.grad = None
         if hasattr(parameter, "grad_sample"):
             del parameter.grad_sample
+
+
+def watch(module: nn.Module) -> Any:
+    """The module under Opacus' hooks, which give every sample's gradient; `ConfigError` where they
+    cannot.
+
+    Only what has weights itself is in training, where the hooks listen: dropout would draw from a
+    stream that nobody named.
+    """
+    from opacus import GradSampleModule  # an expensive import that other runs need not pay for
+
+    for part in module.modules():
+        part.training = any(True for _ in part.parameters(recurse=False))
+    try:
+        return GradSampleModule(module, strict=True)
+    except (NotImplementedError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ConfigError(f"training.dp_sgd: Opacus refuses the network: {said}") from error
 
 
 def _grad_samples(module: nn.Module, count: int) -> Tensor:

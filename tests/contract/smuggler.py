@@ -15,6 +15,7 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.methods.base import Method
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
+from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, public
 from securefg.settings.methods.base import MethodSettings
 
@@ -26,7 +27,7 @@ class Settings(MethodSettings):
 
 
 class Ask(Message, kind="smuggler.Ask"):
-    total: Tensor = public("what the server made of it")
+    total: Tensor = public("what the server made of it", means=Other())
 
 
 class Nothing(Message, kind="smuggler.Nothing"):
@@ -73,6 +74,7 @@ METHOD = Method(
     summary="breaks the boundary",
     settings=Settings,
     messages=(Ask, Nothing),
+    release=Ask,
     planned=planned,
     make_host=Client,
     make_server=Reader,

@@ -38,7 +38,7 @@ NOISY = LocalGaussian(clip_l2=1.0, noise_multiplier=1.0, per="message")
 
 
 class Ask(Message, kind="test_federation.Ask"):
-    model: Tensor = public("model")
+    model: Tensor = public("model", means=Other())
 
 
 class AskEach(Message, kind="test_federation.AskEach"):
@@ -84,6 +84,7 @@ METHOD = Method(
     summary="for tests",
     settings=MethodSettings,
     messages=(Ask, AskEach, Tell, Leaky),
+    release=Ask,
     planned=lambda settings, training, info: [],
     make_host=lambda site: Echo(),
     make_server=lambda info, settings, training, cohort: pytest.fail("no server here"),

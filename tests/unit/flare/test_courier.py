@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.unit.deploy.federation_world import certificates
 
 from securefg.flare import courier as courier_module
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.courier import Courier, Silent
 from securefg.flare.packets import REPLY, Opened, Packet, read_route, seal
+from tests.unit.flare.federation_world import certificates
 
 
 @pytest.fixture(autouse=True)

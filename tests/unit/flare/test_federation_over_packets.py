@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.deploy.federation_world import Deliver, World
 
+from securefg.flare import launch
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
@@ -15,6 +15,7 @@ from securefg.run import runner
 from securefg.run.folder import RunFolder
 from tests.e2e.dying import STAGES
 from tests.small import config
+from tests.unit.flare.federation_world import Deliver, World
 
 FIVE = "partition.shares=[0.5, 0.6, 0.7, 0.8, 0.9]"
 MASKED = "privacy.secure_aggregation={min_holders: 1, malicious: true}"
@@ -160,5 +161,11 @@ def test_without_flare_the_engine_names_what_to_install_and_writes_nothing(
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'securefg\[flare\]'"):
+        launch.start(config(tmp_path / "run", "engine.name=flare"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_runner_alone_refuses_the_engine_that_it_cannot_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="flare is started by .*allowed here: inprocess, proc"):
         runner.start(config(tmp_path / "run", "engine.name=flare"))
     assert not (tmp_path / "run").exists()

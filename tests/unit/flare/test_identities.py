@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.deploy.federation_world import Deliver, World, certificates
 
 from securefg.flare.certificates import BadCertificate, NotSigned, Root, Signer
 from securefg.flare.kits import Plan, provision
@@ -18,6 +17,7 @@ from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
 from tests.small import config
+from tests.unit.flare.federation_world import Deliver, World, certificates
 
 MASKED = ("privacy.secure_aggregation={min_holders: 1}", "training.rounds=1")
 PING = {"do": "close", "to": "site-1", "hosts": [], "lengths": [0]}

@@ -38,9 +38,9 @@ def test_epsilon_per_sample_is_the_accountants(sampling: float, tmp_path: Path) 
     assert run.summary is not None
     claimed = run.summary.epsilon
     steps = (Step(4.0, ROUNDS * STEPS, sampling),)
-    assert claimed["row"]["epsilon"] == tightest(steps, 1e-5)
+    assert claimed["row"].epsilon == tightest(steps, 1e-5)
     of_client = (Step(4.0 / SAMPLES, ROUNDS * STEPS),)
-    assert claimed["client"]["epsilon"] == tightest(of_client, 1e-5)
+    assert claimed["client"].epsilon == tightest(of_client, 1e-5)
     booked = [release.mechanism for release in read_ledger(run.folder.ledger_path)]
     assert {(m.field, m.rule, m.steps) for m in booked} == {("Update.weights", "dp_sgd", STEPS)}
 

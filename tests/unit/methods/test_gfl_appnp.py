@@ -322,8 +322,8 @@ def test_noise_on_the_models_alone_leaves_epsilon_infinite_and_names_the_rest(
     run = runner.start(gfl(tmp_path, TASKS["dnc"], noise))
     assert run.summary is not None
     claimed = run.summary.epsilon["client"]
-    assert claimed["epsilon"] is None
-    assert {"Representation.hidden", "Representation.jacobian"} <= set(claimed["because"])
+    assert claimed.epsilon is None
+    assert {"Representation.hidden", "Representation.jacobian"} <= set(claimed.because)
 
 
 def test_the_papers_noise_on_jacobians_is_booked_as_no_protection(tmp_path: Path) -> None:

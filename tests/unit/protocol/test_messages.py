@@ -42,14 +42,39 @@ def test_a_plain_default_is_not_a_declaration() -> None:
 
 @pytest.mark.parametrize(
     "declaration",
-    [private("sum", "size"), private("each", "size"), personal("size")],
-    ids=["sum", "each", "personal"],
+    [
+        private("sum", "size", means=Other()),
+        private("each", "size", means=Other()),
+        private("recipients", "size", means=Other()),
+        personal("size", means=Other()),
+    ],
+    ids=["sum", "each", "recipients", "personal"],
 )
 def test_only_public_fields_may_be_scalars(declaration: object) -> None:
     with pytest.raises(ProtocolError, match="only public fields may be scalars"):
 
         class Bad(Message, kind="test_messages.Bad"):
             size: int = declaration  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [private("sum", "rows"), private("each", "rows"), private("recipients", "rows"), personal("x")],
+    ids=["sum", "each", "recipients", "personal"],
+)
+def test_what_comes_from_data_says_what_it_means(declaration: object) -> None:
+    with pytest.raises(UndeclaredField, match=r"Bad\.rows .*adversary would read in it"):
+
+        class Bad(Message, kind="test_messages.Bad"):
+            rows: Tensor = declaration  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", ["", "Bad", "my_method.", ".Bad", "a.b.Bad", "my method.Bad"])
+def test_a_kind_that_names_no_method_is_refused(kind: str) -> None:
+    with pytest.raises(ProtocolError, match="wanted a name that no other method's message has"):
+
+        class Bad(Message, kind=kind):
+            size: int = public("size")
 
 
 def test_a_private_field_that_may_be_a_scalar_is_refused() -> None:
