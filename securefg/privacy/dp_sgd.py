@@ -155,7 +155,8 @@ def train_module(
     num_samples  the public number by which steps are divided, at least n
     """
     watched = watch(module)
-    rows, rate = inputs[0], plan.lr / (plan.sampling * num_samples)
+    rows = inputs[0].detach().requires_grad_()  # PyTorch warns of hooks below which nothing is
+    rate = plan.lr / (plan.sampling * num_samples)
     for step in range(plan.num_steps):
         watched.zero_grad()
         if len(rows):
@@ -188,7 +189,7 @@ def watch(module: nn.Module) -> Any:
     for part in module.modules():
         part.training = any(True for _ in part.parameters(recurse=False))
     try:
-        return GradSampleModule(module, strict=True)
+        return GradSampleModule(module, loss_reduction="sum", strict=True)
     except (NotImplementedError, ValueError) as error:
         said = " ".join(str(error).split())[:200]
         raise ConfigError(f"training.dp_sgd: Opacus refuses the network: {said}") from error

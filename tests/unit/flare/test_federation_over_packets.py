@@ -166,6 +166,6 @@ def test_without_flare_the_engine_names_what_to_install_and_writes_nothing(
 
 
 def test_the_runner_alone_refuses_the_engine_that_it_cannot_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="flare is started by .*allowed here: inprocess, proc"):
+    with pytest.raises(ConfigError, match=r"flare is started by .*allowed here: inprocess, proc"):
         runner.start(config(tmp_path / "run", "engine.name=flare"))
     assert not (tmp_path / "run").exists()

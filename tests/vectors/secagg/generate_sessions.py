@@ -34,11 +34,11 @@ from securefg.settings.secagg import SecureAggregationSettings
 ROUND, DIM, CONFIG = 7, 6, "ring: 32"
 
 
-class Ask(Message, kind="generate_sessions.Ask"):
+class Ask(Message, kind="__main__.Ask"):  # the kinds of the stored vectors
     model: Tensor = public("global model")
 
 
-class Upload(Message, kind="generate_sessions.Upload"):
+class Upload(Message, kind="__main__.Upload"):
     numbers: Tensor = private("sum", "numbers", means=Other())
 
 
