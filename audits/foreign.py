@@ -81,6 +81,8 @@ class ForeignTruth:
                     f"{self.path}: {upload.kind}.{upload.field} has {len(message.value)} rows for "
                     f"{len(message.clients)} clients in round {message.round}"
                 )
+        if self._samples_path.is_file():
+            _ = self.samples
 
     @cached_property
     def meanings(self) -> dict[Place, Meaning]:
@@ -115,10 +117,14 @@ class ForeignTruth:
         seen = self.view(Adversary.parse("server"))
         return seen.uploads(Weights())
 
+    @property
+    def _samples_path(self) -> Path:
+        return self.path / "private" / "truth.npz"
+
     @cached_property
     def samples(self) -> dict[int, Array]:
         """Of every client that is known, (samples, inputs)."""
-        path = self.path / "private" / "truth.npz"
+        path = self._samples_path
         if not path.is_file():
             raise CannotAttack("private/truth.npz is not there: nothing to score a guess against")
         try:

@@ -30,7 +30,8 @@ from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
-from securefg.protocol.meanings import Layer, Layout, Matrix
+from securefg.protocol.meanings import Layer as NetworkLayer
+from securefg.protocol.meanings import Layout, Matrix
 from securefg.protocol.transcript import Record, TranscriptWriter
 
 DESCRIPTION = "foreign.yaml"
@@ -51,7 +52,7 @@ class Upload(Place):
     """A gradient or difference, of either sign; or the weights after training (needs `sent`)."""
 
 
-class LayerSettings(Settings):
+class Layer(Settings):
     """A part of the flat row, in the order of the list."""
 
     name: str
@@ -95,7 +96,7 @@ class Exchange(Settings):
     upload: Upload
     sent: Place | None = None
     """The server's message with the weights that training starts from, flat, for everybody."""
-    layers: tuple[LayerSettings, ...] = Field(min_length=1)
+    layers: tuple[Layer, ...] = Field(min_length=1)
     first_layer: FirstLayer
     claim: Claim | None = None
     repeats: tuple[int, ...] = ()
@@ -132,9 +133,8 @@ class Exchange(Settings):
         """The flat row, as attacks read it."""
         first = self.first_layer
         matrix = Matrix(first.weight, first.order == "outputs_inputs", first.bias)
-        return Layout(
-            layers=tuple(Layer(layer.name, layer.shape) for layer in self.layers), inputs=(matrix,)
-        )
+        layers = tuple(NetworkLayer(layer.name, layer.shape) for layer in self.layers)
+        return Layout(layers=layers, inputs=(matrix,))
 
     @property
     def num_inputs(self) -> int:
@@ -162,16 +162,6 @@ class Exchange(Settings):
         shape = next(layer.shape for layer in self.layers if layer.name == self.first_layer.weight)
         outputs, inputs = shape if self.first_layer.order == "outputs_inputs" else shape[::-1]
         return outputs, inputs
-
-    def first(self, row: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The first layer's part of a flat row: weights (outputs, inputs) and bias (outputs,),
-        which is empty where there is none."""
-        slices, (outputs, inputs) = self.slices, self._weight_shape
-        weight = row[slices[self.first_layer.weight]]
-        if self.first_layer.order == "inputs_outputs":
-            weight = weight.reshape(inputs, outputs).T
-        bias = self.first_layer.bias
-        return weight.reshape(outputs, inputs), row[slices[bias]] if bias else np.zeros(0)
 
 
 def is_foreign(path: Path) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically, write_json
@@ -146,5 +146,9 @@ def read_findings(path: Path) -> list[Finding]:
                 "audit` on the folder again"
             )
         return [Finding.model_validate(entry) for entry in tree["findings"]]
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise RunFolderError(f"{path}: no findings can be read here: {where}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"{path}: no findings can be read here: {error}") from error

@@ -6,7 +6,7 @@ None stands for infinity; there is never a NaN.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
@@ -85,7 +85,7 @@ class Recovered(Settings):
 class Summary(Settings):
     """A finished run."""
 
-    format: int = FORMAT
+    format: Literal[4] = FORMAT
     name: str
     method: str
     dataset: str
@@ -124,5 +124,5 @@ def read_summary(path: Path) -> Summary:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
         raise RunFolderError(
-            f"{path}: not the summary of a run of this version ({where})"
+            f"{path}: {where}; not the summary of a run of this version"
         ) from error

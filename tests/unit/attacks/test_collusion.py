@@ -74,11 +74,8 @@ def test_binary_samples_in_one_sum_are_told_apart() -> None:
     gates = stream.integers(0, 2, (16, 3))
     weights = np.array([0.5, 0.3, 0.2])
     mixture = (gates * weights) @ samples
-    view = type("V", (), {})()
-    view.settings, view.public = type("S", (), {"hidden": 16})(), type("P", (), {})()
-    view.public.num_features = 40
     left = np.concatenate([mixture, np.zeros((16, 1))], 1).reshape(1, -1)
-    found = collusion._parted(view, left, np.array([[0, *weights]]), 1)
+    found = collusion._parted(left, np.array([[0, *weights]]), 1, 16)
     assert found.keys() == {1, 2, 3}
     np.testing.assert_allclose(np.stack([found[j] for j in (1, 2, 3)]), samples)
 
@@ -104,10 +101,16 @@ def test_who_cannot_collude_is_told_why(one_hop: Truth) -> None:
     view = one_hop.view(all_trainers(one_hop))
     with pytest.raises(CannotAttack, match="graph"):
         collusion.run(view, replace(game.targets, edges=None), RNG(0))
-    with pytest.raises(CannotAttack, match=r"gfl_appnp\.Learn\.slope is not in the view"):
+    with pytest.raises(CannotAttack, match="sums of Jacobians are not in the view"):
         collusion.run(replace(view, seen=()), game.targets, RNG(0))
-    without = one_hop.config.method.model_copy(update={"jacobian": "none"})
-    assert collusion.ATTACK.applies_to(without) == "no Jacobian is sent"
+    assert one_hop.spoken.unmet(collusion.ATTACK) is None
+    unheard = replace(one_hop.spoken, sent={})
+    assert "the server sends means graph sums (of jacobian)" in str(unheard.unmet(collusion.ATTACK))
+
+
+def test_without_a_jacobian_nobody_colludes(tmp_path: Path) -> None:
+    spoken = made(tmp_path, jacobian="none").spoken
+    assert "jacobian" in str(spoken.unmet(collusion.ATTACK))
 
 
 def test_the_row_that_moved_up_is_the_label(one_hop: Truth) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from attacks import get_attack
+from attacks.base import CannotAttack
+from attacks.client_models import MODEL
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -52,13 +55,29 @@ def test_masked_uploads_leave_the_adversary_a_mean(tmp_path: Path) -> None:
     masked = "privacy={secure_aggregation: {min_holders: 1}}"
     truth = run(tmp_path, masked)
     view = truth.view(SERVER)
-    assert all(message.masked for message in view.uploads("fedgl.Update", "weights"))
-    assert view.best_rows("fedgl.Update", "weights")[0].summed
+    uploads = view.uploads(MODEL)
+    assert uploads
+    assert all(message.masked for message in uploads)
+    with pytest.raises(CannotAttack, match="masked, so that the view holds only sums"):
+        view.readable(MODEL)
+    assert all(message.summed for message in view.best_rows(MODEL))
     assert played(truth, "adjacency_nnls") < 0.4
 
 
 def test_the_final_layer_is_no_ground_for_the_equations(plain: Truth) -> None:
-    settings = plain.config.method.model_copy(update={"embedding": "final"})
-    reason = get_attack("adjacency_nnls").applies_to(settings)
+    """The need is for hidden rows: final ones, of the same run otherwise, do not meet it."""
+    nnls, settings = get_attack("adjacency_nnls"), plain.config.method
+    assert plain.spoken.unmet(nnls) is None
+    assert nnls.applies_to(plain.view(SERVER)) is None
+    final = plain.experiment.method.meanings(settings.model_copy(update={"embedding": "final"}))
+    uploads = {place: final[place] for place in plain.spoken.uploads}
+    reason = replace(plain.spoken, uploads=uploads).unmet(nnls)
     assert reason is not None
     assert "hidden" in reason
+
+
+def test_the_equations_are_those_of_a_gcn_of_two_layers(plain: Truth) -> None:
+    view = plain.view(SERVER)
+    other = {name: replace(layout, form="mlp2") for name, layout in view.networks.items()}
+    for name in ("adjacency_nnls", "hidden_features"):
+        assert "gcn2" in str(get_attack(name).applies_to(replace(view, networks=other)))

@@ -28,7 +28,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> LinkGame:
-    return make_game("foreign_links", truth, ME, RNG(0))
+    return make_game("others_links", truth, ME, RNG(0))
 
 
 def test_links_that_others_hold_show_in_the_answers(truth: Truth, game: LinkGame) -> None:

@@ -128,10 +128,21 @@ def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:
     view = pairwise.view(ALONE)
     with pytest.raises(CannotAttack, match="was sent no mean in round 2"):
         remaining_client.run(replace(view, seen=()), game.targets, np.random.default_rng(0))
-    method = pairwise.config.method
     for attack in (shared_neighbour, remaining_client):
-        silent = method.model_copy(update={"exchange": False})
-        assert attack.ATTACK.applies_to(silent) == "nothing is exchanged"
-        assert attack.ATTACK.applies_to(method) is None
-    by_degree = method.model_copy(update={"aggregation": "degree"})
-    assert "degrees" in str(remaining_client.ATTACK.applies_to(by_degree))
+        assert pairwise.spoken.unmet(attack.ATTACK) is None
+        assert attack.ATTACK.applies_to(view) is None
+        silent = replace(pairwise.spoken, uploads={})
+        assert "node rows (index public)" in str(silent.unmet(attack.ATTACK))
+    unanswered = replace(pairwise.spoken, sent={})
+    assert "the server sends means mean rows" in str(unanswered.unmet(remaining_client.ATTACK))
+
+
+def test_what_is_not_exchanged_is_not_spoken(tmp_path: Path) -> None:
+    alone = made(tmp_path, {"exchange": False})
+    for attack in (shared_neighbour, remaining_client):
+        assert alone.spoken.unmet(attack.ATTACK) is not None
+
+
+def test_degrees_that_colluders_do_not_know_stop_them(tmp_path: Path) -> None:
+    view = made(tmp_path, {"aggregation": "degree"}).view(ALL_BUT_ONE)
+    assert "degrees" in str(remaining_client.ATTACK.applies_to(view))

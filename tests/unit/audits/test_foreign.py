@@ -29,12 +29,14 @@ from securefg.protocol.exchange import (
     Place,
     Upload,
 )
+from securefg.protocol.meanings import Weights
 from securefg.protocol.transcript import Adversary, broken_link, view
 from securefg.run.findings import Finding, Verdict
 
 WIDTH, SIGMA, CLIP = 200, 5.0, 1.0
 CLAIM = Claim(epsilon=4.0, delta=1e-5, clip_l2=CLIP, sigma=SIGMA)
 UPLOAD = Upload(kind="f.Update", field="change")
+CHANGE = Weights("network", change=True)
 
 
 def example() -> Any:
@@ -134,7 +136,7 @@ def uploads(rows: np.ndarray) -> list[Message]:
     """(rounds, clients, width) as a message per round."""
     everybody = Clients(((0, rows.shape[1]),))
     return [
-        Message(number, everybody, torch.from_numpy(row), "gaussian")
+        Message(number, everybody, torch.from_numpy(row), CHANGE, "gaussian")
         for number, row in enumerate(rows, 1)
     ]
 
@@ -224,7 +226,7 @@ def test_honest_noise_is_never_flagged() -> None:
 
 
 def test_masked_uploads_show_no_noise() -> None:
-    masked = [Message(1, Clients(((0, 6),)), torch.zeros(6, WIDTH), "masked", masked=True)]
+    masked = [Message(1, Clients(((0, 6),)), torch.zeros(6, WIDTH), CHANGE, "masked", masked=True)]
     assert judge_spread(masked, described(), CLAIM)["verdict"] is Verdict.INCONCLUSIVE
 
 

@@ -76,7 +76,7 @@ def test_json_is_the_summary_and_nothing_else(config_file: Path) -> None:
     summary = json.loads(output("run", str(config_file), "--json"))
     wanted = {"method", "dataset", "seed", "rounds", "test_accuracy", "val_accuracy", "bytes"}
     assert wanted | {"epsilon", "seconds", "device", "versions", "config_hash"} <= set(summary)
-    assert set(summary.bytes.up) == {"payload", "envelope"}
+    assert set(summary["bytes"]["up"]) == {"payload", "envelope"}
 
 
 def test_quiet_says_nothing(config_file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from securefg.foundation.errors import ConfigError, InputError
 from securefg.run import runner
 from securefg.run.folder import RunFolder
 from securefg.settings.config import load_config
+from tests.unit.papers.made_summary import made_summary
 
 
 def named(name: str) -> Entry:
@@ -95,8 +95,7 @@ def test_the_curve_of_the_best_lambda_is_that_of_the_run_chosen_on_validation(
     for number, (val, test) in enumerate([(0.7, 0.9), (0.8, 0.6), (0.6, 0.7)]):
         folder = tmp_path / str(number)
         folder.mkdir()
-        summary = {"val_accuracy": val, "test_accuracy": test}
-        (folder / "summary.json").write_text(json.dumps(summary))
+        (folder / "summary.json").write_text(made_summary(val, test).model_dump_json())
         runs.append(RunFolder(folder))
     assert cell.shown(runs) is runs[1]
     assert cell.read(runs) == pytest.approx(60)

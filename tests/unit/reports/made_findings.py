@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Finding, Verdict, write_findings
+from securefg.run.findings import Finding, FindingsFile, Verdict
 
 ODD = "</td><script>alert(1)</script>"
 
@@ -49,6 +49,5 @@ def attack(gain: float, verdict: Verdict) -> Finding:
 
 
 def audited(run: Path, *findings: Finding) -> Path:
-    (run / "audit").mkdir(exist_ok=True)
-    write_findings(run / "audit" / "findings.json", {}, list(findings))
+    FindingsFile.begin(run / "audit", {}, anew=True).add(findings)
     return run

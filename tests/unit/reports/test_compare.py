@@ -94,7 +94,7 @@ def test_csv_is_one_number_a_line(two: tuple[Path, Path]) -> None:
     by_name = {(row["part"], row["name"]): row for row in rows}
     summary = json.loads((two[0] / "summary.json").read_text())
     accuracy = by_name["result", "test_accuracy"]["value"]
-    assert float(accuracy) == summary.test_accuracy
+    assert float(accuracy) == summary["test_accuracy"]
     assert by_name["epsilon", "client"]["value"] == "inf"
     leak = by_name["finding", "similar_links client:1,5"]
     assert (float(leak["value"]), leak["note"]) == (0.189, "LEAK")

@@ -20,6 +20,7 @@ from tests.unit.reports.made_curves import (
     made_curve,
     point,
 )
+from tests.unit.reports.made_findings import audited
 from tests.unit.reports.outline import Outline
 from tests.unit.reports.runs import MakeRun
 
@@ -230,8 +231,7 @@ def test_runs_beside_the_page_get_their_own_where_it_is_missing(
     before = report.stat().st_mtime_ns
     build_curve_page(data, timing, tmp_path / "bare.html")
     assert report.stat().st_mtime_ns == before
-    (run / "audit").mkdir(exist_ok=True)
-    (run / "audit" / "findings.json").write_text('{"schema": 1, "findings": []}')
+    audited(run)
     build_curve_page(data, timing, tmp_path / "bare.html")
     assert "Not audited yet" not in report.read_text()
 

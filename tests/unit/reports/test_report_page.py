@@ -73,7 +73,7 @@ def test_unfinished_run_is_refused(spoilt: RunFolder) -> None:
 
 def test_damaged_summary_is_refused_by_its_key(spoilt: RunFolder) -> None:
     change(spoilt.path / "summary.json", rounds="many")
-    with pytest.raises(RunFolderError, match=r"summary\.json: rounds"):
+    with pytest.raises(RunFolderError, match=r"summary\.json: rounds: "):
         build_report(spoilt)
 
 
@@ -124,3 +124,9 @@ def test_largest_page_with_a_row_per_client_stays_small(spoilt: RunFolder) -> No
     lines = [json.dumps({**line, "round": n, "epsilon": {"client": n}}) for n in range(1, 5001)]
     spoilt.metrics_path.write_text("\n".join(lines))
     assert len(page_of(spoilt)) < 500_000
+
+
+def test_a_summary_of_another_format_is_refused(spoilt: RunFolder) -> None:
+    change(spoilt.path / "summary.json", format=3)
+    with pytest.raises(RunFolderError, match=r"summary\.json: format: .*of this version"):
+        build_report(spoilt)
