@@ -122,10 +122,7 @@ class View:
             return plain
         if found:
             raise CannotAttack(f"{need.words}: masked, so that the view holds only sums")
-        raise CannotAttack(
-            f"{need.words}: not in the view: not sent, not seen, or thinned out of the "
-            "transcript (output.transcript_every)"
-        )
+        raise not_seen(need)
 
     def best_rows(self, need: Meaning) -> list[Message]:
         """Every client's value, or, where they were masked, the mean that the sum gives of all."""
@@ -167,6 +164,13 @@ class View:
                 meaning, masked = self.meanings[place], MASKED in rule
                 found.append(Message(header.round, seen.clients, value, meaning, rule, masked))
         return found
+
+
+def not_seen(need: Need) -> CannotAttack:
+    return CannotAttack(
+        f"{in_words(need)}: not in the view: not sent, not seen, or thinned out of the transcript "
+        "(output.transcript_every)"
+    )
 
 
 def _shared(message: Message) -> Message:

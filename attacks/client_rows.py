@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import Array, CannotAttack, Message, Need, View, options
+from attacks.base import Array, CannotAttack, Message, Need, View, not_seen, options
 from securefg.protocol.meanings import NodeRows
 
 
@@ -15,13 +15,16 @@ def found_rows(view: View, need: Need) -> list[Message]:
     for option in options(need):
         if view.uploads(option) or view.sums(option):
             return view.best_rows(option)
-    raise CannotAttack("no uploaded rows are in the view: not sent, not seen, or thinned out")
+    raise not_seen(need)
 
 
 def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     """What this client uploaded, by round; the mean of all where it was masked."""
-    rows = {message.round: message.of(client) for message in found_rows(view, need)}
-    found = {number: row for number, row in rows.items() if row is not None}
+    found = {}
+    for message in found_rows(view, need):  # a round has a message from every host
+        row = message.of(client)
+        if row is not None:
+            found[message.round] = row
     if not found:
         raise CannotAttack(f"client {client} uploaded nothing that the view shows")
     return found

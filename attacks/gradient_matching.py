@@ -47,15 +47,20 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     if count is None or count > MOST_SAMPLES:
         raise CannotAttack(f"{count} training samples per client; up to {MOST_SAMPLES} are sought")
     layout, recipe = layout_of(view), view.recipe
-    vector, changes = first_changes(view, targets.ids)
-    kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
-    changes = changes + (1 - kept) * vector  # what decay took is known, and in no sample's span
+    vector, changes = _changes(view, targets)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
     steps = Recipe(recipe.local_epochs, recipe.lr)
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
     found: Array = matched(Seen.of(changes, start, count), start, steps, stream).numpy()
     return found
+
+
+def _changes(view: View, targets: Targets) -> tuple[Tensor, Tensor]:
+    """The model that was sent first, and how each client changed it."""
+    recipe, (vector, changes) = view.recipe, first_changes(view, targets.ids)
+    kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
+    return vector, changes + (1 - kept) * vector  # what decay took is in no sample's span
 
 
 @dataclass(frozen=True)

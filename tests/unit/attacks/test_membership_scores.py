@@ -39,10 +39,7 @@ def _world(
     made = np.stack([model(member) for member in members])
     view = View(
         adversary=Adversary("outsider"),
-        method="fedgl",
-        settings=None,
-        training=None,
-        seed=0,
+        meanings={},
         public=PublicInfo(NODES, 1, CLASSES, 1, 0, torch.device("cpu")),
         released={},
         answers=torch.from_numpy(model(truth)),

@@ -10,17 +10,20 @@ import pytest
 import torch
 
 from attacks import linear_exposure as solving
-from audits.exposure import coalition_exposures, exposures, neighbourhood_sums, sent_by_graph
+from audits.exposure import coalition_exposures, exposures
 from audits.games import make_game
 from audits.promises import broken_promises
 from audits.truth import Truth
 from securefg.models.appnp import dense_adjacency
+from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
+from securefg.protocol.meanings import GraphOperator, NodeRows
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.settings.config import parse_config
 from tests import small
 
+ONE_HOP = GraphOperator("appnp", teleport=0.1, steps=1)
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 NOISE = {"mechanism": "local_gaussian", "noise_multiplier": 1.0, "clip_l2": 1.0, "delta": 1e-5}
 
@@ -42,7 +45,7 @@ def made(root: Path, method: dict[str, Any], privacy: dict[str, Any] | None = No
 
 
 def test_nobody_is_in_its_own_sum_and_a_leaf_exposes_its_neighbour() -> None:
-    weights = sent_by_graph(PATH, 4, 0.1, 1)
+    weights = operator_matrix(ONE_HOP, PATH, 4)
     np.testing.assert_allclose(np.diag(weights), 0)
     np.testing.assert_allclose(weights[0], [0, 0.9 / 6**0.5, 0, 0])
     (found,) = coalition_exposures(weights, np.array([0]), 1, np.random.default_rng(0), 1)
@@ -54,7 +57,7 @@ def test_larger_coalitions_expose_more() -> None:
     stream = torch.Generator().manual_seed(0)
     ends = torch.randint(40, (2, 60), generator=stream)
     ends = torch.cat([ends, ends.flip(0)], 1)[:, torch.cat([ends[0] != ends[1]] * 2)]
-    weights = sent_by_graph(ends, 40, 0.1, 1)
+    weights = operator_matrix(ONE_HOP, ends, 40)
     shares = [
         np.mean([x.share for x in coalition_exposures(weights, np.arange(40), size, rng)])
         for size, rng in ((2, np.random.default_rng(0)), (30, np.random.default_rng(0)))
@@ -98,9 +101,11 @@ def test_sums_over_neighbourhoods_are_solved_as_the_algebra_says(tmp_path: Path)
     assert game.gain(guess).low > solving.ATTACK.floor
     assert game.extras(guess)["exact_latents"] >= share.value.value - 0.05
     assert game.null(guess, np.random.default_rng(0))[1]
-    latents = truth.config.method.model_copy(update={"upload": "latents"})
-    assert "no sums to solve" in str(solving.ATTACK.applies_to(latents))
-    assert exposures(made(tmp_path / "open", {"name": "nfedgnn"}), 0) == []
+    assert truth.spoken.unmet(solving.ATTACK) is None
+    plain = made(tmp_path / "open", {"name": "nfedgnn"})
+    assert "graph sums" in str(plain.spoken.unmet(solving.ATTACK))
+    assert any(meaning.fits(NodeRows("latent")) for meaning in plain.spoken.uploads.values())
+    assert exposures(plain, 0) == []
 
 
 def test_fedgl_under_masks_tells_of_nodes_that_one_colluder_opens(tmp_path: Path) -> None:

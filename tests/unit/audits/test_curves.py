@@ -49,9 +49,7 @@ def test_every_defence_at_every_strength_is_run_for_every_seed(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"attacks": ["drift"]}, "drift does not apply to fedgl: not for it; allowed: "),
-        ({"attacks": ["adjacency_nnls"]}, "the final layer is uploaded"),
-        ({"attacks": ["telepathy"]}, "unknown attack 'telepathy'; allowed: "),
+        ({"attacks": ["telepathy"]}, "attack: unknown 'telepathy'; allowed: "),
         ({"defences": []}, "sweeps.0.defences"),
         ({"defences": [{"name": "local_gaussian", "epsilon": [0]}]}, "0.0 is no epsilon"),
         ({"defences": [{"name": "local_gaussian"}]}, "has no epsilon"),
@@ -68,6 +66,15 @@ def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, object], word
         plan_curve(load_curve(path), path)
     assert words in str(error.value)
     assert len(str(error.value).splitlines()) <= 3
+
+
+def test_an_attack_that_was_named_is_asked_for_though_it_may_not_apply(tmp_path: Path) -> None:
+    """That it could not be run is then a finding of every run; `objections` counts it."""
+    path = written(tmp_path, attacks=["drift", "adjacency_nnls"])
+    plans = plan_curve(load_curve(path), path).audits.values()
+    assert {plan.only for plan in plans} == {("drift", "adjacency_nnls", "promises")}
+    every = plan_curve(load_curve(written(tmp_path)), path).audits.values()
+    assert {plan.only for plan in every} == {()}
 
 
 def point(name: str, accuracy: float, epsilon: float | None, gain: float | None) -> CurvePoint:

@@ -10,8 +10,6 @@ from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
 from audits.games.client_samples import exact, within
 from audits.games.neighbourhood_words import found_words
 from audits.games.node_features import words_found
-from securefg.foundation.interval import Interval
-from securefg.run.findings import Verdict, judge
 
 
 def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
@@ -120,24 +118,3 @@ def test_a_sample_within_the_guessed_span_counts_whole() -> None:
     span = np.array([[[1.0, 0, 0], [0, 1, 0]]])
     assert within(span, truth) == pytest.approx(1.0)
     assert within(span[:, :1], truth)[0] == pytest.approx((0.6 + 0.5**0.5) / 2)
-
-
-def figure(value: float, low: float, high: float) -> Interval:
-    return Interval(value=value, low=low, high=high)
-
-
-@pytest.mark.parametrize(
-    ("gain", "null_ok", "positive", "wanted"),
-    [
-        (figure(0.3, 0.2, 0.4), True, figure(0.3, 0.2, 0.4), Verdict.LEAK),
-        (figure(0.3, 0.2, 0.4), True, None, Verdict.LEAK),
-        (figure(0.0, -0.1, 0.1), True, figure(0.4, 0.3, 0.5), Verdict.NOT_DETECTED),
-        (figure(0.0, -0.1, 0.1), True, figure(0.01, 0.0, 0.1), Verdict.INCONCLUSIVE),
-        (figure(0.0, -0.1, 0.1), True, None, Verdict.INCONCLUSIVE),
-        (figure(0.3, 0.2, 0.4), False, figure(0.4, 0.3, 0.5), Verdict.INCONCLUSIVE),
-    ],
-)
-def test_silence_counts_only_where_the_attack_is_known_to_speak(
-    gain: Interval, null_ok: bool, positive: Interval | None, wanted: Verdict
-) -> None:
-    assert judge(figure(0.7, 0.6, 0.8), gain, null_ok, positive, 0.1)[0] is wanted

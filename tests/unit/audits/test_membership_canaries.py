@@ -20,6 +20,7 @@ from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
 from securefg.run.findings import Verdict
+from securefg.run.summary import ClaimedEpsilon
 from securefg.settings.config import parse_config
 from tests import small
 
@@ -81,8 +82,8 @@ def _claiming(truth: Truth, epsilon: float | None, **changed: Any) -> Any:
     """The run, as if it claimed this epsilon for its clients."""
     x = truth.experiment
     parts = {"method": x.method, "partition": x.partition, "canaries": x.canaries, **changed}
-    summary = {"epsilon": {"client": {"epsilon": epsilon}}}
-    folder = SimpleNamespace(summary=lambda: summary)
+    claim = ClaimedEpsilon(epsilon=epsilon, delta=1e-5, private=epsilon is not None, because=())
+    folder = SimpleNamespace(summary=lambda: SimpleNamespace(epsilon={"client": claim}))
     return SimpleNamespace(folder=folder, experiment=SimpleNamespace(**parts))
 
 

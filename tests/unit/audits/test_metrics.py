@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from audits import metrics
 from audits.metrics import BadMetricInput, Unresolved
+from securefg.foundation.interval import Interval
 
 
 def drawn(seed: int, gap: float = 1.0, each: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -142,11 +143,12 @@ def test_top1_shares_the_point_among_ties() -> None:
 def test_figures_are_what_findings_take() -> None:
     labels, scores = drawn(4)
     for found in (
-        metrics.auc_figure(labels, scores),
-        metrics.auc_gain(labels, scores, -scores),
-        metrics.mean_figure(labels),
+        metrics.auc_interval(labels, scores),
+        metrics.auc_gain_interval(labels, scores, -scores),
+        metrics.bootstrap_mean(labels, 0),
     ):
-        assert found["low"] <= found["value"] <= found["high"]
+        assert isinstance(found, Interval)
+        assert found.low <= found.value <= found.high
 
 
 # ---------------------------------------------------------------------------------- refused inputs

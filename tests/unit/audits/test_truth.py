@@ -55,8 +55,8 @@ def test_a_view_is_made_once_for_all_attacks_that_run_side_by_side(truth: Truth)
             return truth.view(adversary)
 
     counted: Any = Counted()
-    player = Player(counted, counted, 0)
+    player = Player(counted, 0, 0.05, defended=False)
     with ThreadPoolExecutor(4) as pool:
-        views = list(pool.map(lambda _: player._view(counted, "server"), range(4)))
+        views = list(pool.map(lambda _: player.view(counted, "server"), range(4)))
     assert len(asked) == 1
     assert all(view is views[0] for view in views)

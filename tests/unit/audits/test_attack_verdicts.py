@@ -1,0 +1,103 @@
+"""The verdict rules, cell by cell: silence counts only where the attack is shown to speak."""
+
+from __future__ import annotations
+
+import pytest
+
+from audits.verdicts import SMALLEST_GAIN, Evidence, judge
+from securefg.foundation.interval import Interval
+from securefg.run.findings import Verdict
+
+LEAK, SILENT, UNKNOWN = Verdict.LEAK, Verdict.NOT_DETECTED, Verdict.INCONCLUSIVE
+FLOOR = 0.1
+
+
+def interval(value: float, low: float, high: float) -> Interval:
+    return Interval(value=value, low=low, high=high)
+
+
+GAIN = interval(0.3, 0.2, 0.4)
+NOTHING = interval(0.0, -0.04, 0.04)
+WIDE = interval(0.0, -0.1, 0.1)
+WORKS = interval(0.4, 0.3, 0.5)
+WEAK = interval(0.09, 0.01, 0.2)
+UNSURE = interval(0.4, 0.0, 0.8)
+
+
+def evidence(
+    gain: Interval, *, null: bool = True, control: Interval | None = None, own: bool = False
+) -> Evidence:
+    return Evidence(interval(0.7, 0.6, 0.8), gain, null, control, own, FLOOR)
+
+
+@pytest.mark.parametrize("gain", [GAIN, NOTHING, WIDE])
+@pytest.mark.parametrize("control", [WORKS, WEAK, UNSURE, None])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_null_off_chance_is_never_a_verdict(
+    gain: Interval, control: Interval | None, own: bool
+) -> None:
+    verdict, because = judge(evidence(gain, null=False, control=control, own=own))
+    assert verdict is UNKNOWN
+    assert "off chance" in because
+
+
+@pytest.mark.parametrize("control", [WORKS, WEAK, UNSURE, None])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_gain_above_zero_is_a_leak_whatever_the_control(
+    control: Interval | None, own: bool
+) -> None:
+    verdict, because = judge(evidence(GAIN, control=control, own=own))
+    assert verdict is LEAK
+    assert because == "0.700, +0.300 over the prior (+0.200 to +0.400)"
+
+
+@pytest.mark.parametrize(
+    ("gain", "control", "own", "wanted", "words"),
+    [
+        (NOTHING, None, False, UNKNOWN, "no positive control"),
+        (NOTHING, None, True, UNKNOWN, "nothing defends this run"),
+        (NOTHING, WORKS, True, UNKNOWN, "nothing defends this run"),
+        (NOTHING, WEAK, False, UNKNOWN, "too little to show that it works"),
+        (NOTHING, UNSURE, False, UNKNOWN, "too little to show that it works"),
+        (WIDE, WORKS, False, UNKNOWN, "a gain of up to +0.100 could hide here"),
+        (NOTHING, WORKS, False, SILENT, "with the defence off it gains +0.400"),
+    ],
+)
+def test_silence_counts_only_where_the_attack_is_known_to_speak(
+    gain: Interval, control: Interval | None, own: bool, wanted: Verdict, words: str
+) -> None:
+    verdict, because = judge(evidence(gain, control=control, own=own))
+    assert verdict is wanted
+    assert words in because
+
+
+def test_every_edge_is_on_the_side_of_not_knowing() -> None:
+    """A lower end of zero is no leak, a control at zero no power, the smallest gain not silence."""
+    at_zero = interval(0.02, 0.0, 0.04)
+    assert judge(evidence(at_zero, control=WORKS))[0] is SILENT
+    assert judge(evidence(interval(0.02, 1e-9, 0.04)))[0] is LEAK
+    at_floor, under = interval(FLOOR, 0.01, 0.2), interval(FLOOR - 1e-9, 0.01, 0.2)
+    assert judge(evidence(NOTHING, control=at_floor))[0] is SILENT
+    assert judge(evidence(NOTHING, control=under))[0] is UNKNOWN
+    at_smallest = interval(0.0, -0.05, SMALLEST_GAIN)
+    verdict, because = judge(evidence(at_smallest, control=WORKS))
+    assert verdict is UNKNOWN
+    assert "audit.smallest_gain" in because
+
+
+def test_the_smallest_gain_that_matters_is_a_setting() -> None:
+    found = evidence(WIDE, control=WORKS)
+    wider = Evidence(found.value, found.gain, True, WORKS, False, FLOOR, smallest=0.11)
+    assert judge(found)[0] is UNKNOWN
+    assert judge(wider)[0] is SILENT
+
+
+def test_no_attack_earns_the_verdict_that_is_for_promises() -> None:
+    found = {
+        judge(evidence(gain, null=null, control=control, own=own))[0]
+        for gain in (GAIN, NOTHING, WIDE)
+        for null in (True, False)
+        for control in (WORKS, WEAK, UNSURE, None)
+        for own in (True, False)
+    }
+    assert found == {LEAK, SILENT, UNKNOWN}

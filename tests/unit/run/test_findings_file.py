@@ -1,0 +1,126 @@
+"""Findings are stored as they come; an audit of some attacks replaces theirs and no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefg.foundation.errors import RunFolderError
+from securefg.run.findings import SCHEMA, Finding, FindingsFile, Verdict, read_findings
+
+
+def finding(attack: str, adversary: str = "server", because: str = "", **more: object) -> Finding:
+    return Finding(
+        adversary=adversary,
+        attack=attack,
+        method="made",
+        metric="-",
+        unit="-",
+        verdict=Verdict.INCONCLUSIVE,
+        because=because,
+        **more,
+    )
+
+
+def begun(folder: Path, *, anew: bool = False) -> FindingsFile:
+    return FindingsFile.begin(folder, {"name": "made"}, anew=anew)
+
+
+def stored(folder: Path) -> list[tuple[str, str, str]]:
+    found = read_findings(folder / "findings.json")
+    return [(one.attack, one.adversary, one.because) for one in found]
+
+
+def age(folder: Path, day: str) -> None:
+    path = folder / "findings.json"
+    tree = json.loads(path.read_text())
+    for entry in tree["findings"]:
+        entry["made"] = day
+    path.write_text(json.dumps(tree))
+
+
+def test_every_finding_is_on_disk_before_the_next(tmp_path: Path) -> None:
+    file = begun(tmp_path / "audit")
+    file.add([finding("a")])
+    assert stored(tmp_path / "audit") == [("a", "server", "")]
+    file.add([finding("b")])
+    assert stored(tmp_path / "audit") == [("a", "server", ""), ("b", "server", "")]
+
+
+def test_an_audit_of_some_attacks_leaves_the_others_with_their_day(tmp_path: Path) -> None:
+    begun(tmp_path).add([finding("a", because="old"), finding("b", because="old")])
+    age(tmp_path, "2001-01-01")
+    begun(tmp_path).add([finding("b", because="new")])
+    assert stored(tmp_path) == [("a", "server", "old"), ("b", "server", "new")]
+    days = {one.attack: one.made for one in read_findings(tmp_path / "findings.json")}
+    assert days["a"] == "2001-01-01"
+    assert days["b"] > "2001-01-01"
+
+
+def test_an_attack_from_another_place_is_another_finding(tmp_path: Path) -> None:
+    begun(tmp_path).add([finding("a", "server"), finding("a", "client:0")])
+    begun(tmp_path).add([finding("a", "client:0", "new")])
+    assert stored(tmp_path) == [("a", "server", ""), ("a", "client:0", "new")]
+
+
+def test_several_findings_of_one_attack_stay_together(tmp_path: Path) -> None:
+    """A check has one for every field; asked again, all of the last time go."""
+    begun(tmp_path).add([finding("a", because=text) for text in ("1", "2", "3")])
+    again = begun(tmp_path)
+    again.add([finding("a", because="4")])
+    again.add([finding("a", because="5")])
+    assert stored(tmp_path) == [("a", "server", "4"), ("a", "server", "5")]
+
+
+def test_a_whole_audit_begins_anew(tmp_path: Path) -> None:
+    begun(tmp_path).add([finding("a")])
+    begun(tmp_path, anew=True).add([finding("b")])
+    assert stored(tmp_path) == [("b", "server", "")]
+
+
+def test_coverage_is_always_of_the_last_audit(tmp_path: Path) -> None:
+    first = begun(tmp_path)
+    first.add([finding("a")])
+    first.replace_coverage([finding("unread_field"), finding("untaken_place", "wire")])
+    second = begun(tmp_path)
+    second.replace_coverage([finding("untaken_place", "client")])
+    assert stored(tmp_path) == [("a", "server", ""), ("untaken_place", "client", "")]
+
+
+def test_scores_are_kept_as_long_as_their_finding(tmp_path: Path) -> None:
+    def close(name: str, value: float, *, anew: bool = False) -> None:
+        file = begun(tmp_path, anew=anew)
+        file.add([finding(name)])
+        file.close({f"{name}/server/score": np.array([value])})
+
+    def scores() -> dict[str, float]:
+        with np.load(tmp_path / "scores.npz", allow_pickle=False) as held:
+            return {name: float(held[name][0]) for name in held}
+
+    close("a", 1.0)
+    close("b", 2.0)
+    assert scores() == {"a/server/score": 1.0, "b/server/score": 2.0}
+    close("a", 3.0)
+    assert scores() == {"a/server/score": 3.0, "b/server/score": 2.0}
+    close("b", 4.0, anew=True)
+    assert scores() == {"b/server/score": 4.0}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA - 1, SCHEMA + 1, None, "2"])
+def test_another_schema_is_refused_and_not_added_to(tmp_path: Path, schema: object) -> None:
+    begun(tmp_path).add([finding("a")])
+    path = tmp_path / "findings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": schema}))
+    with pytest.raises(RunFolderError, match=r"findings of schema .*securefg audit"):
+        begun(tmp_path)
+    begun(tmp_path, anew=True).add([finding("b")])
+    assert stored(tmp_path) == [("b", "server", "")]
+
+
+def test_a_figure_that_is_no_number_is_no_finding() -> None:
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite"):
+            finding("a", floor=value)
