@@ -13,7 +13,7 @@ masked sums          what drop-outs and nodes of a single holder give away, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +51,9 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
     """
     x, total = truth.experiment, truth.experiment.public.num_clients
     for upload in truth.spoken.uploads.values():
-        addressed = [m for m in truth.spoken.sent.values() if m.fits(GraphSums(of=_of(upload)))]
-        if not addressed or x.public.edge_index is None:
+        sums = _sums_of(upload, truth.spoken.sent.values())
+        if sums is None or x.public.edge_index is None:
             continue
-        sums = addressed[0]
-        assert isinstance(sums, GraphSums)
         assert sums.of is not None
         assert sums.by is not None
         recipients = np.arange(total)
@@ -84,9 +82,12 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
             )
 
 
-def _of(upload: Meaning) -> Meaning | None:
-    """What is summed: the upload itself, or what its parts are parts of."""
-    return upload.of if isinstance(upload, GraphSums) else upload
+def _sums_of(upload: Meaning, sent: Iterable[Meaning]) -> GraphSums | None:
+    """The sums that are sent of an upload, or of what its parts are parts of."""
+    summed = upload.of if isinstance(upload, GraphSums) else upload
+    sums = [meaning for meaning in sent if isinstance(meaning, GraphSums)]
+    fitting = [s for s in sums if s.of is not None and summed is not None and summed.fits(s.of)]
+    return fitting[0] if fitting else None
 
 
 def coalition_exposures(

@@ -45,6 +45,8 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
 
 
 def _exists(path: str) -> bool:
+    if not all(part.isidentifier() for part in path.split(".")):
+        return False
     try:
         return "." in path or importlib.util.find_spec(path) is not None
     except (ImportError, ValueError):

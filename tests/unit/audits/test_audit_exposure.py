@@ -74,7 +74,8 @@ def test_small_neighbourhoods_are_withheld() -> None:
 def test_gfl_tells_what_coalitions_solve_for(tmp_path: Path) -> None:
     truth = made(tmp_path, {"name": "gfl_appnp", "steps": 1, "hidden": 8})
     found = [f for f in broken_promises(truth, 1000, 0) if f.attack == "linear_exposure"]
-    assert {f.metric.split()[4] for f in found} == {"hidden", "jacobian"}
+    told = {f.metric.removeprefix("share of the others' ").partition(" that ")[0] for f in found}
+    assert told == {"node rows", "jacobian"}
     half = by_adversary(found, "any 20 of 40 clients")
     assert half.verdict is Verdict.LEAK
     assert 0 < half.value.value < 1

@@ -86,11 +86,33 @@ def test_a_plain_exchange_gives_every_sample_away(plain: Path) -> None:
 def test_noise_that_is_as_claimed_silences_the_attacks(plain: Path, tmp_path: Path) -> None:
     EXCHANGE(tmp_path / "noised", sigma=SIGMA, control=plain)
     found = findings(tmp_path / "noised")
-    assert {f.verdict for f in found.values()} == {Verdict.NOT_DETECTED}
+    measured = {name: f.verdict for name, f in found.items() if f.measured}
+    assert measured == {
+        "integrity": Verdict.NOT_DETECTED,
+        "claim_accounting": Verdict.NOT_DETECTED,
+        "claim_noise": Verdict.NOT_DETECTED,
+        "first_layer_samples": Verdict.NOT_DETECTED,
+        "input_support": Verdict.INCONCLUSIVE,
+    }
+    inputs = found["input_support"]
+    assert inputs.gain is not None
+    assert inputs.gain.low < 0 < 0.05 <= inputs.gain.high
+    assert "could hide here" in inputs.because
+    again = findings(tmp_path / "noised", overrides=("audit.smallest_gain=0.06",))
+    assert again["input_support"].verdict is Verdict.NOT_DETECTED
+    unmeasured = [f for f in found.values() if not f.measured]
+    assert {f.verdict for f in unmeasured} == {Verdict.INCONCLUSIVE}
+    assert {"untaken_place", "adjacency_nnls", "membership_loss"} <= {f.attack for f in unmeasured}
     noise = found["claim_noise"]
     assert noise.epsilon_lower is not None
     assert noise.epsilon_claimed is not None
     assert 0.9 * noise.epsilon_claimed < noise.epsilon_lower <= noise.epsilon_claimed
+
+
+@pytest.mark.parametrize("override", ["audit.canaries=3", "seed=4", "audit.smallest_gain=2", "x"])
+def test_what_made_an_exchange_is_not_set_anew(plain: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match=r"audit\.smallest_gain"):
+        audit(plain, Plan(overrides=(override,)))
 
 
 def test_without_a_control_silence_says_nothing(tmp_path: Path) -> None:

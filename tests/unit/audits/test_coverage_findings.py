@@ -1,0 +1,119 @@
+"""What no attack read, whose place none took and whose needs were not met is said, not skipped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attacks.base import Attack, Need
+from audits.coverage import Spoken, unread, untaken
+from securefg.protocol.meanings import Answers, NodeRows, Other, Predictions, Public, Weights
+from securefg.run.findings import COVERAGE, Verdict
+
+MODEL, FIRST, SECOND = ("m.Update", "weights"), ("m.Update", "first"), ("m.Update", "second")
+ODD, KNOWN = ("m.Update", "odd"), ("m.Update", "mask")
+SENT, RELEASED = ("m.Start", "weights"), ("m.Model", "weights")
+SPOKEN = Spoken(
+    uploads={
+        MODEL: Weights("network", change=True),
+        FIRST: NodeRows("hidden", "nodes"),
+        SECOND: NodeRows("final", "nodes"),
+        ODD: Other("a number of its own"),
+        KNOWN: Public("what may be sent"),
+    },
+    sent={SENT: Weights("network", change=False)},
+    released={RELEASED: Weights("network", change=False)},
+    answers=True,
+)
+
+
+def attack(*needs: Need, hears: tuple[Need, ...] = ()) -> Attack:
+    return Attack(
+        name="made",
+        summary="",
+        source="",
+        needs=needs,
+        hears=hears,
+        assumes="",
+        adversaries=frozenset({"server"}),
+        game="client_links",
+        floor=0.1,
+        expected="",
+        run=lambda view, targets, rng: np.zeros(len(targets.ids)),
+    )
+
+
+def named(*attacks: Attack) -> set[str]:
+    return {finding.metric for finding in unread(SPOKEN, attacks, "made")}
+
+
+def test_without_an_attack_every_upload_and_release_is_unread() -> None:
+    found = unread(SPOKEN, [], "made")
+    assert {finding.metric for finding in found} == {
+        "m.Update.weights",
+        "m.Update.first",
+        "m.Update.second",
+        "m.Update.odd",
+        "m.Model.weights",
+    }
+    assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in found)
+    assert not any(finding.measured for finding in found)
+    assert {finding.attack for finding in found} <= COVERAGE
+    by = {finding.metric: finding.adversary for finding in found}
+    assert by["m.Model.weights"] == "outsider"
+    assert by["m.Update.weights"] == "server"
+
+
+def test_what_is_public_or_sent_down_needs_no_reader() -> None:
+    assert not {"m.Update.mask", "m.Start.weights"} & named()
+
+
+def test_an_attack_reads_the_first_field_that_fits_and_no_other() -> None:
+    assert SPOKEN.read_by(attack(NodeRows(index="nodes"))) == {FIRST}
+    assert SPOKEN.read_by(attack(NodeRows("final"), Weights())) == {SECOND, MODEL}
+    assert "m.Update.second" in named(attack(NodeRows()))
+    assert "m.Update.second" not in named(attack(NodeRows()), attack(NodeRows("final")))
+
+
+def test_of_several_that_are_enough_the_first_that_is_there_is_read() -> None:
+    assert SPOKEN.read_by(attack((Predictions(), NodeRows("final"), Weights()))) == {SECOND}
+
+
+def test_answers_are_of_the_released_model() -> None:
+    assert SPOKEN.read_by(attack(Answers())) == {RELEASED}
+    silent = Spoken(SPOKEN.uploads, SPOKEN.sent, SPOKEN.released, answers=False)
+    assert silent.read_by(attack(Answers())) == set()
+    assert silent.unmet(attack(Answers())) == "nothing that is uploaded or answered means answers"
+
+
+def test_no_attack_reads_what_has_no_word() -> None:
+    every = [attack(need) for need in (Weights(), NodeRows("hidden"), NodeRows("final"), Answers())]
+    assert named(*every) == {"m.Update.odd"}
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (attack(Weights(), NodeRows("final"), hears=(Weights(),)), None),
+        (attack((Predictions(), Weights())), None),
+        (
+            attack(Weights(), Predictions()),
+            "uploaded or answered means predictions",
+        ),
+        (attack(Weights(change=False)), "weights (change False)"),
+        (attack(Weights(), hears=(NodeRows(),)), "nothing that the server sends means node rows"),
+        (attack(hears=(Weights(change=True),)), "nothing that the server sends means weights"),
+    ],
+)
+def test_an_unmet_need_is_named(made: Attack, words: str | None) -> None:
+    reason = SPOKEN.unmet(made)
+    assert (reason is None) if words is None else (words in str(reason))
+
+
+def test_every_place_that_nobody_took_is_named() -> None:
+    assert [f.adversary for f in untaken([], "made")] == ["server", "client", "outsider", "wire"]
+    left = untaken(["server", "client:3,5"], "made")
+    assert [finding.adversary for finding in left] == ["outsider", "wire"]
+    assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in left)
+    assert not any(finding.measured for finding in left)
+    assert untaken(["server", "client:0", "outsider", "wire"], "made") == []
