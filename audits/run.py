@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from attacks import attack_names, get_attack
 from attacks.base import Array, Attack, CannotAttack, View
@@ -30,7 +31,7 @@ from audits.games import make_game
 from audits.games.base import Game
 from audits.promises import broken_promises
 from audits.truth import Truth
-from audits.verdicts import SMALLEST_GAIN, Evidence, judge
+from audits.verdicts import Evidence, judge
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
@@ -38,7 +39,7 @@ from securefg.protocol.exchange import is_foreign
 from securefg.protocol.transcript import Adversary
 from securefg.run.findings import Finding, FindingsFile, Verdict
 from securefg.run.folder import RunFolder
-from securefg.settings.config import parse_config
+from securefg.settings.config import apply_override
 from securefg.settings.execution import AuditSettings
 
 DEFAULT_ADVERSARY = {
@@ -161,9 +162,8 @@ class _Auditing:
         self, truth: Audited, plan: Plan, folder: Path, about: dict[str, str], told: Told
     ) -> None:
         self._truth, self._plan, self._told = truth, plan, told
-        self._smallest = SMALLEST_GAIN
-        if isinstance(truth, Truth):
-            self._smallest = _audit_settings(truth, plan.overrides).smallest_gain
+        stored = truth.config.audit if isinstance(truth, Truth) else AuditSettings()
+        self._smallest = _audit_settings(stored, plan.overrides).smallest_gain
         about = {**about, "smallest_gain": f"{self._smallest:g}"}
         self._file = FindingsFile.begin(folder, about, anew=plan.whole)
         self._result = Audit()
@@ -271,15 +271,23 @@ class _Auditing:
         )
 
 
-def _audit_settings(truth: Truth, overrides: tuple[str, ...]) -> AuditSettings:
+def _audit_settings(stored: AuditSettings, overrides: tuple[str, ...]) -> AuditSettings:
     """What judges the run may be set anew; what made it may not."""
     for override in overrides:
         if not override.startswith("audit.smallest_gain="):
             raise ConfigError(
                 f"--set {override}: a run is audited as it was made; allowed: audit.smallest_gain"
             )
-    tree = truth.config.model_dump(mode="json")
-    return parse_config(tree, overrides).audit
+    tree = {"audit": stored.model_dump(mode="json")}
+    for override in overrides:
+        apply_override(tree, override)
+    try:
+        return AuditSettings.model_validate(tree["audit"])
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise ConfigError(
+            f"audit.smallest_gain: {wrong['msg']}, found {wrong['input']!r}"
+        ) from error
 
 
 def _adversaries(plan: Plan, attack: Attack) -> Iterator[str]:

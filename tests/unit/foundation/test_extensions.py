@@ -67,7 +67,9 @@ def test_the_working_folder_hides_no_installed_module(beside: Path) -> None:
     assert find_module("thing", "colorsys", SHIPPED, GROUP).rgb_to_hsv
 
 
-@pytest.mark.parametrize("name", ["decodr", "nowhere.at_all", "", "..", "json.nothing", "a b", "./json.py", ".json"])
+@pytest.mark.parametrize(
+    "name", ["decodr", "nowhere.at_all", "", "..", "json.nothing", "a b", "./json.py", ".json"]
+)
 def test_an_unknown_name_is_answered_with_what_is_allowed(beside: Path, name: str) -> None:
     with pytest.raises(ConfigError) as told:
         find_module("thing", name, SHIPPED, GROUP)

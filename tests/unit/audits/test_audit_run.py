@@ -1,0 +1,178 @@
+"""An audit goes on where one attack breaks, adds to what is stored, and says what it left out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from attacks import get_attack
+from audits.run import Plan, audit
+from securefg.cli.common import PART_FAILED
+from securefg.cli.main import app
+from securefg.foundation.errors import ConfigError
+from securefg.protocol.exchange import Exchange, ExchangeWriter, FirstLayer, Layer, Upload
+from securefg.run.findings import Finding, Verdict, read_findings
+
+OWN = """
+import numpy as np
+from attacks.base import Attack
+from securefg.protocol.meanings import {need}
+
+def run(view, targets, rng):
+    {body}
+
+ATTACK = Attack(
+    name="{name}", summary="", source="", needs=({need}(),), assumes="nothing",
+    adversaries=frozenset({{"server"}}), game="trained_samples", floor=0.1, expected="", run=run,
+)
+"""
+BREAKS = "raise RuntimeError('out of luck')"
+GUESSES = "return np.zeros((len(targets.ids), targets.num_samples, 3))"
+
+
+@pytest.fixture
+def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Six clients that upload an error times a sample, plain; the working folder is beside it."""
+    layers = (Layer(name="W", shape=(2, 3)), Layer(name="b", shape=(2,)))
+    described = Exchange(
+        name="small",
+        clients=6,
+        upload=Upload(kind="f.Update", field="change"),
+        layers=layers,
+        first_layer=FirstLayer(weight="W", bias="b"),
+    )
+    writer, rng = ExchangeWriter(tmp_path / "x", described), np.random.default_rng(0)
+    samples = {client: rng.normal(size=(1, 3)) for client in range(6)}
+    for client, rows in samples.items():
+        error = rng.normal(size=2)
+        change = np.concatenate([np.outer(error, rows[0]).ravel(), error])
+        writer.received(1, "f.Update", {"change": change}, client)
+    writer.truth(samples)
+    writer.close()
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path / "x"
+    for name in set(sys.modules) - before:
+        if name.startswith("own_"):
+            del sys.modules[name]
+
+
+def own(name: str, body: str, need: str = "Weights") -> str:
+    Path(f"{name}.py").write_text(OWN.format(name=name, body=body, need=need))
+    return name
+
+
+def by_attack(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.attack: finding for finding in findings}
+
+
+def stored(path: Path) -> dict[str, Finding]:
+    return by_attack(read_findings(path / "audit" / "findings.json"))
+
+
+def told(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["audit", *arguments])
+
+
+def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(exchange: Path) -> None:
+    breaks, guesses = own("own_breaking", BREAKS), own("own_guessing", GUESSES)
+    result = audit(exchange, Plan(more=(breaks, guesses)))
+    found = by_attack(result.findings)
+    broken = found["own_breaking"]
+    assert broken.verdict is Verdict.INCONCLUSIVE
+    assert broken.failed
+    assert "RuntimeError: out of luck (own_breaking.py:" in broken.because
+    assert [name for name, _ in result.failed] == ["own_breaking"]
+    assert found["first_layer_samples"].verdict is Verdict.LEAK
+    assert found["own_guessing"].gain is not None
+    assert not found["own_guessing"].failed
+    assert stored(exchange).keys() == found.keys()
+
+
+def test_the_command_exits_3_where_part_of_it_failed(exchange: Path) -> None:
+    breaks = own("own_failing", BREAKS)
+    result = told(str(exchange), "--attack", breaks)
+    assert result.exit_code == PART_FAILED == 3
+    assert "own failing" in result.output
+    assert told(str(exchange), "--attack", breaks, "--fail-on", "LEAK").exit_code == 1
+    assert told(str(exchange), "--only", "input_support", "--quiet").exit_code == 0
+
+
+def test_some_attacks_add_to_what_is_stored(exchange: Path) -> None:
+    added = own("own_added", GUESSES)
+    audit(exchange, Plan(more=(added,)))
+    path = exchange / "audit" / "findings.json"
+    tree = json.loads(path.read_text())
+    for entry in tree["findings"]:
+        entry["made"] = "2001-01-01"
+    path.write_text(json.dumps(tree))
+    before = stored(exchange)
+    audit(exchange, Plan(only=(added,)))
+    after = stored(exchange)
+    assert after.keys() == before.keys()
+    assert after["own_added"].made > "2001-01-01"
+    kept = {name for name, one in after.items() if one.made == "2001-01-01"}
+    assert kept == set(after) - {"own_added", "untaken_place", "unread_field"}
+    with np.load(exchange / "audit" / "scores.npz", allow_pickle=False) as scores:
+        assert {name.partition("/")[0] for name in scores} == {
+            "first_layer_samples",
+            "own_added",
+        }
+
+
+def test_what_no_attack_reads_is_said_until_one_does(exchange: Path) -> None:
+    audit(exchange, Plan(only=("promises",)))
+    assert stored(exchange)["unread_field"].metric == "f.Update.change"
+    assert stored(exchange)["untaken_place"].verdict is Verdict.INCONCLUSIVE
+    audit(exchange, Plan(only=("first_layer_samples",)))
+    left = read_findings(exchange / "audit" / "findings.json")
+    assert "unread_field" not in by_attack(left)
+    assert {f.adversary for f in left if f.attack == "untaken_place"} == {
+        "client",
+        "outsider",
+        "wire",
+    }
+
+
+def test_an_attack_that_broke_has_read_nothing(exchange: Path) -> None:
+    audit(exchange, Plan(only=(own("own_reader", BREAKS),)))
+    assert stored(exchange)["unread_field"].metric == "f.Update.change"
+
+
+def test_needs_that_are_not_met_are_said_by_meaning(exchange: Path) -> None:
+    name = own("own_hoping", GUESSES, need="Predictions")
+    found = by_attack(audit(exchange, Plan(only=(name,))).findings)["own_hoping"]
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert not found.measured
+    assert found.because == "not run: nothing that is uploaded or answered means predictions"
+
+
+def test_an_attack_that_was_named_for_a_place_it_cannot_take_says_so(exchange: Path) -> None:
+    plan = Plan(only=("first_layer_samples",), adversaries=("wire",))
+    found = by_attack(audit(exchange, plan).findings)["first_layer_samples"]
+    assert found.because == "not run: it is mounted by server"
+    assert not found.measured
+
+
+def test_silence_on_a_run_that_nothing_defends_is_not_known(exchange: Path) -> None:
+    name = own("own_silent", GUESSES)
+    found = by_attack(audit(exchange, Plan(only=(name,))).findings)["own_silent"]
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.positive is None
+
+
+@pytest.mark.parametrize("name", ["own_nothing_here", "json", "telepathy"])
+def test_an_attack_that_is_none_is_refused_before_anything_runs(exchange: Path, name: str) -> None:
+    for plan in ({"only": (name,)}, {"more": (name,)}):
+        with pytest.raises(ConfigError, match=f"attack: .*{name}"):
+            Plan(**plan)
+    assert not (exchange / "audit").exists()
+    assert get_attack("first_layer_samples").name == "first_layer_samples"
