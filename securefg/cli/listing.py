@@ -44,7 +44,13 @@ def _methods() -> Rows:
     from securefg.methods.registry import get_method
     from securefg.settings.methods.registry import method_names
 
-    return ("method", ""), [(name, get_method(name).summary) for name in method_names()]
+    lines: list[tuple[str, ...]] = []
+    for name in method_names():
+        try:
+            lines.append((name, get_method(name).summary))
+        except Exception as error:  # of somebody else's package: the others are listed
+            lines.append((name, f"cannot be loaded: {error}"))
+    return ("method", ""), lines
 
 
 def _datasets() -> Rows:
@@ -75,6 +81,10 @@ def _attack_rows() -> Iterator[tuple[str, ...]]:
     from attacks.base import in_words
 
     for name in attack_names():
-        attack = get_attack(name)
+        try:
+            attack = get_attack(name)
+        except Exception as error:  # of somebody else's package: the others are listed
+            yield name, "", "", f"cannot be loaded: {error}"
+            continue
         needs = "; ".join(in_words(need) for need in attack.needs)
         yield name, needs, ", ".join(sorted(attack.adversaries)), attack.summary

@@ -147,6 +147,16 @@ def test_an_attack_that_broke_has_read_nothing(exchange: Path) -> None:
     assert stored(exchange)["unread_field"].metric == "f.Update.change"
 
 
+def test_an_attack_by_module_path_has_read_what_it_needs(exchange: Path) -> None:
+    """Its name is not the path by which it was found."""
+    Path("own_package").mkdir()
+    source = OWN.format(name="own_inner", body=GUESSES, need="Weights")
+    Path("own_package", "module.py").write_text(source)
+    audit(exchange, Plan(only=("own_package.module",)))
+    assert stored(exchange)["own_inner"].gain is not None
+    assert "unread_field" not in stored(exchange)
+
+
 def test_needs_that_are_not_met_are_said_by_meaning(exchange: Path) -> None:
     name = own("own_hoping", GUESSES, need="Predictions")
     found = by_attack(audit(exchange, Plan(only=(name,))).findings)["own_hoping"]
