@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from nvflare.apis.client import Client
-from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.message import Message
 
-from securefg.flare.executor import ASK, PING
-from securefg.flare.job import JOB_FILE, Job
+from securefg.flare.app_files import JOB_FILE
+from securefg.flare.guard.doors import ASK, CHANNEL, PING
+from securefg.flare.job import Job
 from securefg.flare.orphans import end_with_parent
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import ServerKit, ServerRun
@@ -47,9 +50,14 @@ class RunController(Controller):  # type: ignore[misc]
             Path(workspace.get_site_config_dir()),
             Path(workspace.get_root_dir()),
         )
-        engine = fl_ctx.get_engine()
+        cell = fl_ctx.get_engine().get_cell()
         run = ServerRun(
-            kit, job, job_id, _sender(engine), _pinger(engine), lambda: bool(abort_signal.triggered)
+            kit,
+            job,
+            job_id,
+            _sender(cell, job_id),
+            _pinger(cell, job_id),
+            lambda: bool(abort_signal.triggered),
         )
         folder, error = run.execute()
         if not job.run_folder:
@@ -63,30 +71,30 @@ class RunController(Controller):  # type: ignore[misc]
             self.system_panic(str(error), fl_ctx)
 
 
-def _sender(engine: Any) -> Any:
+def _sender(cell: Any, job_id: str) -> Any:
     def send(site: str, packet: Packet, timeout: float) -> Packet | None:
-        request = Shareable()
-        request.update(packet.to_dict())
-        reply = _exchange(engine, site, ASK, request, timeout)
-        return None if reply is None else Packet.of(reply)
+        reply = _exchange(cell, f"{site}.{job_id}", ASK, packet.pack(), timeout)
+        return None if reply is None else Packet.unpack(reply)
 
     return send
 
 
-def _pinger(engine: Any) -> Any:
+def _pinger(cell: Any, job_id: str) -> Any:
     def ping(site: str, timeout: float) -> bool:
-        return _exchange(engine, site, PING, Shareable(), timeout) is not None
+        return _exchange(cell, f"{site}.{job_id}", PING, b"", timeout) is not None
 
     return ping
 
 
-def _exchange(
-    engine: Any, site: str, topic: str, request: Shareable, timeout: float
-) -> Shareable | None:
-    """One request to one site; anything but OK is no answer."""
-    with engine.new_context() as context:
-        replies = engine.send_aux_request([site], topic, request, timeout, context, optional=True)
-    reply = (replies or {}).get(site)
-    if reply is None or reply.get_return_code() != ReturnCode.OK:
-        return None
-    return reply
+def _exchange(cell: Any, target: str, topic: str, content: bytes, timeout: float) -> Any:
+    """One request to one site's job; anything but OK is no answer."""
+    reply = cell.send_request(
+        channel=CHANNEL,
+        topic=topic,
+        target=target,
+        request=Message(None, content),
+        timeout=timeout,
+        optional=True,
+    )
+    found = reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK
+    return (reply.payload or b"") if found else None

@@ -11,14 +11,17 @@ from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.cellnet import defs
+from nvflare.fuel.f3.cellnet.utils import make_reply as cell_reply
+from nvflare.fuel.f3.message import Message
 
-from securefg.flare.job import JOB_FILE, Job
+from securefg.flare.app_files import JOB_FILE
+from securefg.flare.guard.doors import ASK, CHANNEL, PING
+from securefg.flare.job import Job
 from securefg.flare.orphans import end_with_parent
 from securefg.flare.packets import Packet
 from securefg.flare.site_side import SiteKit, SiteRun
 from securefg.foundation.errors import SecurefgError
-
-ASK, PING = "securefg.ask", "securefg.ping"
 
 
 class SiteExecutor(Executor):  # type: ignore[misc]
@@ -39,26 +42,25 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             job_id = fl_ctx.get_job_id()
             job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
             self._run = SiteRun(kit, job, job_id)
-            engine = fl_ctx.get_engine()
-            engine.register_aux_message_handler(ASK, self._ask)
-            engine.register_aux_message_handler(PING, self._ping)
+            cell = fl_ctx.get_engine().get_cell()
+            cell.register_request_cb(channel=CHANNEL, topic=ASK, cb=self._ask)
+            cell.register_request_cb(channel=CHANNEL, topic=PING, cb=self._ping)
         elif event_type == EventType.END_RUN:
             self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+    def _ask(self, request: Message) -> Message:
         assert self._run is not None
         try:
-            packet = self._worker.submit(self._run.handle, Packet.of(request)).result()
+            packet = Packet.unpack(request.payload)
+            reply = self._worker.submit(self._run.handle, packet).result()
         except SecurefgError as error:
             # Not a request of the server's, or not of this job: it is told no more than that.
-            self.log_error(fl_ctx, f"refused a request: {error}")
-            return make_reply(ReturnCode.BAD_REQUEST_DATA)
-        reply = make_reply(ReturnCode.OK)
-        reply.update(packet.to_dict())
-        return reply
+            self.logger.error(f"refused a request: {error}")
+            return cell_reply(defs.ReturnCode.INVALID_REQUEST)
+        return cell_reply(defs.ReturnCode.OK, body=reply.pack())
 
-    def _ping(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
-        return make_reply(ReturnCode.OK)
+    def _ping(self, request: Message) -> Message:
+        return cell_reply(defs.ReturnCode.OK, body=b"")
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal

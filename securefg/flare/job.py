@@ -12,16 +12,16 @@ from typing import Any
 import torch
 
 from securefg.federation.roles import PublicInfo
+from securefg.flare.app_files import as_bytes
+from securefg.flare.deployed import RUN_NAME
 from securefg.foundation.errors import DataError
-from securefg.foundation.files import write_json
+from securefg.foundation.files import write_atomically
 from securefg.foundation.streams import derive_seed
 from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.protocol.codec import Clients
 from securefg.settings.config import RunConfig, parse_config
-
-JOB_FILE = "securefg_job.json"
 
 
 @dataclass(frozen=True)
@@ -86,24 +86,24 @@ class Job:
         seed = derive_seed(self.parsed().seed, "server")
         return PublicInfo(**vars(self.sizes), seed=seed, device=device)
 
-    def write(self, path: Path) -> None:
+    def to_json(self) -> dict[str, Any]:
         sites = {
             site: {host: str(clients) for host, clients in hosts.items()}
             for site, hosts in self.sites.items()
         }
-        write_json(
-            path,
-            {
-                "run": self.run,
-                "submission": self.submission,
-                "server": self.server,
-                "sizes": vars(self.sizes),
-                "sites": sites,
-                "run_folder": self.run_folder,
-                "has_truth": self.has_truth,
-                "config": self.config,
-            },
-        )
+        return {
+            "run": self.run,
+            "submission": self.submission,
+            "server": self.server,
+            "sizes": vars(self.sizes),
+            "sites": sites,
+            "run_folder": self.run_folder,
+            "has_truth": self.has_truth,
+            "config": self.config,
+        }
+
+    def write(self, path: Path) -> None:
+        write_atomically(path, as_bytes(self.to_json()))
 
     @classmethod
     def read(cls, path: Path) -> Job:
@@ -115,6 +115,8 @@ class Job:
                 site: {host: Clients.parse(clients) for host, clients in hosts.items()}
                 for site, hosts in data["sites"].items()
             }
+            if not RUN_NAME.fullmatch(data["run"]):
+                raise ValueError(f"run {data['run']!r:.60}: wanted letters, digits and _+.-")
             return cls(**data, digest=hashlib.sha256(raw).hexdigest())
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path}: not a securefg job: {error}") from error

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefg.flare.admin import ADMIN, require_flare
+from securefg.flare.app_files import CLASSES
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.party import component
 from securefg.flare.roster import enrol_site, read_roster, write_roster
@@ -27,11 +28,8 @@ from securefg.foundation.files import write_json
 from securefg.protocol.codec import Clients
 
 PROJECT = "securefg"
-CLASSES = [
-    "securefg.flare.controller.RunController",
-    "securefg.flare.executor.SiteExecutor",
-]
-LAUNCHER = "securefg.flare.launcher.SiteLauncher"
+SITE_LAUNCHER = "securefg.flare.launcher.SiteLauncher"
+SERVER_LAUNCHER = "securefg.flare.launcher.ServerLauncher"
 UNWANTED = {"site_log_streamer", "log_receiver"}
 
 
@@ -131,17 +129,47 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
     return workspace / PROJECT
 
 
+RIGHTS = {
+    "format_version": "1.0",
+    "permissions": {
+        "project_admin": {
+            "submit_job": "any",
+            "manage_job": "any",
+            "download_job": "any",
+            "view": "any",
+            "clone_job": "none",
+            "operate": "none",
+            "shell_commands": "none",
+            "byoc": "none",
+        }
+    },
+}
+NETWORK = {
+    "allow_adhoc_conns": False,
+    "streaming_max_blob_size": 2 * 1024**3,
+    # The processes of one party talk over loopback: under its own certificate too.
+    "internal": {
+        "scheme": "tcp",
+        "resources": {"host": "localhost", "connection_security": "mtls"},
+    },
+}
+
+
 def _tighten(kit: Path, is_server: bool) -> None:
     """FLARE's local settings, with what we do not use left out and its files kept in the kit."""
     local = kit / "local"
     settings = json.loads((local / "resources.json.default").read_text())
     settings["class_allow_list"] = CLASSES
     settings["components"] = [c for c in settings["components"] if c["id"] not in UNWANTED]
+    launcher = component(settings, "process_launcher")
+    launcher["path"] = SERVER_LAUNCHER if is_server else SITE_LAUNCHER
     if is_server:
         component(settings, "job_scheduler")["args"]["min_schedule_interval"] = 1.0
     else:
         settings["allow_log_streaming"] = False
-        component(settings, "process_launcher")["path"] = LAUNCHER
     write_json(local / "resources.json", settings)
+    write_json(local / "authorization.json", RIGHTS)
+    write_json(local / "comm_config.json", NETWORK)
     for key in (kit / "startup").glob("*.key"):
         key.chmod(0o600)
+    kit.chmod(0o700)

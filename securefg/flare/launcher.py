@@ -1,17 +1,22 @@
-"""How a site starts a job's process: as FLARE does, but a crash of it is told to nobody.
+"""How a job's process is started: as FLARE does, but behind the guard.
 
-FLARE's client reports a job's process that died, and its server then ends the job at all sites. For
-us a site that dies is a drop-out: the others finish the round without it, and the run goes on.
+At a site a crash of it is told to nobody. FLARE's client reports a job's process that died, and its
+server then ends the job at all sites. For us a site that dies is a drop-out: the others finish the
+round without it, and the run goes on.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.job_launcher_spec import JobReturnCode
+from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
 from nvflare.app_common.job_launcher.process_launcher import ProcessHandle
+from nvflare.app_common.job_launcher.server_process_launcher import ServerProcessJobLauncher
+
+from securefg.flare.guard.process import MODULE
 
 
 class _Handle(ProcessHandle):  # type: ignore[misc]
@@ -20,8 +25,22 @@ class _Handle(ProcessHandle):  # type: ignore[misc]
         return code if code == JobReturnCode.SUCCESS else JobReturnCode.UNKNOWN
 
 
+def _guarded(kind: str, fl_ctx: FLContext) -> None:
+    arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+    arguments[JobProcessArgs.EXE_MODULE] = ("-m", f"{MODULE} {kind}")
+
+
+class ServerLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
+    """Named in the server's own `resources.json`."""
+
+    def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
+        _guarded("server_job", fl_ctx)
+        return super().launch_job(job_meta, fl_ctx)
+
+
 class SiteLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
     """Named in a site's own `resources.json`; no job can ask for it."""
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
+        _guarded("site_job", fl_ctx)
         return _Handle(process_adapter=super().launch_job(job_meta, fl_ctx).adapter)

@@ -22,6 +22,7 @@ from securefg.flare.flare_job import write_flare_job
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.party import environment
+from securefg.flare.plan_file import hand_out_plan
 from securefg.flare.processes import LocalProcesses, end_leftovers
 from securefg.flare.server_run import OUTCOME, STOP
 from securefg.foundation.errors import RunFailed
@@ -75,6 +76,7 @@ def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Jo
         run_folder=str(folder.path.resolve()),
         has_truth=True,
     )
+    hand_out_plan(kits, job)
     write_flare_job(flare / "job", job)
     return job, kits
 

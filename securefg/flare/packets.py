@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from securefg.flare.certificates import Root, Signer
 from securefg.foundation.errors import ProtocolError
 from securefg.secagg.encoding import Item
 
+LENGTHS = struct.Struct(">QQQQ")
 REQUEST = "request"
 REPLY = "reply"
 
@@ -30,16 +32,17 @@ class Packet:
     certificate: bytes
     signature: bytes
 
-    def to_dict(self) -> dict[str, bytes]:
-        return dict(vars(self))
+    def pack(self) -> bytes:
+        """As the network carries it: four lengths, then the parts."""
+        parts = tuple(vars(self).values())
+        return LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
     @classmethod
-    def of(cls, parts: Any) -> Packet:
-        try:
-            names = ("header", "blob", "certificate", "signature")
-            return cls(**{name: bytes(parts[name]) for name in names})
-        except (KeyError, TypeError) as error:
-            raise ProtocolError(f"not a packet: {error}") from None
+    def unpack(cls, content: Any) -> Packet:
+        if not isinstance(content, bytes | bytearray | memoryview) or len(content) < LENGTHS.size:
+            raise ProtocolError("not a packet")
+        lengths = LENGTHS.unpack_from(content)
+        return cls(*split(lengths, bytes(content[LENGTHS.size :])))
 
 
 @dataclass(frozen=True)

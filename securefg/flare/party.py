@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from securefg.flare.guard.process import MODULE
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
 
@@ -16,7 +17,8 @@ MARK = "SECUREFG_FEDERATION"
 
 def command_for(kit: Path) -> list[str]:
     """How a party's process is started from its kit."""
-    kind = "server" if (kit / "startup" / "fed_server.json").exists() else "client"
+    is_server = (kit / "startup" / "fed_server.json").exists()
+    kind = "server" if is_server else "client"
     settings = kit / "startup" / f"fed_{kind}.json"
     if not settings.exists():
         raise DataError(f"{kit}: not a kit (it has no startup/fed_{kind}.json)")
@@ -24,7 +26,7 @@ def command_for(kit: Path) -> list[str]:
     facts = json.loads(settings.read_text())
     name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
     return [
-        *(sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train"),
+        *(sys.executable, "-u", "-m", MODULE, "server" if is_server else "site"),
         *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
         *("--set", "secure_train=true", *name, "org=none", "config_folder=config"),
     ]

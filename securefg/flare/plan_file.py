@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.job import Job, Sizes
+from securefg.flare.kits import Kits
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
 from securefg.protocol.codec import Clients
 
-PLAN_FILE, SUBMISSIONS = "federation_plan.json", "submissions.json"
+SUBMISSIONS = "submissions.json"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class FederationPlan:
             raise DataError(f"{kits}: no kits of `securefg deploy provision` (no {PLAN_FILE})")
         job = Job.read(kits / PLAN_FILE)
         return cls(job.run, job.server, job.config, job.sizes, job.sites)
+
+
+def hand_out_plan(kits: Kits, job: Job) -> None:
+    """Give every party the plan: a job that is not the same is refused there."""
+    for party in (job.server, *job.sites):
+        job.write(kits.path / party / "local" / "securefg" / PLAN_FILE)
 
 
 @dataclass(frozen=True)

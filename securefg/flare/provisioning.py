@@ -11,9 +11,10 @@ import torch
 from securefg.data.datasets import load
 from securefg.data.shard import Shard, save_shards
 from securefg.flare import runbook
+from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.plan_file import PLAN_FILE, FederationPlan
+from securefg.flare.plan_file import FederationPlan, hand_out_plan
 from securefg.flare.server_experiment import refuse_what_a_server_is_not_given
 from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import load_policy, planned_profile
@@ -66,8 +67,8 @@ def provision_for(out: Path, plan: FederationPlan, port: int) -> Kits:
     kits = provision(out, Plan(plan.server, port, plan.sites))
     plan.write(out)
     job = plan.job(1)
+    hand_out_plan(kits, job)
     for site in plan.sites:
-        job.write(out / site / "local" / "securefg" / PLAN_FILE)
         write_atomically(out / site / "RUNBOOK.md", runbook.site_page(job, site))
     write_atomically(out / plan.server / "RUNBOOK.md", runbook.server_page(job, port))
     write_atomically(out / "RUNBOOK.md", runbook.ADMIN)

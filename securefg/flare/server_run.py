@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from securefg.engines.breaches import breach
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.courier import Courier, Ping, Send
+from securefg.flare.deployed import check_planned, read_plan
 from securefg.flare.job import Job
 from securefg.flare.roster import read_roster
 from securefg.flare.server_experiment import without_data
@@ -37,6 +39,7 @@ class ServerKit:
     root: Root
     roster: Path
     runs: Path
+    plan: dict[str, Any]
 
     @classmethod
     def load(cls, startup: Path, local: Path, workspace: Path) -> ServerKit:
@@ -46,6 +49,7 @@ class ServerKit:
             Root.load(startup),
             own / "roster.json",
             workspace / "securefg_runs",
+            read_plan(workspace),
         )
 
 
@@ -91,6 +95,7 @@ class ServerRun:
         return self._folder.path, error
 
     def _run(self) -> runner.Outcome:
+        check_planned(self._kit.plan, self._job.to_json())
         config = self._job.parsed()
         experiment = prepare(config) if self._job.has_truth else without_data(self._job)
         folder = self._open(experiment)

@@ -26,6 +26,7 @@ from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.federation.engine import Answer
 from securefg.flare.certificates import Root, Signer
+from securefg.flare.deployed import check_planned, read_plan
 from securefg.flare.job import Job
 from securefg.flare.packets import (
     REPLY,
@@ -62,6 +63,7 @@ class SiteKit:
     root: Root
     home: Path
     roster: Path
+    plan: dict[str, Any]
 
     @classmethod
     def load(cls, startup: Path, local: Path) -> SiteKit:
@@ -77,6 +79,7 @@ class SiteKit:
             root=Root.load(startup),
             home=(own / home).resolve(),
             roster=own / "roster.json",
+            plan=read_plan(local.parent),
         )
 
 
@@ -128,6 +131,7 @@ class SiteRun:
         job, config = self._job, self._job.parsed()
         if content["digest"] != job.digest:
             raise JobRefused("the server runs another job than the one that was deployed here")
+        check_planned(self._kit.plan, job.to_json())
         hosts = job.sites.get(self._kit.name)
         if not hosts:
             raise JobRefused("the job has no host at this site")

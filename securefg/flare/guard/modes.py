@@ -1,0 +1,48 @@
+"""Whether a kit is its owner's alone: others can read no key and change nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from securefg.foundation.errors import ConfigError
+
+SECRET = ("*.key", "*.keys")
+
+
+def check_modes(kit: Path) -> None:
+    """Raise `ConfigError` unless all is well; `problems` says what is not."""
+    found = problems(kit)
+    if found:
+        raise ConfigError("; ".join(found[:3]) + f"; `chmod -R go= {kit}`")
+
+
+def problems(kit: Path) -> list[str]:
+    """What of a kit others could read or change, or what is not its owner's."""
+    found = []
+    if _open_to_others(kit):
+        found.append(f"{kit}: mode {_mode(kit):04o}; wanted 0700")
+    secrets = {path for pattern in SECRET for path in kit.rglob(pattern)}
+    for path in sorted({*secrets, *_settings(kit)}):
+        info = path.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            found.append(f"{path}: a link; wanted a file")
+        elif info.st_uid != os.geteuid():
+            found.append(f"{path}: owned by user {info.st_uid}; wanted {os.geteuid()}")
+        elif _mode(path) & (0o077 if path in secrets else 0o022):
+            wanted = "0600" if path in secrets else "no write for others"
+            found.append(f"{path}: mode {_mode(path):04o}; wanted {wanted}")
+    return found
+
+
+def _settings(kit: Path) -> set[Path]:
+    return {path for part in ("startup", "local") for path in (kit / part).rglob("*")}
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def _open_to_others(kit: Path) -> bool:
+    return bool(_mode(kit) & 0o077)

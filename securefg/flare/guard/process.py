@@ -1,0 +1,65 @@
+"""The entry point of every process of a deployment: FLARE's own program, behind the guard.
+
+    python -m securefg.flare.guard.process site|site_job|server|server_job ARGUMENTS OF FLARE
+
+Refuses to start where the guard was not reviewed for the FLARE that is installed, or where others
+can read or change the kit.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from securefg.flare.guard.modes import check_modes
+from securefg.foundation.errors import ConfigError, SecurefgError
+
+MODULE = "securefg.flare.guard.process"
+PROGRAMS = {
+    "site": "nvflare.private.fed.app.client.client_train",
+    "site_job": "nvflare.private.fed.app.client.worker_process",
+    "server": "nvflare.private.fed.app.server.server_train",
+    "server_job": "nvflare.private.fed.app.server.runner_process",
+}
+REVIEWED = "2.9."
+
+
+def guard(kind: str, kit: Path) -> None:
+    """Put the guard into FLARE, in this process."""
+    import nvflare
+
+    if not nvflare.__version__.startswith(REVIEWED):
+        raise ConfigError(
+            f"NVIDIA FLARE {nvflare.__version__} is installed; the doors were reviewed for "
+            f"{REVIEWED}x: pip install 'nvflare~={REVIEWED}0'"
+        )
+    check_modes(kit)
+    from securefg.flare.guard.cell import install
+    from securefg.flare.guard.commands import strip_server, strip_site
+    from securefg.flare.guard.visits import Visits
+
+    install(Visits(kit / "visits.jsonl"))
+    if kind == "site":
+        from securefg.flare.deployed import admitter
+
+        strip_site(admitter(kit))
+    if kind == "server":
+        strip_server()
+
+
+def main() -> None:
+    kind = sys.argv.pop(1)
+    kit = Path(sys.argv[sys.argv.index("-m") + 1])
+    os.umask(0o077)
+    try:
+        guard(kind, kit)
+    except SecurefgError as error:
+        sys.stderr.write(f"{kit}: not started: {error}\n")
+        sys.exit(2)
+    runpy.run_module(PROGRAMS[kind], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A party's own record of who knocked: commands that came, and messages that were refused.
+
+    {"time", "from", "origin", "door", "outcome"}
+
+The file grows slowly however fast somebody knocks: a few lines per second, then a count.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+import time
+from pathlib import Path
+
+from securefg.flare.guard.doors import Arrival
+
+LINES_PER_SECOND = 5.0
+BURST = 50.0
+
+
+class Visits:
+    """Appends to one file, which the processes of a party share."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._left, self._since, self._unwritten = BURST, time.monotonic(), 0
+
+    def refused(self, arrival: Arrival, reason: str) -> None:
+        door = "/".join(arrival.door)
+        self._write(arrival.neighbour, arrival.origin, door, f"refused: {reason}")
+
+    def command(self, name: str, outcome: str) -> None:
+        self._write("server", "server", name, outcome)
+
+    def _write(self, neighbour: str, origin: str, door: str, outcome: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._left = min(BURST, self._left + (now - self._since) * LINES_PER_SECOND)
+            self._since = now
+            if self._left < 1:
+                self._unwritten += 1
+                return
+            self._left -= 1
+            line = {
+                "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                "from": neighbour[:100],
+                "origin": origin[:100],
+                "door": door[:100],
+                "outcome": outcome[:300],
+                **({"unwritten_before": self._unwritten} if self._unwritten else {}),
+            }
+            self._unwritten = 0
+            with self._path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
