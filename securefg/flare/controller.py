@@ -21,6 +21,7 @@ from securefg.flare.job import Job
 from securefg.flare.orphans import end_with_parent
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import ServerKit, ServerRun
+from securefg.foundation.errors import SecurefgError
 
 RESULT = "securefg_run"
 
@@ -50,15 +51,11 @@ class RunController(Controller):  # type: ignore[misc]
             Path(workspace.get_site_config_dir()),
             Path(workspace.get_root_dir()),
         )
-        cell = fl_ctx.get_engine().get_cell()
-        run = ServerRun(
-            kit,
-            job,
-            job_id,
-            _sender(cell, job_id),
-            _pinger(cell, job_id),
-            lambda: bool(abort_signal.triggered),
-        )
+        try:
+            run = self._planned_run(kit, job, job_id, abort_signal, fl_ctx)
+        except SecurefgError as refused:
+            self.system_panic(str(refused), fl_ctx)
+            return
         folder, error = run.execute()
         if not job.run_folder:
             # What an admin fetches: all but what is private to the server's machine.
@@ -69,6 +66,19 @@ class RunController(Controller):  # type: ignore[misc]
             )
         if error is not None:
             self.system_panic(str(error), fl_ctx)
+
+    def _planned_run(
+        self, kit: ServerKit, job: Job, job_id: str, abort_signal: Signal, fl_ctx: FLContext
+    ) -> ServerRun:
+        cell = fl_ctx.get_engine().get_cell()
+        return ServerRun(
+            kit,
+            job,
+            job_id,
+            _sender(cell, job_id),
+            _pinger(cell, job_id),
+            lambda: bool(abort_signal.triggered),
+        )
 
 
 def _sender(cell: Any, job_id: str) -> Any:

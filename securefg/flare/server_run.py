@@ -75,6 +75,7 @@ class ServerRun:
         ping: Ping,
         aborted: Callable[[], bool] = lambda: False,
     ) -> None:
+        check_planned(kit.plan, job.to_json())  # before the job says where to write
         self._kit, self._job, self._job_id = kit, job, job_id
         self._send, self._ping, self._aborted = send, ping, aborted
         self._folder = RunFolder(Path(job.run_folder) if job.run_folder else kit.runs / job.run)
@@ -95,7 +96,6 @@ class ServerRun:
         return self._folder.path, error
 
     def _run(self) -> runner.Outcome:
-        check_planned(self._kit.plan, self._job.to_json())
         config = self._job.parsed()
         experiment = prepare(config) if self._job.has_truth else without_data(self._job)
         folder = self._open(experiment)

@@ -25,7 +25,9 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
     visits: Visits
 
     def register_request_cb(self, channel: str, topic: str, cb: Any, *args: Any, **kw: Any) -> None:
-        if may_be_registered(self.my_info.fqcn, channel, topic):
+        reachable = may_be_registered(self.my_info.fqcn, channel, topic)
+        self.visits.handler(channel, topic, reachable)
+        if reachable:
             checked = checked_handler(channel, topic, cb, self.visits.command)
             super().register_request_cb(channel, topic, checked, *args, **kw)
 

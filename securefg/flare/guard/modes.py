@@ -37,7 +37,8 @@ def problems(kit: Path) -> list[str]:
 
 
 def _settings(kit: Path) -> set[Path]:
-    return {path for part in ("startup", "local") for path in (kit / part).rglob("*")}
+    parts = [kit / "startup", kit / "local"]
+    return {*parts, *(path for part in parts for path in part.rglob("*"))}
 
 
 def _mode(path: Path) -> int:

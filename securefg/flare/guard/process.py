@@ -40,7 +40,7 @@ def guard(kind: str, kit: Path) -> None:
     from securefg.flare.guard.commands import strip_server, strip_site
     from securefg.flare.guard.visits import Visits
 
-    install(Visits(kit / "visits.jsonl"))
+    install(Visits(kit, kind))
     if kind == "site":
         from securefg.flare.deployed import admitter
 

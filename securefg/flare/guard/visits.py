@@ -1,8 +1,9 @@
 """A party's own record of who knocked: commands that came, and messages that were refused.
 
-    {"time", "from", "origin", "door", "outcome"}
+    visits.jsonl      {"time", "from", "origin", "door", "outcome"}
+    doors.KIND.json   handlers that FLARE wanted at its last start: open, and closed by the guard
 
-The file grows slowly however fast somebody knocks: a few lines per second, then a count.
+The first file grows slowly however fast somebody knocks: a few lines per second, then a count.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 from securefg.flare.guard.doors import Arrival
+from securefg.foundation.files import write_json
 
 LINES_PER_SECOND = 5.0
 BURST = 50.0
@@ -22,9 +24,20 @@ BURST = 50.0
 class Visits:
     """Appends to one file, which the processes of a party share."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.Lock()
+    def __init__(self, kit: Path, kind: str) -> None:
+        self._path, self._doors = kit / "visits.jsonl", kit / f"doors.{kind}.json"
+        self._lock = threading.Lock()
+        self._handlers: dict[str, bool] = {}
         self._left, self._since, self._unwritten = BURST, time.monotonic(), 0
+
+    def handler(self, channel: str, topic: str, is_open: bool) -> None:
+        with self._lock:
+            self._handlers[f"{channel}/{topic}"] = is_open
+            found = {
+                name: sorted(door for door, one in self._handlers.items() if one is wanted)
+                for name, wanted in (("open", True), ("closed", False))
+            }
+            write_json(self._doors, found)
 
     def refused(self, arrival: Arrival, reason: str) -> None:
         door = "/".join(arrival.door)

@@ -16,6 +16,7 @@ from securefg.data.shard import save_shards
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.packets import Packet
+from securefg.flare.plan_file import hand_out_plan
 from securefg.flare.server_run import ServerKit, ServerRun
 from securefg.flare.site_side import SiteKit, SiteRun
 from securefg.foundation.errors import SecurefgError
@@ -90,8 +91,10 @@ class World:
             sites=self.assignment,
             has_truth=True,
         )
+        planned = dataclasses.replace(job, **changes)
+        hand_out_plan(self.kits, planned)
         path = self.folder / "job.json"
-        dataclasses.replace(job, **changes).write(path)
+        planned.write(path)
         return Job.read(path)
 
     def start(self, job: Job, job_id: str = "job") -> ServerRun:

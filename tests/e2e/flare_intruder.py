@@ -1,0 +1,122 @@
+"""A hostile party with a real kit: FLARE's own program, unguarded, that sends what it likes.
+
+    python tests/e2e/flare_intruder.py site|server KIT ORDERS ANSWERS
+
+ORDERS is a JSON list of {"to", "channel", "topic", "command", "as", "body", "job_id"}; what came
+back of each goes to ANSWERS. `as` is the origin that the message claims; a `command` is wrapped as
+FLARE's own administrative message. "JOB" in a name stands for the number of the running job, once
+there is one. Stands in for bank B's own administrators, or for the owner of the server.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+
+def send(cell: Any, order: dict[str, Any], seconds: float = 3.0) -> str:
+    """One message, as its order says; what came back, in words."""
+    from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey as Key
+    from nvflare.private.admin_defs import Message as AdminMessage
+    from nvflare.private.defs import new_cell_message
+
+    payload: Any = order.get("body", "")
+    if "command" in order:
+        payload = AdminMessage(topic=order["command"], body=order.get("body", ""))
+        payload.set_header("job_id", order.get("job_id", ""))
+    message = new_cell_message({}, payload)
+    core = cell.core_cell
+    if "as" in order:
+        spoof(core, order["as"])
+    try:
+        reply = core.send_request(
+            channel=order["channel"],
+            topic=order["topic"],
+            target=order["to"],
+            request=message,
+            timeout=order.get("seconds", seconds),
+        )
+    finally:
+        core.out_req_filter_reg.reg.pop("*:spoof", None)
+        spoof(core, "")
+    body = getattr(reply.payload, "body", reply.payload)
+    return f"{reply.get_header(Key.RETURN_CODE)}: {body!r:.2000}"
+
+
+def spoof(core: Any, name: str) -> None:
+    """Claim another origin in what leaves from now on; with no name, the own one again."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey as Key
+
+    def claimed(endpoint: Any, message: Any) -> Any:
+        if name:
+            message.set_header(Key.ORIGIN, name)
+        return CoreCell._send_to_endpoint(core, endpoint, message)
+
+    core._send_to_endpoint = claimed
+
+
+def obey(cell: Any, kit: Path, orders: Path, answers: Path) -> None:
+    done: list[dict[str, Any]] = []
+    for order in json.loads(orders.read_text()):
+        job = running_job(kit) if "JOB" in order["to"] + order.get("as", "") else ""
+        filled = {k: v.replace("JOB", job) if isinstance(v, str) else v for k, v in order.items()}
+        try:
+            said = send(cell, filled)
+        except Exception as error:
+            said = f"error: {type(error).__name__}: {error}"
+        done.append({**filled, "said": said})
+        answers.with_suffix(".part").write_text(json.dumps(done))
+    answers.with_suffix(".part").rename(answers)
+
+
+def running_job(kit: Path) -> str:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for path in kit.iterdir():
+            if path.is_dir() and path.name.count("-") == 4:
+                return path.name
+        time.sleep(0.1)
+    return "none"
+
+
+def start(kind: str, kit: Path, orders: Path, answers: Path) -> None:
+    """Wait for FLARE's own cell, then obey."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.stream_cell import StreamCell  # noqa: F401
+
+    def work() -> None:
+        name = "server" if kind == "server" else kit.name
+        try:
+            while name not in CoreCell.ALL_CELLS or not CoreCell.ALL_CELLS[name].running:
+                time.sleep(0.1)
+            core = CoreCell.ALL_CELLS[name]
+            time.sleep(4.0)  # until it is registered and has its token
+            obey(type("Held", (), {"core_cell": core}), kit, orders, answers)
+        except Exception:
+            answers.write_text(traceback.format_exc())
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+def main(kind: str, kit: str, orders: str, answers: str) -> None:
+    settings = "fed_server.json" if kind == "server" else "fed_client.json"
+    part = "server" if kind == "server" else "client"
+    name = [] if kind == "server" else [f"uid={Path(kit).name}"]
+    start(kind, Path(kit), Path(orders), Path(answers))
+    sys.argv = [
+        "intruder",
+        *("-m", kit, "-s", settings, "--set", "secure_train=true"),
+        *(*name, "org=none", "config_folder=config"),
+    ]
+    runpy.run_module(f"nvflare.private.fed.app.{part}.{part}_train", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

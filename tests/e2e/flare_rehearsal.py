@@ -1,0 +1,128 @@
+"""A small deployment on loopback for tests: kits, guarded processes, and a hostile party."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from securefg.flare.kits import Kits
+from securefg.flare.party import command_for, environment
+from securefg.flare.provisioning import dealt_out
+from tests.small import config
+
+SITES = ["bank-a", "bank-b"]
+
+
+def deployment(folder: Path, *overrides: str, sites: list[str] | None = None) -> Kits:
+    """Kits for a small run of FedGL, dealt out with made data."""
+    return dealt_out(
+        folder / "kits", config(folder, *overrides), "localhost", free_port(), sites or SITES
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Parties:
+    """Processes that were started here, by the party's name; ended together."""
+
+    def __init__(self, kits: Kits, folder: Path) -> None:
+        self.kits, self._folder = kits, folder
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        self._spawn(name, command_for(self.kits.path / name))
+
+    def intrude(self, name: str, orders: list[dict[str, Any]]) -> None:
+        kind = "server" if name == self.kits.server.name else "site"
+        path = self._folder / f"{name}.orders"
+        path.write_text(json.dumps(orders))
+        script = str(Path(__file__).with_name("flare_intruder.py"))
+        kit = str((self.kits.path / name).resolve())
+        self._spawn(name, [sys.executable, script, kind, kit, str(path), str(self.answers(name))])
+
+    def answers(self, name: str) -> Path:
+        return self._folder / f"{name}.answers"
+
+    def await_answers(self, name: str, seconds: float = 120) -> list[dict[str, Any]]:
+        end = time.monotonic() + seconds
+        while not self.answers(name).exists():
+            assert time.monotonic() < end, self.log(name)
+            assert self.started[name].poll() is None, self.log(name)
+            time.sleep(0.2)
+        found: list[dict[str, Any]] = json.loads(self.answers(name).read_text())
+        return found
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()[-3000:]
+
+    def _spawn(self, name: str, command: list[str]) -> None:
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self.started[name] = subprocess.Popen(
+                command,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def pids(self, name: str) -> list[int]:
+        """A party's own process and all below it."""
+        import psutil
+
+        try:
+            own = psutil.Process(self.started[name].pid)
+            return [own.pid, *(child.pid for child in own.children(recursive=True))]
+        except psutil.Error:
+            return []
+
+    def stop(self) -> None:
+        pids = [pid for name in self.started for pid in self.pids(name)]
+        for pid in reversed(pids):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        for process in self.started.values():
+            process.wait()
+
+
+@contextmanager
+def parties(kits: Kits, folder: Path) -> Iterator[Parties]:
+    found = Parties(kits, folder)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def listening(pids: list[int]) -> set[tuple[str, int]]:
+    """Addresses and ports on which these processes listen."""
+    import psutil
+
+    found = set()
+    for pid in pids:
+        for connection in psutil.Process(pid).net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                found.add((connection.laddr.ip, connection.laddr.port))
+    return found
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)

@@ -1,0 +1,110 @@
+"""The list of doors: what is not on it is refused, whoever asks and however it is addressed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from securefg.flare.guard.doors import (
+    ASK,
+    CHANNEL,
+    DOORS,
+    Arrival,
+    kind_of,
+    may_be_registered,
+    refusal,
+)
+
+JOB, OTHER = "0a1b", "9f8e"
+CELLS = ("server", f"server.{JOB}", f"server.{OTHER}", "bank-a", f"bank-a.{JOB}", "bank-b")
+MORE = (*CELLS, f"bank-b.{JOB}", f"bank-b.{OTHER}", "_admin_1")
+ME = ("server", f"server.{JOB}", "bank-a", f"bank-a.{JOB}")
+
+
+def asked(me: str, origin: str, door: tuple[str, str], neighbour: str = "", **more: str) -> Arrival:
+    return Arrival(neighbour or origin, origin, more.pop("to", me), True, *door)
+
+
+def streamed(neighbour: str, origin: str, to: str, door: tuple[str, str], how: str) -> Arrival:
+    return Arrival(neighbour, origin, to, True, "sm__STREAM", "sm__DATA", door, how)
+
+
+@pytest.mark.parametrize(
+    ("channel", "topic"),
+    [
+        ("admin", "admin"),
+        ("_net_manager", "stop"),
+        ("cellnet.channel", "bulk"),
+        ("credential_manager", "key_exchange"),
+        ("aux_communication", "fed.event"),
+        ("download_service__", "download_service__download"),
+        (CHANNEL, ASK),
+    ],
+)
+@pytest.mark.parametrize("me", ["bank-a", f"bank-a.{JOB}"])
+def test_a_site_answers_no_other_site(me: str, channel: str, topic: str) -> None:
+    for origin in ("bank-b", f"bank-b.{JOB}", "_admin_1"):
+        assert refusal(me, asked(me, origin, (channel, topic), "server"))
+
+
+def test_our_own_door_is_for_the_jobs_server_process_and_takes_plain_bytes() -> None:
+    me, server = f"bank-a.{JOB}", f"server.{JOB}"
+    door = (CHANNEL, ASK)
+    assert refusal(me, streamed("server", server, me, door, "bytes")) is None
+    assert "plain bytes" in str(refusal(me, streamed("server", server, me, door, "fobs")))
+    assert refusal(me, streamed("server", f"server.{OTHER}", me, door, "bytes"))
+    assert refusal(me, streamed("server", "server", me, door, "bytes"))
+    assert refusal(me, streamed("bank-b", server, me, door, "bytes"))
+
+
+def test_replies_come_as_plain_bytes_too() -> None:
+    me, site = f"server.{JOB}", f"bank-a.{JOB}"
+    door = ("return_only", f"{CHANNEL}:{ASK}")
+    assert refusal(me, streamed("server", site, me, door, "bytes")) is None
+    assert refusal(me, streamed("server", site, me, door, "fobs"))
+
+
+def test_the_server_lets_nobody_speak_for_another_or_reach_another_site() -> None:
+    beat = ("task", "heart_beat")
+    assert refusal("server", asked("server", "bank-a", beat)) is None
+    assert refusal("server", asked("server", "bank-a", beat, "bank-b"))
+    assert refusal("server", asked("server", "server", ("admin", "admin"), "bank-b", to="bank-a"))
+    for target in ("bank-a", f"bank-a.{JOB}", f"server.{OTHER}"):
+        arrival = asked("server", f"bank-b.{JOB}", (CHANNEL, ASK), to=target)
+        assert refusal("server", arrival)
+
+
+@settings(max_examples=300)
+@given(
+    me=st.sampled_from(ME),
+    neighbour=st.sampled_from(MORE),
+    origin=st.sampled_from(MORE),
+    to=st.sampled_from(MORE),
+    channel=st.sampled_from(["admin", "task", "securefg", "_net_manager", "aux_communication"]),
+    topic=st.sampled_from(["admin", "ask", "stop", "heart_beat", "__end_run__", "x"]),
+    streams=st.booleans(),
+)
+def test_what_is_let_in_is_on_the_list_and_from_its_sender(
+    me: str, neighbour: str, origin: str, to: str, channel: str, topic: str, streams: bool
+) -> None:
+    door = (channel, topic)
+    arrival = (
+        streamed(neighbour, origin, to, door, "bytes")
+        if streams
+        else Arrival(neighbour, origin, to, True, *door)
+    )
+    if neighbour != me and refusal(me, arrival) is None:
+        assert door in DOORS[kind_of(to)][kind_of(origin)]
+        families = {cell.partition(".")[0] for cell in (origin, to)}
+        assert "server" in families or len(families) == 1  # never from one site to another
+        assert neighbour in ("server", origin, origin.partition(".")[0])
+
+
+def test_handlers_without_a_door_are_not_registered() -> None:
+    for me in ("bank-a", f"bank-a.{JOB}"):
+        assert not may_be_registered(me, "_net_manager", "stop_cell")
+        assert not may_be_registered(me, "cellnet.channel", "bulk")
+        assert not may_be_registered(me, "server_command", "get_task")
+    assert may_be_registered("bank-a", "admin", "*")
+    assert not may_be_registered("bank-a", "aux_communication", "*")
