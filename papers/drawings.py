@@ -9,13 +9,13 @@ from typing import Any
 
 from papers.entry import Cell, Drawing, Measured
 from securefg.data.statistics import PartitionStatistics
+from securefg.foundation.units import significant
 from securefg.reports.figures.boxes import BoxChart, box, draw_boxes
 from securefg.reports.figures.canvas import Figure, LegendEntry
 from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
 from securefg.reports.figures.lines import LineChart, Series, draw_lines
 from securefg.reports.partition import partition_section
 from securefg.reports.rounds import MAX_POINTS
-from securefg.reports.units import significant
 from securefg.run.folder import RunFolder
 
 Group = Callable[[str], str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from securefg.run.progress import human_bytes
+from securefg.foundation.units import bytes_text
 from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
 
 
@@ -25,8 +25,8 @@ def summary_table(summary: Summary) -> Table:
         table.add_row("masked", _masked_words(summary, recovered))
     for way in ("up", "down"):
         size = getattr(summary.bytes, way)
-        envelope = human_bytes(size.envelope)
-        table.add_row(f"bytes {way}", f"{human_bytes(size.total)} ({envelope} of it envelope)")
+        envelope = bytes_text(size.envelope)
+        table.add_row(f"bytes {way}", f"{bytes_text(size.total)} ({envelope} of it envelope)")
     if summary.dropped:
         table.add_row("drop-outs", str(summary.dropped))
     table.add_row("seconds", f"{summary.seconds:.1f}")

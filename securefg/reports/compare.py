@@ -10,11 +10,11 @@ from typing import Any
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
+from securefg.foundation.units import bytes_text, epsilon_text, number, percent, seconds_text
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.findings_section import count_words
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import page_environment
-from securefg.reports.units import bytes_text, epsilon_text, number, percent, seconds_text
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefg.foundation.units import number, plural, span
 from securefg.privacy.rules import LocalGaussian
 from securefg.protocol.messages import Declaration, Message
 from securefg.reports.bookings import Booked
 from securefg.reports.results import Results
 from securefg.reports.traffic import Kind
-from securefg.reports.units import number, plural, span
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.foundation.interval import Interval
+from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.units import number, plural, significant
 from securefg.run.findings import Finding, read_findings
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from securefg.reports.results import Results
-from securefg.reports.units import (
+from securefg.foundation.units import (
     bytes_text,
     number,
     percent,
     plural,
     seconds_text,
 )
+from securefg.reports.results import Results
 from securefg.reports.verdicts import Verdict, verdicts
 
 

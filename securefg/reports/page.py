@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from securefg.foundation.files import write_atomically
+from securefg.foundation.units import bytes_text, number, seconds_text
 from securefg.reports.fields import declaration, received, released
 from securefg.reports.findings_section import findings_section
 from securefg.reports.headline import headline
@@ -16,7 +17,6 @@ from securefg.reports.results import Results, read_results
 from securefg.reports.rounds import curves
 from securefg.reports.templating import page_environment
 from securefg.reports.traffic import Kind
-from securefg.reports.units import bytes_text, number, seconds_text
 from securefg.run.folder import RunFolder
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from securefg.foundation.units import bytes_text, delta_text, epsilon_text, percent, significant
 from securefg.reports.figures.canvas import Figure, LegendEntry
 from securefg.reports.figures.lines import LineChart, Series, draw_lines
 from securefg.reports.figures.numbers import line_numbers
 from securefg.reports.results import Results
-from securefg.reports.units import bytes_text, delta_text, epsilon_text, percent, significant
 from securefg.run.observing import RoundReport
 
 MAX_POINTS = 400

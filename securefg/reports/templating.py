@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from securefg.reports.units import number
+from securefg.foundation.units import number
 
 
 def page_environment() -> Environment:

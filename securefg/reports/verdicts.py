@@ -8,10 +8,10 @@ from typing import Literal
 
 from scipy.special import ndtr
 
+from securefg.foundation.units import delta_text, epsilon_text
 from securefg.privacy.accountants import steps_for
 from securefg.reports.bookings import Booked
 from securefg.reports.results import Results
-from securefg.reports.units import delta_text, epsilon_text
 from securefg.run.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
 

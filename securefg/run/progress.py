@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from securefg.foundation.units import bytes_text
 from securefg.run.assembly import Experiment
 from securefg.run.observing import RoundReport
 
@@ -143,16 +144,8 @@ def figures(report: RoundReport) -> str:
     return (
         f"loss {report.train_loss:.3f}  val {report.val_accuracy:.3f}  "
         f"test {report.test_accuracy:.3f}  {epsilon}  "
-        f"↑{human_bytes(report.bytes_up)} ↓{human_bytes(report.bytes_down)}{dropped}"
+        f"↑{bytes_text(report.bytes_up)} ↓{bytes_text(report.bytes_down)}{dropped}"
     )
-
-
-def human_bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError
 
 
 def _number(value: float | None) -> str:

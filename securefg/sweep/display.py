@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from securefg.reports.units import seconds_text
+from securefg.foundation.units import seconds_text
 
 SECONDS_BETWEEN_LINES = 30.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from securefg.foundation.interval import Interval
+from securefg.foundation.units import percent
 from securefg.reports.curve.data import CurveData, CurvePoint, RunRef, Series
 from securefg.reports.curve.marks import (
     Marks,
@@ -30,7 +31,6 @@ from securefg.reports.curve.words import (
 )
 from securefg.reports.figures.canvas import Cell, Figure, Table
 from securefg.reports.figures.plot import Guide, Mark, Plot, Side, draw_plot
-from securefg.reports.units import percent
 
 BROAD, HEIGHT = 640.0, 300.0
 

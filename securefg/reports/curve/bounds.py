@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
+from securefg.foundation.units import bytes_text, seconds_text, significant
 from securefg.reports.curve.data import CurveData, CurvePoint, Series, Timing
 from securefg.reports.curve.marks import Marks, legend, of, run_cell
 from securefg.reports.curve.words import defence_words, setting_words
 from securefg.reports.figures.bars import BarChart, Row, draw_bars
 from securefg.reports.figures.canvas import Cell, Figure, Table
 from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
-from securefg.reports.units import bytes_text, seconds_text, significant
 
 HEIGHT = 320.0
 

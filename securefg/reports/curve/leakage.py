@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from securefg.foundation.units import significant
 from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series
 from securefg.reports.curve.marks import (
     Marks,
@@ -27,7 +28,6 @@ from securefg.reports.curve.words import (
 )
 from securefg.reports.figures.canvas import Cell, Figure, Table
 from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
-from securefg.reports.units import significant
 
 HEIGHT = 225.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefg.foundation.units import bytes_text, seconds_text, significant
 from securefg.reports.curve.bounds import is_broken
 from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series, Timing
 from securefg.reports.curve.marks import Marks, of, report_link
@@ -18,7 +19,6 @@ from securefg.reports.curve.words import (
     setting_words,
 )
 from securefg.reports.findings_section import finding_anchor
-from securefg.reports.units import bytes_text, seconds_text, significant
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefg.foundation.units import percent, plural, significant
 from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Limits, Series
 from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.words import (
@@ -16,7 +17,6 @@ from securefg.reports.curve.words import (
     setting_words,
     strength_text,
 )
-from securefg.reports.units import percent, plural, significant
 
 # An interval that reaches further than this is told of beside the verdict.
 WIDE = 0.1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from securefg.foundation.interval import Interval
+from securefg.foundation.units import percent
 from securefg.reports.curve.data import CurvePoint, Leak
-from securefg.reports.units import percent
 
 _DEFENCES = {
     "none": "No defence",

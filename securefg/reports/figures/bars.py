@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from securefg.foundation.units import number
 from securefg.reports.figures.canvas import WIDTH, Scale, canvas, element, every, text_width, title
-from securefg.reports.units import number
 
 LABEL_HEIGHT = 13.0
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from securefg.foundation.units import number
 from securefg.reports.figures.canvas import (
     CHARACTER,
     WIDTH,
@@ -18,7 +19,6 @@ from securefg.reports.figures.canvas import (
     text_width,
     title,
 )
-from securefg.reports.units import number
 
 TOP, LABEL_HEIGHT = 34.0, 13.0
 LEVELS = 16

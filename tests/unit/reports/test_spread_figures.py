@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from securefg.foundation.units import significant
 from securefg.reports.figures.boxes import BoxChart, Scatter, box, draw_boxes, draw_scatter
 from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
-from securefg.reports.units import significant
 
 
 def test_a_box_has_quartiles_whiskers_and_what_lies_outside() -> None:

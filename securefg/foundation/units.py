@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-_PREFIXES = ("B", "kB", "MB", "GB", "TB", "PB")
+_PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def bytes_text(count: float) -> str:
-    """Decimal units: 1,000 bytes are 1 kB."""
+    """Binary units: 1,024 bytes are 1 KiB."""
     power = 0
-    while power < len(_PREFIXES) - 1 and round(count / 1000**power, 1) >= 1000:
+    while power < len(_PREFIXES) - 1 and round(count / 1024**power, 1) >= 1024:
         power += 1
-    return f"{significant(count / 1000**power)} {_PREFIXES[power]}"
+    return f"{significant(count / 1024**power)} {_PREFIXES[power]}"
 
 
 def significant(value: float) -> str:

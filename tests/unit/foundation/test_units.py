@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from securefg.reports.units import (
+from securefg.foundation.units import (
     bytes_text,
     degree_range,
     delta_text,
@@ -19,9 +19,9 @@ from securefg.reports.units import (
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (999_960, "1 MB"), (58_618_692, "58.6 MB")],
+    [(0, "0 B"), (999, "999 B"), (1536, "1.5 KiB"), (1_048_530, "1 MiB"), (58_618_692, "55.9 MiB")],
 )
-def test_bytes_have_decimal_units(count: int, text: str) -> None:
+def test_bytes_have_binary_units(count: int, text: str) -> None:
     assert bytes_text(count) == text
 
 
