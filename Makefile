@@ -4,14 +4,23 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check format clean
+.PHONY: demo test test-all fuzz check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
 	$(BIN)/securefg audit "$$(ls -td runs/quickstart-s*/ | head -1)"
 
+# What CI runs: about a quarter of an hour on two idle cores.
 test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -q -m "not slow"
+
+# With long repetitions, kills and statistical tests: over an hour.
+test-all: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q
+
+# Mutated configs, tables, frames, checkpoints and folders, many more than in the tests.
+fuzz: $(STAMP)
+	SECUREFG_FUZZ=long $(BIN)/python -m pytest -n 2 -q tests/fuzz
 
 check: $(STAMP)
 	$(BIN)/ruff check .

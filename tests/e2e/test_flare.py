@@ -64,7 +64,6 @@ def context(root: Path, certificate: Path | None) -> ssl.SSLContext:
     return found
 
 
-@pytest.mark.slow
 def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> None:
     """The weights and bytes of one process; a stranger, or one without a certificate, is cut off;
     and when it is over, no process is left."""
@@ -102,7 +101,6 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
     assert marked(mark) == []
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     tmp_path: Path,
 ) -> None:

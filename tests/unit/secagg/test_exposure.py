@@ -183,7 +183,6 @@ def test_node_exposure_is_the_linear_exposure_of_every_node_apart(holders, collu
 # ------------------------------------------------------------------------------- real graphs
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("SECUREFG_DATA"), reason="SECUREFG_DATA is not set")
 def test_one_hop_sums_on_cora_expose_most_nodes(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SECUREFG_CACHE", str(tmp_path))
