@@ -90,6 +90,9 @@ def with_canaries(graph: Graph, canaries: Canaries, shown: Tensor | None = None)
         torch.cat([graph.split.test, none]),
     )
     joined = torch.cat([graph.edge_index, edges], 1)
+    owners = graph.owners
+    if owners is not None:  # a canary lives where its first neighbour does
+        owners = torch.cat([owners, owners[canaries.neighbours[:, 0]]])
     order = torch.argsort(joined[0] * (graph.num_nodes + count) + joined[1])
     return replace(
         graph,
@@ -97,6 +100,7 @@ def with_canaries(graph: Graph, canaries: Canaries, shown: Tensor | None = None)
         edge_index=joined[:, order],
         labels=torch.cat([graph.labels, canaries.labels * shown]),
         split=split,
+        owners=owners,
     )
 
 

@@ -16,6 +16,7 @@ class Dataset:
     """Features, edges and labels as in `Graph`, and every public split.
 
     train, val, test    (S, N) boolean, one row per public split; S = 0 where none is published
+    owners              (N,): the client that holds each node, where the data come so dealt out
     """
 
     features: Tensor
@@ -25,6 +26,7 @@ class Dataset:
     val: Tensor
     test: Tensor
     directed: bool = False
+    owners: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -40,7 +42,8 @@ class Dataset:
 
     def tensors(self) -> dict[str, Tensor]:
         """For storing; `from_tensors` is the way back."""
-        return {**vars(self), "directed": torch.tensor(self.directed)}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return {**known, "directed": torch.tensor(self.directed)}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Dataset:

@@ -13,7 +13,17 @@ from torch import Tensor
 from securefg.data.csbm import draw_csbm
 from securefg.data.dataset import Dataset
 from securefg.data.graph import Graph
-from securefg.data.readers import folder, planetoid, text_lists, wikics, wikipedia
+from securefg.data.readers import (
+    amlsim,
+    facebook,
+    folder,
+    heterophilous,
+    planetoid,
+    text_lists,
+    twitch,
+    wikics,
+    wikipedia,
+)
 from securefg.data.sources import cached, locate
 from securefg.data.splits import choose_split
 from securefg.data.subcora import draw_subcora
@@ -37,6 +47,15 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "acm": _Reader(text_lists.files, text_lists.read),
         "wiki": _Reader(text_lists.files, text_lists.read),
         "wikics": _Reader(wikics.files, wikics.read),
+        "cornell5": _Reader(facebook.files, facebook.read),
+        "johnshopkins55": _Reader(facebook.files, facebook.read),
+        "amherst41": _Reader(facebook.files, facebook.read),
+        "reed98": _Reader(facebook.files, facebook.read),
+        "twitch": _Reader(twitch.files, twitch.read),
+        "tolokers": _Reader(heterophilous.files, heterophilous.read),
+        "chameleonfiltered": _Reader(heterophilous.files, heterophilous.read),
+        "squirrelfiltered": _Reader(heterophilous.files, heterophilous.read),
+        "amlsim": _Reader(amlsim.files, amlsim.read),
     }
 )
 
@@ -60,6 +79,7 @@ def load(settings: DataSettings, seed: int) -> Graph:
         split=choose_split(settings.name, dataset, settings.split, seed),
         num_classes=dataset.num_classes,
         directed=dataset.directed,
+        owners=dataset.owners,
     )
 
 

@@ -40,6 +40,8 @@ class Graph:
                 duplicates, sorted by row then column
     labels      (N,) int64, or (N, S) where the samples are labelled apart
     split       which nodes (or samples, where those are labelled apart) train, validate and test
+    owners      (N,): the client that holds each node, where the data come so dealt out; never in a
+                shard
     """
 
     name: str
@@ -49,6 +51,7 @@ class Graph:
     split: Split
     num_classes: int
     directed: bool = False
+    owners: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -84,6 +87,7 @@ class Graph:
             edge_index=sorted_edges(ends[:, (ends >= 0).all(0)], len(nodes)),
             labels=self.labels[nodes],
             split=self.split[nodes],
+            owners=None if self.owners is None else self.owners[nodes],
         )
 
 

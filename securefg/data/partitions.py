@@ -18,11 +18,13 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
 from securefg.settings.partition import (
     DirichletSettings,
+    GivenSettings,
     LouvainSettings,
     MetisSettings,
     OneNodeSettings,
     PartitionSettings,
     PublicPrivateSettings,
+    RandomSettings,
     SharesSettings,
 )
 
@@ -234,6 +236,25 @@ def _neighbours(graph: Graph) -> list[NDArray[np.int64]]:
     return np.split(target, bounds)
 
 
+def _random(graph: Graph, settings: RandomSettings, stream: np.random.Generator) -> Partition:
+    """Disjoint clients of equal size, dealt at random: most edges lie between two of them."""
+    _check_num_clients(settings.num_clients, graph)
+    parts = np.array_split(stream.permutation(graph.num_nodes), settings.num_clients)
+    return Partition.of("random", graph.num_nodes, [torch.from_numpy(part) for part in parts])
+
+
+def _given(graph: Graph, settings: GivenSettings, stream: np.random.Generator) -> Partition:
+    """As the data come dealt out: by country, by bank, by a column of one's own."""
+    if graph.owners is None:
+        raise ConfigError(
+            f"partition.name: 'given', but {graph.name} does not say who holds a node; allowed "
+            "for: twitch, or a folder with clients.csv"
+        )
+    count = int(graph.owners.max()) + 1
+    clients = [(graph.owners == client).nonzero().flatten() for client in range(count)]
+    return Partition.of("given", graph.num_nodes, clients)
+
+
 Draw = Callable[[Graph, Any, Any], Partition]
 
 _SCHEMES: Mapping[str, Draw] = MappingProxyType(
@@ -244,6 +265,8 @@ _SCHEMES: Mapping[str, Draw] = MappingProxyType(
         "louvain": _louvain,
         "dirichlet": _dirichlet,
         "metis": _metis,
+        "random": _random,
+        "given": _given,
     }
 )
 

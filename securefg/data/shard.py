@@ -82,6 +82,7 @@ def _induced(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
         edge_index=edges.contiguous(),
         labels=graph.labels[nodes],
         split=graph.split[nodes],
+        owners=None,
     )
 
 

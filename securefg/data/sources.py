@@ -75,7 +75,15 @@ def _checksum(tensors: dict[str, torch.Tensor]) -> int:
 
 
 _PLANETOID = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
-_BY_HAND = {"acm": "SDCN", "wiki": "TADW"}
+_FACEBOOK = ("cornell5", "johnshopkins55", "amherst41", "reed98")
+_BY_HAND = {
+    "acm": "SDCN",
+    "wiki": "TADW",
+    "twitch": "MUSAE",
+    "chameleonfiltered": "heterophilous-graphs",
+    "squirrelfiltered": "heterophilous-graphs",
+    "amlsim": "AMLSim",
+}
 
 
 def locate(name: str, files: Sequence[str], root: Path | None) -> Path:
@@ -121,10 +129,20 @@ def _fetched(name: str, files: Sequence[str], given: Path | None) -> Path:
 
 def _download(name: str, root: Path) -> None:
     # Imported here because it takes seconds and a data root makes it unnecessary.
-    from torch_geometric.datasets import Planetoid, WikiCS, WikipediaNetwork
+    from torch_geometric.datasets import (
+        HeterophilousGraphDataset,
+        LINKXDataset,
+        Planetoid,
+        WikiCS,
+        WikipediaNetwork,
+    )
 
     if name in _PLANETOID:
         Planetoid(str(root / "Planetoid"), _PLANETOID[name])
+    elif name in _FACEBOOK:
+        LINKXDataset(str(root / "LINKX"), name)
+    elif name == "tolokers":
+        HeterophilousGraphDataset(str(root / "HeterophilousGraphDataset"), name)
     elif name == "wikics":
         WikiCS(str(root / "WikiCS"), is_undirected=True)
     else:

@@ -51,6 +51,30 @@ _ALL = (
         num_classes=10,
         norm="none",
     ),
+    *(
+        DatasetInfo(
+            name, f"friends at {where}, class year 2004-2009", *figures, num_classes=6, norm="l2"
+        )
+        for name, where, figures in (
+            ("cornell5", "Cornell", (15374, 651726, 346)),
+            ("johnshopkins55", "Johns Hopkins", (4425, 162995, 244)),
+            ("amherst41", "Amherst", (1934, 79835, 100)),
+            ("reed98", "Reed", (800, 15002, 114)),
+        )
+    ),
+    DatasetInfo("twitch", "streamers of seven countries, mature or not", 36890, 492575, 3170, 2),
+    DatasetInfo(
+        "tolokers", "workers of shared tasks, banned or not", 11758, 519000, 10, 2, norm="none"
+    ),
+    DatasetInfo(
+        "chameleonfiltered", "chameleon without duplicated pages, undirected", 890, 8854, 2325, 5
+    ),
+    DatasetInfo(
+        "squirrelfiltered", "squirrel without duplicated pages, undirected", 2223, 46998, 2089, 5
+    ),
+    DatasetInfo(
+        "amlsim", "payments between accounts, fraud or not", 20000, 117326, 16, 2, True, norm="none"
+    ),
     DatasetInfo(
         "csbm",
         "contextual stochastic block model: tasks dnc, snc and sc",

@@ -67,13 +67,28 @@ class MetisSettings(Settings):
     num_clients: Annotated[int, Field(ge=1)] = 10
 
 
+class RandomSettings(Settings):
+    summary: ClassVar[str] = "disjoint clients of equal size, dealt at random"
+
+    name: Literal["random"] = "random"
+    num_clients: Annotated[int, Field(ge=1)] = 10
+
+
+class GivenSettings(Settings):
+    summary: ClassVar[str] = "as the data come dealt out: twitch by country, folder by clients.csv"
+
+    name: Literal["given"] = "given"
+
+
 PartitionSettings = Annotated[
     SharesSettings
     | PublicPrivateSettings
     | OneNodeSettings
     | LouvainSettings
     | DirichletSettings
-    | MetisSettings,
+    | MetisSettings
+    | RandomSettings
+    | GivenSettings,
     Field(discriminator="name"),
 ]
 
@@ -84,6 +99,8 @@ _ALL: tuple[type[Settings], ...] = (
     LouvainSettings,
     DirichletSettings,
     MetisSettings,
+    RandomSettings,
+    GivenSettings,
 )
 PARTITIONS: dict[str, str] = {
     kind.model_fields["name"].default: str(getattr(kind, "summary", "")) for kind in _ALL

@@ -4,6 +4,7 @@
     features.csv  node,value,value,...          or features.npz  x (N, d), or scipy's CSR parts
     labels.csv    node,label                    or labels.npz    y (N,)
     split.csv     node,train|val|test           optional; a node may be left out
+    clients.csv   node,client                   optional, for `partition: {name: given}`
 
 Nodes are 0..N-1, each once, in any order; labels are 0..C-1 without gaps. A first line without a
 number is a header. Edges are taken as undirected.
@@ -56,6 +57,7 @@ def read(folder: Path) -> Dataset:
         train=parts[0],
         val=parts[1],
         test=parts[2],
+        owners=_owners(folder / "clients.csv", num_nodes),
     )
 
 
@@ -66,6 +68,13 @@ def _either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]
         what = "both" if found else "neither"
         raise DataError(f"{folder}: found {what} of {stem}.csv and {stem}.npz; wanted one of them")
     return csv(found[0]) if found[0].suffix == ".csv" else npz(found[0])
+
+
+def _owners(path: Path, num_nodes: int) -> torch.Tensor | None:
+    """Every node's client: 0 to K-1 without gaps."""
+    if not path.is_file():
+        return None
+    return torch.from_numpy(csv_labels(path, num_nodes, "client"))
 
 
 def _split(path: Path, num_nodes: int) -> tuple[torch.Tensor, ...]:
@@ -92,11 +101,11 @@ def csv_features(path: Path) -> NDArray[np.float64]:
     return _by_node(table, len(table))[:, 1:]
 
 
-def csv_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
-    """Lines of `node,label`; the labels in the order of the nodes."""
+def csv_labels(path: Path, num_nodes: int, what: str = "label") -> NDArray[np.int64]:
+    """Lines of `node,label`, or another number from 0, in the order of the nodes."""
     table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
-    table.require(table.values[:, 1] >= 0, 1, "a label from 0")
-    _no_gaps(table)
+    table.require(table.values[:, 1] >= 0, 1, f"a {what} from 0")
+    _no_gaps(table, what)
     ordered: NDArray[np.int64] = _by_node(table, num_nodes)[:, 1]
     return ordered.copy()
 
@@ -155,13 +164,15 @@ def _in_range(table: Table, column: int, num_nodes: int) -> None:
     table.require((values >= 0) & (values < num_nodes), column, f"a node from 0 to {num_nodes - 1}")
 
 
-def _no_gaps(table: Table) -> None:
+def _no_gaps(table: Table, what: str) -> None:
     found = np.unique(table.values[:, 1])
     gaps = np.flatnonzero(found != np.arange(len(found)))
     if gaps.size:
         row = int(np.argmax(table.values[:, 1] == found[gaps[0]]))
         raise table.fault(
-            row, f"label {found[gaps[0]]} but never label {gaps[0]}", "labels 0 to C-1 without gaps"
+            row,
+            f"{what} {found[gaps[0]]} but never {what} {gaps[0]}",
+            f"{what}s from 0 without gaps",
         )
 
 

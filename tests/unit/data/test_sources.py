@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from securefg.data import sources
-from securefg.data.readers import planetoid, wikics, wikipedia
+from securefg.data.readers import facebook, heterophilous, planetoid, wikics, wikipedia
 from securefg.data.sources import locate
 from securefg.foundation.errors import DataError
 
@@ -100,6 +100,8 @@ def test_sets_without_a_loader_say_who_publishes_them(name: str):
         *((name, planetoid.files(name)) for name in ("cora", "citeseer", "pubmed")),
         *((name, wikipedia.files(name)) for name in ("chameleon", "squirrel")),
         ("wikics", wikics.files("wikics")),
+        ("cornell5", facebook.files("cornell5")),
+        ("tolokers", heterophilous.files("tolokers")),
     ],
 )
 def test_the_loaders_are_called_so_that_their_layout_is_ours(
@@ -119,7 +121,11 @@ def test_the_loaders_are_called_so_that_their_layout_is_ours(
         lay(Path(root) / "raw", names)
 
     fakes = SimpleNamespace(
-        Planetoid=planetoid_class, WikipediaNetwork=wikipedia_class, WikiCS=wikics_class
+        Planetoid=planetoid_class,
+        WikipediaNetwork=wikipedia_class,
+        WikiCS=wikics_class,
+        LINKXDataset=planetoid_class,
+        HeterophilousGraphDataset=planetoid_class,
     )
     monkeypatch.setitem(sys.modules, "torch_geometric.datasets", fakes)
     monkeypatch.setitem(sys.modules, "torch_geometric", SimpleNamespace(datasets=fakes))

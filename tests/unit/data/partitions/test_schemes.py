@@ -201,5 +201,6 @@ def test_what_the_graph_does_not_allow_is_told_with_numbers(given: dict[str, Any
 
 def test_every_scheme_has_a_line_for_the_list():
     names = ["shares", "public_private", "one_node", "louvain", "dirichlet", "metis"]
+    names += ["random", "given"]
     assert list(PARTITIONS) == names
     assert all(PARTITIONS.values())
