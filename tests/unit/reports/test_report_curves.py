@@ -27,7 +27,8 @@ def test_infinite_epsilon_has_no_curve(make_run: MakeRun) -> None:
 
 
 def test_finite_epsilon_has_a_curve_per_unit(make_run: MakeRun) -> None:
-    assert titles(make_run, *NOISE)[3:] == ["Epsilon per client", "Epsilon per row"]
+    units = ("client", "row", "node", "edge")
+    assert titles(make_run, *NOISE)[3:] == [f"Epsilon per {unit}" for unit in units]
 
 
 def test_best_round_is_marked(make_run: MakeRun) -> None:
