@@ -69,6 +69,8 @@ class View:
     public    sizes; edges and training labels only where this adversary is entitled to them
     released  the model that the server released in the end
     answers   the released model's logits for every node: what whoever may query it is told
+    noise_left  fields whose noise the adversary could draw again and that still have it; from all
+              others such noise was taken off
     own       the shards of the colluding clients, where the adversary is a set of clients
     query     the answers for every node after these of its own nodes (global ids) have got these
               features: a client may change what it holds, and ask again
@@ -83,6 +85,7 @@ class View:
     answers: Tensor | None = field(default=None, repr=False)
     own: tuple[Shard, ...] = ()
     query: Callable[[Tensor, Tensor], Tensor] | None = field(default=None, repr=False)
+    noise_left: tuple[str, ...] = ()
     seen: Sequence[Seen] = field(default=(), repr=False)
 
     def places(self, need: Meaning) -> list[Place]:

@@ -2,7 +2,8 @@
 
 A defended run on which an attack stays silent says nothing by itself: the attack may be weak. So
 the run is made once more without noise and masks, for as many rounds as the attacks want to see,
-and every attack must reach its floor there. A run without defences is its own control.
+and every attack must reach its floor there. A run without defences has no control: its
+silence says nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from securefg.sweep.cache import find_run, locked
 
 
 def is_defended(policy: Policy) -> bool:
-    """Whether anything private leaves with noise or under a mask."""
-    return bool(policy.masked) or any(not isinstance(r, Plain) for r in policy.rules.values())
+    """Whether anything private leaves under a mask, or with noise that nobody can draw again."""
+    noised = any(not isinstance(rule, Plain) for rule in policy.rules.values())
+    return bool(policy.masked) or (policy.protects and noised)
 
 
 def control_of(truth: Truth, rounds: int, root: Path) -> Truth:

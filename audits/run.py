@@ -339,6 +339,7 @@ class Player:
             own=not self._defended,
             floor=task.attack.floor,
             smallest=self._smallest,
+            noise_left=self.view(self._truth, task.adversary).noise_left,
         )
         verdict, because = judge(evidence)
         if why and verdict is Verdict.INCONCLUSIVE:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attacks.base import Array, Place, View
 from audits.coverage import Spoken
+from audits.known_noise import without_known_noise
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed
@@ -132,7 +133,7 @@ class Truth:
         x, everything = self.experiment, adversary.kind != "wire"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a tear is the integrity check's to report
-            seen = tuple(view(self.folder.transcript, adversary))
+            bared = without_known_noise(x, view(self.folder.transcript, adversary))
         released = self.release.values() if everything and self.release else {}
         return View(
             adversary=adversary,
@@ -146,7 +147,8 @@ class Truth:
             query=partial(self.query, adversary)
             if adversary.clients and self.answers is not None
             else None,
-            seen=seen,
+            noise_left=bared.left_on,
+            seen=bared.seen,
         )
 
 

@@ -4,6 +4,7 @@
 |---|---|---|---|
 | off chance | any | any | INCONCLUSIVE: the measurement is not sound |
 | at chance | lower end above 0 | any | LEAK |
+| at chance | reaches 0 | any; noise that the adversary can draw again is left on | INCONCLUSIVE |
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
 | at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
 | at chance | reaches the smallest gain | works | INCONCLUSIVE: such a gain could hide |
@@ -30,6 +31,7 @@ class Evidence:
     control   its gain with the defence off; None where it was not or could not be played there
     own       the run has no defence, so that there is no control but itself
     floor     the gain that the attack must reach with the defence off
+    noise_left  fields whose noise the adversary can draw again, and that still have it
     smallest  the smallest gain that matters: silence means something below it alone
     """
 
@@ -40,6 +42,7 @@ class Evidence:
     own: bool
     floor: float
     smallest: float = SMALLEST_GAIN
+    noise_left: tuple[str, ...] = ()
 
 
 def judge(found: Evidence) -> tuple[Verdict, str]:
@@ -54,6 +57,12 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
             f"({gain.low:+.3f} to {gain.high:+.3f})",
         )
     hidden = f"a gain of up to {max(gain.high, 0):+.3f} could hide here"
+    if found.noise_left:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"the noise on {', '.join(found.noise_left)} can be drawn again from the public seed, "
+            f"and the attack did not take it off; {hidden}",
+        )
     if found.own:
         return (
             Verdict.INCONCLUSIVE,

@@ -17,7 +17,7 @@ from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.foundation.streams import torch_stream
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.population import Population
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning, Networks
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
@@ -36,6 +36,8 @@ class Method(Generic[S]):
     batched       one host runs many clients as one tensor (else every client has its own host)
     server_knows  what public information beside sizes the server is entitled to
     compare       figures over the clients' own scores, for the metrics of every round
+    own_noise     noise that clients add by themselves, by Message.field of the reply to a request,
+                  from the seed that all share: whoever knows the seed can take it off
     exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
                      where its parts are sums of fewer than all
     """
@@ -53,6 +55,7 @@ class Method(Generic[S]):
         default=lambda settings, info, seed: {}
     )
     compare: Callable[[list[LocalScore]], dict[str, float]] | None = None
+    own_noise: Callable[[S, PublicInfo, int, Message, Turn], dict[str, Tensor]] | None = None
     batched: bool = False
     server_knows: frozenset[str] = frozenset()
     exposed_uploads: Callable[[S, PublicInfo, list[int]], int] | None = None

@@ -199,6 +199,33 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     }
 
 
+def own_noise(
+    settings: Settings, info: PublicInfo, seed: int, request: Message, turn: Turn
+) -> dict[str, Tensor]:
+    """V1's noise on the Jacobian, as every party can draw it again."""
+    if not settings.jacobian_noise or not isinstance(request, Globals):
+        return {}
+    layers = MlpShape(info.num_features, settings.hidden, info.num_classes).split(request.weights)
+    return {f"{Representation.kind}.jacobian": jacobian_noise(settings, seed, layers, turn)}
+
+
+def jacobian_noise(settings: Settings, seed: int, layers: Layers, turn: Turn) -> Tensor:
+    """What noise on every entry of the Jacobian leaves of noise on its compact form.
+
+    The C entries that W2[:, a] M[a, i] fills, each with noise of its own, tell of M[a, i] as much
+    as their projection on W2[:, a]: noise of 1 / |W2[:, a]|. The C copies of m tell as much as
+    their mean.
+    """
+    second, (hidden, num_features) = layers.second, layers.first.shape
+    shape = torch.Size((len(turn.clients), hidden, num_features + 1))
+    drawn = SeededNoise(seed).normal(shape, turn.clients, ("jacobian", turn.round))
+    noise = drawn.to(second) * settings.jacobian_noise
+    smallest = torch.finfo(second.dtype).tiny
+    noise[..., :-1] /= second.norm(dim=0).clamp_min(smallest)[:, None]
+    noise[..., -1] /= len(second) ** 0.5
+    return noise
+
+
 def _refuse_private_training(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
     """A client's samples are in its neighbours' gradients through C_k and dC_k."""
     assert info.edge_index is not None
@@ -288,7 +315,7 @@ class Users(Host):
         if self._settings.jacobian == "full":
             jacobian = compact_jacobian(gates, mean, samples)
             if self._settings.jacobian_noise:
-                jacobian += self._noise(self._layers.second, turn)
+                jacobian += jacobian_noise(self._settings, self._seed, self._layers, turn)
             jacobian = jacobian.flatten(1)
         hidden = each_by(mean[:, None], self._layers.second.T)[:, 0]
         return Representation(hidden=hidden, jacobian=jacobian)
@@ -305,21 +332,6 @@ class Users(Host):
         assert self._layers is not None
         _, mean = mean_hidden(self._layers.first, samples)
         return each_by(mean[:, None], self._layers.second.T)[:, 0]
-
-    def _noise(self, second: Tensor, turn: Turn) -> Tensor:
-        """What noise on every entry of the Jacobian leaves of noise on its compact form.
-
-        The C entries that W2[:, a] M[a, i] fills, each with noise of its own, tell of M[a, i] as
-        much as their projection on W2[:, a]: noise of 1 / |W2[:, a]|. The C copies of m tell as
-        much as their mean.
-        """
-        shape = torch.Size((len(turn.clients), self._shape.hidden, self._shape.num_features + 1))
-        drawn = SeededNoise(self._seed).normal(shape, turn.clients, ("jacobian", turn.round))
-        noise = drawn.to(self._x) * self._settings.jacobian_noise
-        smallest = torch.finfo(second.dtype).tiny
-        noise[..., :-1] /= second.norm(dim=0).clamp_min(smallest)[:, None]
-        noise[..., -1] /= self._shape.num_classes**0.5
-        return noise
 
     def _note(self, request: Sums | SealedSums, users: Tensor, turn: Turn) -> Noted:
         self._context[users] = request.context.to(self._x)
@@ -486,6 +498,7 @@ METHOD = Method(
     release=Globals,
     planned=planned,
     networks=networks,
+    own_noise=own_noise,
     make_host=Users,
     make_server=GflServer,
     batched=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from audits.verdicts import SMALLEST_GAIN, Evidence, judge
@@ -69,6 +71,18 @@ def test_silence_counts_only_where_the_attack_is_known_to_speak(
     verdict, because = judge(evidence(gain, control=control, own=own))
     assert verdict is wanted
     assert words in because
+
+
+@pytest.mark.parametrize("control", [WORKS, WEAK, UNSURE, None])
+@pytest.mark.parametrize("own", [True, False])
+def test_noise_that_anybody_can_draw_again_and_that_is_still_on_makes_no_silence(
+    control: Interval | None, own: bool
+) -> None:
+    left = replace(evidence(NOTHING, control=control, own=own), noise_left=("m.Update.weights",))
+    verdict, because = judge(left)
+    assert verdict is UNKNOWN
+    assert "m.Update.weights can be drawn again" in because
+    assert judge(replace(left, gain=GAIN))[0] is LEAK
 
 
 def test_every_edge_is_on_the_side_of_not_knowing() -> None:

@@ -1,0 +1,160 @@
+"""Noise that an adversary can draw again is taken off what it saw, before anything is said.
+
+Seeded noise comes from the run's seed, and so does the noise that a method adds by itself; a
+configuration is agreed, hence known to every party. What is left on is named: silence of an attack
+on such a field says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from securefg.engines.hosting import noise_source
+from securefg.foundation.streams import derive_seed
+from securefg.privacy.discrete_gaussian import sample
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Turn
+from securefg.protocol.messages import Message, Scalar
+from securefg.protocol.transcript import Seen
+from securefg.run.assembly import Experiment
+
+MANY = 2_000_000
+"""Discrete noise of more numbers than this takes minutes to draw again, and is left on."""
+
+Fields = dict[str, Tensor | Scalar]
+
+
+@dataclass(frozen=True)
+class Bared:
+    """What was seen, without the noise that was taken off, and the fields that still have some."""
+
+    seen: tuple[Seen, ...]
+    left_on: tuple[str, ...] = ()
+
+
+def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
+    policy, method = experiment.policy, experiment.method
+    seeded = not policy.protects and any(
+        not isinstance(rule, Plain) for rule in policy.rules.values()
+    )
+    if not seeded and method.own_noise is None:
+        return Bared(tuple(seen))
+    taking = _Taking(experiment, seeded)
+    return Bared(tuple(taking.off(one) for one in seen), tuple(sorted(taking.left)))
+
+
+@dataclass
+class _Taking:
+    """Goes through a view in order, and remembers what was asked in which step."""
+
+    x: Experiment
+    seeded: bool
+    left: set[str] = field(default_factory=set)
+    _asked: dict[tuple[int, int], Seen] = field(default_factory=dict)
+    _steps: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def off(self, seen: Seen) -> Seen:
+        header = seen.header
+        if header.sender == "sum":
+            return self._off_sum(seen)
+        if not header.up:
+            self._asked[header.round, header.step] = seen
+            return seen
+        self._steps[header.round, header.kind] = header.step
+        if seen.fields is None or header.kind not in self._kinds:
+            return seen
+        message, fields = self.x.method.message(header.kind), dict(seen.fields)
+        for name, value in fields.items():
+            if not isinstance(value, Tensor) or not message.declarations[name].is_private:
+                continue
+            if self.x.policy.mask(message, name) is None:
+                noise = self._noise(message, name, value.shape, seen.clients, header.step, seen)
+                fields[name] = value if noise is None else (value.double() - noise).to(value.dtype)
+        return replace(seen, fields=fields)
+
+    def _off_sum(self, seen: Seen) -> Seen:
+        kind = seen.header.kind.removesuffix(".sum")
+        step = self._steps.get((seen.header.round, kind))
+        if seen.fields is None or kind not in self._kinds or step is None:
+            return seen
+        message, fields = self.x.method.message(kind), dict(seen.fields)
+        for name, value in fields.items():
+            if isinstance(value, Tensor) and message.declarations[name].is_private:
+                fields[name] = self._off_total(message, name, value, step, seen)
+        return replace(seen, fields=fields)
+
+    def _off_total(
+        self, message: type[Message], name: str, value: Tensor, step: int, seen: Seen
+    ) -> Tensor:
+        rule, weighted = self.x.policy.rule(message, name), message.declarations[name].weight
+        if weighted and self.seeded and isinstance(rule, LocalGaussian):
+            self.left.add(f"{message.kind}.{name}")
+            return value
+        total = torch.zeros(value.shape, dtype=torch.float64)
+        for client in seen.clients.numbers():
+            shape, own = torch.Size((1, *value.shape)), Clients.of([client])
+            noise = self._noise(message, name, shape, own, step, seen)
+            if noise is not None:
+                total += noise[0]
+        return (value.double() - total).to(value.dtype)
+
+    def _noise(
+        self,
+        message: type[Message],
+        name: str,
+        shape: torch.Size,
+        clients: Clients,
+        step: int,
+        seen: Seen,
+    ) -> Tensor | None:
+        """What was added to this field, where the adversary can draw it again."""
+        turn = Turn(round=seen.header.round, step=step, clients=clients)
+        found = self._by_the_method(message, name, shape, turn)
+        rule = self.x.policy.rule(message, name)
+        if not self.seeded or isinstance(rule, Plain):
+            return found
+        drawn = self._by_the_rule(rule, message, name, shape, turn)
+        if drawn is None:
+            self.left.add(f"{message.kind}.{name}")
+            return found
+        return drawn if found is None else found + drawn
+
+    def _by_the_rule(
+        self, rule: Rule, message: type[Message], name: str, shape: torch.Size, turn: Turn
+    ) -> Tensor | None:
+        source, stream = noise_source(self.x.config), (message.kind, name, turn.round, turn.step)
+        if isinstance(rule, LocalGaussian):
+            return rule.stddev * source.normal(shape, turn.clients, stream)
+        masked = self.x.policy.mask(message, name)
+        count = math.prod(shape) * self.x.partition.num_clients
+        if not isinstance(rule, DistributedDiscrete) or masked is None or count > MANY:
+            return None
+        plan = rule.plan(torch.empty(shape))
+        rows = (math.prod(shape) // plan.dim, plan.dim)
+        draws = source.random_bytes(turn.clients, (*stream, "discrete"))
+        return torch.from_numpy(sample(rule.local_stddev(plan), rows, draws)).double().reshape(
+            shape
+        ) / float(rule.scale)
+
+    def _by_the_method(
+        self, message: type[Message], name: str, shape: torch.Size, turn: Turn
+    ) -> Tensor | None:
+        method, asked = self.x.method, self._asked.get((turn.round, turn.step))
+        if method.own_noise is None or asked is None or asked.fields is None:
+            return None
+        body = codec.encode_fields(asked.fields)
+        request = codec.decode(body, method.message(asked.header.kind))
+        seed = derive_seed(self.x.config.seed, "clients")
+        made = method.own_noise(self.x.config.method, self.x.public, seed, request, turn)
+        noise = made.get(f"{message.kind}.{name}")
+        return None if noise is None else noise.double().reshape(shape)
+
+    @property
+    def _kinds(self) -> set[str]:
+        return {message.kind for message in self.x.method.messages}
