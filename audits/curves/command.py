@@ -13,6 +13,7 @@ from audits.curves.work import RunAndAudit
 from securefg.foundation.files import write_json
 from securefg.reports.curve.data import CurveData
 from securefg.reports.curve.page import build_curve_page
+from securefg.settings.shipped import find_config
 from securefg.sweep import Failure, SweepOutcome, sweep
 from securefg.sweep.display import Display
 
@@ -34,6 +35,7 @@ def draw_curve(
     overrides: Sequence[str] = (),
 ) -> CurveOutcome:
     """Only missing points are run; the page is written even where some failed."""
+    path = find_config(path)
     curve = load_curve(path, overrides)
     if seeds is not None:
         curve = curve.model_copy(update={"seeds": seeds})

@@ -12,7 +12,9 @@ from securefg.cli.common import INTERRUPTED, Quietly, complain
 
 
 def curve(
-    config: Annotated[Path, typer.Argument(help="A curve's YAML config.")],
+    config: Annotated[
+        Path, typer.Argument(help="A curve's YAML config, or a shipped one by name.")
+    ],
     jobs: Annotated[int, typer.Option(min=1, help="Number of points run in parallel.")] = 2,
     root: Annotated[Path, typer.Option(help="Folder for curves.")] = Path("curves"),
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds per point.")] = None,

@@ -1,4 +1,4 @@
-"""`securefg list`: methods, attacks, datasets and partitions, with one line each."""
+"""`securefg list`: methods, attacks, datasets, partitions and configs, with one line each."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Kind(StrEnum):
     datasets = "datasets"
     partitions = "partitions"
     attacks = "attacks"
+    configs = "configs"
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
@@ -31,12 +32,13 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
 
 
 def rows(kind: str) -> Rows:
-    """Header and lines for one of methods, datasets, partitions, attacks."""
+    """Header and lines for one of methods, datasets, partitions, attacks, configs."""
     return {
         "methods": _methods,
         "datasets": _datasets,
         "partitions": _partitions,
         "attacks": _attacks,
+        "configs": _configs,
     }[kind]()
 
 
@@ -69,6 +71,14 @@ def _partitions() -> Rows:
     from securefg.settings.partition import PARTITIONS
 
     return ("partition", ""), list(PARTITIONS.items())
+
+
+def _configs() -> Rows:
+    from securefg.settings.shipped import config_names, configs_folder, first_comment
+
+    names = config_names()
+    lines = [(name, first_comment(configs_folder() / f"{name}.yaml")) for name in names]
+    return ("config", ""), list(lines)
 
 
 def _attacks() -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from securefg.cli.common import INTERRUPTED, Overrides, complain
+from securefg.foundation.errors import InputError
 
 
 def reproduce(
@@ -38,6 +40,8 @@ def reproduce(
     ] = None,
 ) -> None:
     """A paper's table or figure: run what is missing, ours beside theirs."""
+    if find_spec("papers") is None:
+        raise InputError("reproduce: the papers' tables come with a checkout of the repository")
     from papers.catalogue import ENTRIES, get_entries
     from papers.command import Asked
     from papers.command import reproduce as carry_out

@@ -15,7 +15,8 @@ from securefg.foundation.errors import InputError, RunFolderError
 
 def run(
     config: Annotated[
-        Path | None, typer.Argument(help="A YAML config.", show_default=False)
+        Path | None,
+        typer.Argument(help="A YAML config, or a shipped one by name.", show_default=False),
     ] = None,
     overrides: Overrides = None,
     resume: Annotated[

@@ -35,6 +35,7 @@ from securefg.settings.methods.base import MethodSettings
 from securefg.settings.methods.registry import method_names, method_settings
 from securefg.settings.partition import PartitionSettings, SharesSettings
 from securefg.settings.privacy import PrivacySettings
+from securefg.settings.shipped import find_config
 
 
 class RunConfig(Settings):
@@ -111,8 +112,9 @@ class RunConfig(Settings):
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a YAML file and apply `a.b=c` overrides, in that order."""
-    return parse_config(_read_yaml(path), overrides, default_name=path.stem)
+    """Read a YAML file, or a shipped config by its name, and apply `a.b=c` overrides."""
+    found = find_config(path)
+    return parse_config(_read_yaml(found), overrides, default_name=found.stem)
 
 
 def parse_config(

@@ -1,0 +1,33 @@
+"""`securefg init`: a config with comments, to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from securefg.foundation.errors import InputError
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put config.yaml.")],
+    config: Annotated[
+        str, typer.Option("--config", metavar="NAME", help="The shipped config to copy.")
+    ] = "starter",
+) -> None:
+    """Copy a shipped config into a folder, to be changed there."""
+    from securefg.settings.shipped import config_names, configs_folder
+
+    if config not in config_names():
+        raise InputError(f"--config: {config!r}; allowed: {', '.join(config_names())}")
+    target = folder / "config.yaml"
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: a file; wanted a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write((configs_folder() / f"{config}.yaml").read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise InputError(f"{target} exists; it is not replaced") from None
+    typer.echo(f"wrote {target}; run it with: securefg run {target}")

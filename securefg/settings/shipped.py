@@ -1,0 +1,49 @@
+"""The configs that come with securefg, found by name: `quickstart` needs no path."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from securefg.foundation.errors import ConfigError
+
+SUFFIX = ".yaml"
+
+
+def configs_folder() -> Path:
+    """Inside the package where it is installed, beside it in a checkout."""
+    inside = Path(__file__).parents[1] / "configs"
+    return inside if inside.is_dir() else Path(__file__).parents[2] / "configs"
+
+
+def config_names() -> list[str]:
+    return sorted(path.stem for path in configs_folder().glob(f"*{SUFFIX}"))
+
+
+def find_config(asked: Path) -> Path:
+    """A file as it is given; else the shipped config of that name."""
+    name = asked.name.removesuffix(SUFFIX)
+    shipped = configs_folder() / f"{name}{SUFFIX}"
+    if asked.exists() and not asked.is_dir():
+        return asked
+    if asked.parent == Path() and shipped.is_file():
+        return shipped
+    if asked.exists():
+        raise ConfigError(f"{asked}: a folder; wanted a YAML file, or a shipped config's name")
+    raise ConfigError(f"{asked}: cannot be read: {_hint(asked, name)}")
+
+
+def _hint(asked: Path, name: str) -> str:
+    names = config_names()
+    near = name if name in names else next(iter(difflib.get_close_matches(name, names, n=1)), None)
+    if near is None:
+        return "No such file or directory, and no shipped config (`securefg list configs`)"
+    return f"No such file or directory; a shipped config is named {near}: give that name alone"
+
+
+def first_comment(path: Path) -> str:
+    """What a config says of itself, for lists."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            return line.lstrip("# ").strip()
+    return ""

@@ -1,0 +1,115 @@
+"""The wheel alone, outside the checkout: it runs by name, imports light, and takes no common name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("securefg", "attacks", "audits", "configs")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+BUILD = "import sys; from setuptools import build_meta as b; print(b.build_wheel(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    for part in PARTS:
+        leave = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / part, source / part, ignore=leave)
+    for file in FILES:
+        shutil.copy(ROOT / file, source / file)
+    made = tmp_path_factory.mktemp("wheel")
+    built = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BUILD, str(made)],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return next(made.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and what it depends on, and no trace of the checkout.
+
+    Libraries come from the environment of the tests by a path alone, which leaves out its own
+    `.pth` files and so its editable install.
+    """
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    site = Path(
+        sysconfig.get_path(
+            "purelib", vars={"base": str(home), "platbase": str(home)}, scheme="venv"
+        )
+    )
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return home / "bin" / "python"
+
+
+def outside(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SECUREFG_DATA")}
+    return subprocess.run(
+        [str(python), *arguments],
+        cwd=folder,
+        env={**env, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_wheel_takes_no_name_that_others_may_want(wheel: Path) -> None:
+    names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    packages = {name for name in names if not name.endswith(".dist-info")}
+    assert packages == {"securefg", "securefg_attacks", "securefg_audits"}
+
+
+def test_no_import_in_the_wheel_says_the_name_of_the_checkout(wheel: Path) -> None:
+    import ast
+
+    archive = zipfile.ZipFile(wheel)
+    for name in archive.namelist():
+        if not name.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse(archive.read(name))):
+            found = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                found = [node.module or ""]
+            tops = {module.partition(".")[0] for module in found}
+            assert not tops & {"attacks", "audits"}, (name, tops)
+
+
+def test_a_shipped_config_runs_and_is_audited_in_an_empty_folder(
+    python: Path, tmp_path: Path
+) -> None:
+    small = ("--set", "training.rounds=2", "--set", "output.transcript_every=1")
+    ran = outside(python, tmp_path, "-m", "securefg", "run", "quickstart", "--json", *small)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["rounds"] == 2
+    (run,) = (tmp_path / "runs").iterdir()
+    audited = outside(
+        python, tmp_path, "-m", "securefg", "audit", str(run), "--only", "similar_links"
+    )
+    assert audited.returncode == 0, audited.stderr
+    assert "similar links" in audited.stdout
+
+
+def test_what_stays_in_the_checkout_is_said(python: Path, tmp_path: Path) -> None:
+    done = outside(python, tmp_path, "-m", "securefg", "reproduce", "list")
+    assert done.returncode == 2
+    assert "checkout of the repository" in done.stderr
