@@ -1,4 +1,4 @@
-"""The wheel alone, outside the checkout: it runs by name, imports light, and takes no common name."""
+"""The wheel alone, outside the checkout: it runs by name and takes no common name."""
 
 from __future__ import annotations
 
