@@ -55,7 +55,10 @@ def answer(
         ("privacy.mechanism=local_gaussian", "needs either noise_multiplier or target_epsilon"),
         ("privacy.fields={Update.foo: {mechanism: plain}}", "Update.foo: no such private field"),
         ("data={name: corra}", "unknown dataset 'corra'; allowed: cora, citeseer"),
-        ("method={name: fedgll}", "unknown method 'fedgll'; allowed: alone, fedgl, fedmlp"),
+        (
+            "method={name: fedgll}",
+            "method.name: unknown 'fedgll'; did you mean fedgl? allowed: alone, fedavg, fedgl, fed",
+        ),
         ("device=gpu", "device: wanted auto, cpu, cuda or cuda:N, found 'gpu'"),
         ("training", "wanted KEY.KEY=VALUE"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,12 +10,13 @@ from securefg.foundation.errors import ConfigError
 from securefg.run import runner
 from securefg.run.folder import RunFolder
 from securefg.run.observing import RoundReport, Silent
+from securefg.run.summary import Summary
 from tests.small import config
 
 WEIGHTS_ALONE = "method={name: fedgl, pseudo_labels: false, pseudo_graph: false, weighting: equal}"
 
 
-def summary(root: Path, *overrides: str) -> dict[str, Any]:
+def summary(root: Path, *overrides: str) -> Summary:
     found = runner.start(config(root, *overrides)).summary
     assert found is not None
     return found
@@ -35,10 +35,10 @@ def test_local_noise_costs_what_the_accountant_says(
         f"training.rounds={rounds}",
         "training.local_epochs=1",
     )
-    claim = found["epsilon"]["client"]
-    assert claim["epsilon"] == pytest.approx(epsilon, abs=1e-4)
-    assert claim["private"]
-    assert claim["because"] == []
+    claim = found.epsilon["client"]
+    assert claim.epsilon == pytest.approx(epsilon, abs=1e-4)
+    assert claim.private
+    assert claim.because == ()
 
 
 def test_one_field_without_noise_makes_epsilon_infinite_and_is_named(tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ def test_one_field_without_noise_makes_epsilon_infinite_and_is_named(tmp_path: P
         "privacy.fields={Update.embeddings: {mechanism: plain}}",
     )
     for unit in ("client", "row"):
-        claim = found["epsilon"][unit]
-        assert claim["epsilon"] is None
-        assert not claim["private"]
-        assert claim["because"] == ["Update.embeddings"]
+        claim = found.epsilon[unit]
+        assert claim.epsilon is None
+        assert not claim.private
+        assert claim.because == ("Update.embeddings",)
 
 
 def test_a_size_that_leaves_beside_the_noise_is_named(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_size_that_leaves_beside_the_noise_is_named(tmp_path: Path) -> None:
         "privacy={mechanism: local_gaussian, noise_multiplier: 1}",
         "privacy.fields={Update.num_nodes: {mechanism: plain}}",
     )
-    assert plain["epsilon"]["client"]["because"] == ["Update.num_nodes"]
+    assert plain.epsilon["client"].because == ("Update.num_nodes",)
 
 
 def test_a_target_is_met_when_all_planned_rounds_were_run(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_target_is_met_when_all_planned_rounds_were_run(tmp_path: Path) -> Non
         "method={name: fedgl, weighting: equal}",
         "privacy={mechanism: local_gaussian, target_epsilon: 3, unit: row}",
     )
-    assert found["epsilon"]["row"]["epsilon"] == pytest.approx(3, abs=1e-6)
+    assert found.epsilon["row"].epsilon == pytest.approx(3, abs=1e-6)
 
 
 def test_seeded_noise_is_never_called_private(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_seeded_noise_is_never_called_private(tmp_path: Path) -> None:
         WEIGHTS_ALONE,
         "privacy={mechanism: local_gaussian, noise_multiplier: 1, noise_rng: seeded}",
     )
-    assert found["epsilon"]["client"]["epsilon"] > 0
-    assert not found["epsilon"]["client"]["private"]
-    assert found["epsilon"]["client"]["because"] == ["seeded noise"]
+    assert found.epsilon["client"].epsilon > 0
+    assert not found.epsilon["client"].private
+    assert found.epsilon["client"].because == ("seeded noise",)
 
 
 def test_fresh_noise_of_repeated_rounds_stays_on_the_books(tmp_path: Path) -> None:
@@ -101,6 +101,6 @@ def test_fresh_noise_of_repeated_rounds_stays_on_the_books(tmp_path: Path) -> No
     resumed = runner.resume(RunFolder.open(path)).summary
     assert resumed is not None
     whole = summary(tmp_path / "whole", *overrides)
-    assert resumed["rounds"] == whole["rounds"] == 4
-    repeated, once = (found["epsilon"]["client"]["epsilon"] for found in (resumed, whole))
+    assert resumed.rounds == whole.rounds == 4
+    repeated, once = (found.epsilon["client"].epsilon for found in (resumed, whole))
     assert repeated > once  # five releases, round 3 twice

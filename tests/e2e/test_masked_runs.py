@@ -53,7 +53,7 @@ def records(run: RunFolder) -> list[Record]:
 
 def epsilons(run: RunFolder) -> list[float]:
     claims = run.summary().epsilon.values()
-    return [math.inf if c["epsilon"] is None else c["epsilon"] for c in claims]
+    return [math.inf if c.epsilon is None else c.epsilon for c in claims]
 
 
 @pytest.fixture(scope="module")
@@ -315,4 +315,8 @@ def test_distributed_noise_is_shared_by_those_who_train(tmp_path: Path) -> None:
     ).folder
     sums = [record for record in records(run) if record.kind == "gfl_appnp.Update.sum"]
     assert len(sums) == 2
-    assert epsilons(run) == [pytest.approx(8, abs=1e-3)]
+    claims = run.summary().epsilon
+    assert claims["client"].epsilon == pytest.approx(8, abs=1e-3)
+    infinite = {unit for unit, claim in claims.items() if claim.epsilon is None}
+    assert infinite == {"node", "edge"}  # the server is given the graph
+    assert all("all edges, given to the server" in claims[unit].because for unit in infinite)

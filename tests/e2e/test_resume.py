@@ -41,5 +41,5 @@ def test_a_crash_between_checkpoints_changes_nothing(overrides: list[str], tmp_p
     models = [run.folder.path / "model.safetensors" for run in (whole, resumed)]
     assert models[0].read_bytes() == models[1].read_bytes()
     for key in ("bytes", "epsilon", "test_accuracy", "rounds"):
-        assert resumed.summary[key] == whole.summary[key]
+        assert getattr(resumed.summary, key) == getattr(whole.summary, key)
     assert resumed.summary.attempts == 2

@@ -1,4 +1,4 @@
-"""What averaging methods share: who is asked, the mean that comes out, and what a method must say."""
+"""What averaging methods share: who is asked and the mean; and what a method must say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from securefg.settings.training import TrainingSettings
 from torch import Tensor
 
 from securefg.federation.engine import Dropped
@@ -18,6 +17,7 @@ from securefg.methods.registry import get_method
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.registry import SHIPPED
 
 START = torch.tensor([1.0, -2.0, 0.5])
@@ -50,7 +50,7 @@ class Clones(Cohort):
         self.asked.append(clients)
         here = [k for k in clients.numbers() if k not in self._away]
         gone = Clients.of([k for k in clients.numbers() if k in self._away])
-        dropped = (Dropped("timeout", gone),) if len(gone) else ()
+        dropped = (Dropped("host-0", gone, "timeout"),) if len(gone) else ()
         factors = torch.tensor(here, dtype=torch.float32)
         rows = factors[:, None] * request.weights
         message = reply(weights=rows, size=factors + 1 if self._weighted else None)
