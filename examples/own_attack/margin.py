@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from securefg import Array, Attack, CannotAttack, Targets, View
 from securefg.protocol.meanings import Answers
 
 

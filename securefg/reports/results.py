@@ -50,7 +50,7 @@ def read_results(folder: RunFolder) -> Results:
         config=config,
         method=get_method(config.method.name),
         summary=summary,
-        rounds=_rounds(folder),
+        rounds=rounds_of(folder),
         partition=partition,
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
@@ -59,7 +59,7 @@ def read_results(folder: RunFolder) -> Results:
     )
 
 
-def _rounds(folder: RunFolder) -> tuple[RoundReport, ...]:
+def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:
     try:
         return tuple(RoundReport(**line) for line in folder.metrics())
     except TypeError as error:

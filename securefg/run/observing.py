@@ -45,3 +45,21 @@ class Silent:
 
     def stop_requested(self) -> bool:
         return False
+
+
+@dataclass(frozen=True)
+class Several:
+    """Observers as one; any of them can ask for a stop."""
+
+    observers: tuple[Observer, ...] = ()
+
+    def started(self, experiment: Experiment, first_round: int) -> None:
+        for observer in self.observers:
+            observer.started(experiment, first_round)
+
+    def round_done(self, report: RoundReport) -> None:
+        for observer in self.observers:
+            observer.round_done(report)
+
+    def stop_requested(self) -> bool:
+        return any([observer.stop_requested() for observer in self.observers])

@@ -113,3 +113,17 @@ def test_what_stays_in_the_checkout_is_said(python: Path, tmp_path: Path) -> Non
     done = outside(python, tmp_path, "-m", "securefg", "reproduce", "list")
     assert done.returncode == 2
     assert "checkout of the repository" in done.stderr
+
+
+def test_the_library_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
+    code = (
+        "import securefg\n"
+        "small = ['training.rounds=2', 'data.csbm.num_nodes=200']\n"
+        "run = securefg.run('quickstart', overrides=small)\n"
+        "assert 0 < run.summary.test_accuracy <= 1 and len(run.metrics()) == 2\n"
+        "from securefg import Attack\n"
+        "print(Attack.__module__)\n"
+    )
+    done = outside(python, tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "securefg_attacks.base"

@@ -1,0 +1,76 @@
+"""Networks that were given as objects: named by what they are, found again in the same process."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from securefg.foundation.errors import InputError
+
+Make = Callable[..., nn.Module]
+_GIVEN: dict[str, Make] = {}
+
+
+def reference(model: nn.Module | Make) -> str:
+    """A path for `method.network`.
+
+    A class or function of a module is its own path, which every process can import. What was
+    written in a notebook or comes with its weights has a name with a hash of its source and
+    weights: two networks are never taken for one, and only this process can run it.
+    """
+    if isinstance(model, nn.Module):
+        return _register(type(model).__name__, _weights(model), lambda *_, **__: _copy(model))
+    if not callable(model):
+        raise InputError(
+            f"model: found {type(model).__name__}; wanted a torch.nn.Module, or a class or "
+            "function of (num_features, num_classes) that makes one"
+        )
+    module, name = getattr(model, "__module__", ""), getattr(model, "__qualname__", "")
+    if module != "__main__" and getattr(sys.modules.get(module), name, None) is model:
+        return f"{module}.{name}"
+    return _register(getattr(model, "__name__", "network"), _source(model).encode(), model)
+
+
+def _register(name: str, content: bytes, make: Make) -> str:
+    key = f"{name.strip('<>')}_{hashlib.sha256(content).hexdigest()[:12]}"
+    _GIVEN[key] = make
+    return f"{__name__}.{key}"
+
+
+def _copy(model: nn.Module) -> nn.Module:
+    return copy.deepcopy(model).cpu()
+
+
+def _weights(model: nn.Module) -> bytes:
+    """The weights and the source: the same class with other weights is another network."""
+    buffer = io.BytesIO()
+    for name, value in model.state_dict().items():
+        buffer.write(f"{name}{tuple(value.shape)}{value.dtype}".encode())
+        buffer.write(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return _source(type(model)).encode() + repr(model).encode() + buffer.getvalue()
+
+
+def _source(thing: Any) -> str:
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError) as error:
+        raise InputError(
+            f"model: the source of {getattr(thing, '__name__', thing)!r} cannot be read, so that "
+            "its runs could not be told apart; put the class into a file and import it"
+        ) from error
+
+
+def __getattr__(name: str) -> Make:
+    if name in _GIVEN:
+        return _GIVEN[name]
+    raise AttributeError(
+        f"{name} was given as an object to another Python process; put its class into a file"
+    )

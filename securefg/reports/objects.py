@@ -1,0 +1,204 @@
+"""Results as objects: what `securefg.run`, `audit` and `curve` return, for notebooks and code."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from securefg.foundation.errors import InputError
+from securefg.reports.curve.data import CurveData
+from securefg.reports.figures.standalone import standalone
+from securefg.reports.page import build_report
+from securefg.reports.results import read_results, rounds_of
+from securefg.reports.rounds import curves
+from securefg.run.findings import Finding, Verdict, read_findings
+from securefg.run.folder import RunFolder
+from securefg.run.observing import RoundReport
+from securefg.run.summary import Summary
+from securefg.settings.config import RunConfig
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run."""
+
+    path: Path
+    summary: Summary
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> RunResult:
+        return cls(folder.path, folder.summary())
+
+    @property
+    def config(self) -> RunConfig:
+        return RunFolder(self.path).config()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What audits of this run have found; nothing where there was none."""
+        path = self.path / "audit" / "findings.json"
+        return tuple(read_findings(path)) if path.is_file() else ()
+
+    def metrics(self) -> tuple[RoundReport, ...]:
+        """One report per round."""
+        return rounds_of(RunFolder(self.path))
+
+    def to_frame(self) -> Any:
+        """A pandas row per round; a column `epsilon_UNIT` is infinite where nothing is promised."""
+        rows = []
+        for report in self.metrics():
+            row = {k: v for k, v in asdict(report).items() if k not in ("epsilon", "extra")}
+            epsilons = {f"epsilon_{u}": _number(e) for u, e in report.epsilon.items()}
+            rows.append({**row, **epsilons, **report.extra})
+        return frame(rows)
+
+    def figures(self) -> dict[str, str]:
+        """SVG by title, each a file of its own: accuracy, loss, bytes, finite epsilons."""
+        drawn = curves(read_results(RunFolder(self.path)))
+        return {figure.title: standalone(figure) for figure in drawn}
+
+    def report(self) -> Path:
+        """The page, made anew."""
+        return build_report(RunFolder(self.path))
+
+    def _repr_html_(self) -> str:
+        summary = self.summary
+        rows: list[tuple[str, str]] = [
+            ("rounds", f"{summary.rounds} ({summary.stopped}), best {summary.best_round}"),
+            ("test accuracy", _share(summary.test_accuracy)),
+            ("validation accuracy", _share(summary.val_accuracy)),
+        ]
+        for unit, claim in summary.epsilon.items():
+            said = "∞" if claim.epsilon is None else f"{claim.epsilon:.4g} at δ {claim.delta:g}"
+            if not summary.noise_protects:
+                said += "; the noise is seeded and protects nothing"
+            rows.append((f"epsilon per {unit}", said))
+        drawn = "".join(self.figures().values()) if summary.rounds else ""
+        title = f"{summary.method} on {summary.dataset}, seed {summary.seed}"
+        return f"<h4>{escape(title)}</h4>{table(('', ''), rows)}{drawn}"
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found, over everything that this folder has been asked.
+
+    failed  attacks that broke off, each with its reason; they are findings too, INCONCLUSIVE
+    """
+
+    path: Path
+    findings: tuple[Finding, ...]
+    failed: tuple[tuple[str, str], ...]
+    worst: Verdict
+
+    def to_frame(self) -> Any:
+        """A pandas row per finding; intervals as three columns."""
+        return frame([_flat(finding) for finding in self.findings])
+
+    def _repr_html_(self) -> str:
+        order = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
+        rows = [
+            (
+                one.verdict.value.replace("_", " ").lower(),
+                one.adversary,
+                one.attack.replace("_", " "),
+                "" if one.gain is None else f"{one.gain.value:+.3f}",
+                one.because,
+            )
+            for one in sorted(self.findings, key=lambda f: (not f.measured, order.index(f.verdict)))
+        ]
+        return table(("verdict", "adversary", "attack", "gain", "why"), rows)
+
+
+@dataclass(frozen=True)
+class CurveResult:
+    """A finished sweep: its data, its page, and the points that failed with their reasons."""
+
+    data: CurveData
+    page: Path
+    failed: tuple[tuple[str, str], ...] = ()
+
+    def to_frame(self) -> Any:
+        """A pandas row per point and attack; a point without attacks has one row."""
+        rows = []
+        for point in self.data.points:
+            own = {
+                "series": point.series,
+                "defence": point.defence,
+                "epsilon": _number(point.epsilon),
+                "unit": point.unit,
+                "accuracy": None if point.accuracy is None else point.accuracy.value,
+                "epsilon_lower": point.epsilon_lower,
+                "failed": point.failed,
+            }
+            attacks = [
+                {
+                    "attack": leak.attack,
+                    "adversary": leak.adversary,
+                    "gain": None if leak.gain is None else leak.gain.value,
+                    "verdict": leak.verdict,
+                }
+                for leak in point.leaks
+            ]
+            rows += [{**own, **attack} for attack in attacks or [{}]]
+        return frame(rows)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                point.series,
+                point.defence,
+                "∞" if point.epsilon is None else f"{point.epsilon:g}",
+                _share(None if point.accuracy is None else point.accuracy.value),
+                _largest([leak.gain.value for leak in point.leaks if leak.gain]),
+                point.failed,
+            )
+            for point in self.data.points
+        ]
+        columns = ("series", "defence", "epsilon", "accuracy", "largest gain", "failed")
+        return f"{table(columns, rows)}<p>{escape(str(self.page))}</p>"
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise InputError("to_frame: needs `pip install 'securefg[pandas]'`") from error
+    return pandas.DataFrame(list(rows))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _flat(finding: Finding) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in finding.model_dump(mode="json").items():
+        if isinstance(value, dict) and {"value", "low", "high"} <= set(value):
+            row |= {
+                name: value["value"],
+                f"{name}_low": value["low"],
+                f"{name}_high": value["high"],
+            }
+        elif not isinstance(value, dict | list):
+            row[name] = value
+    return row
+
+
+def _largest(gains: list[float]) -> str:
+    return f"{max(gains):+.3f}" if gains else ""
+
+
+def _number(epsilon: float | None) -> float:
+    return float("inf") if epsilon is None else epsilon
+
+
+def _share(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
