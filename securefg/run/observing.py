@@ -62,4 +62,4 @@ class Several:
             observer.round_done(report)
 
     def stop_requested(self) -> bool:
-        return any([observer.stop_requested() for observer in self.observers])
+        return True in [observer.stop_requested() for observer in self.observers]
