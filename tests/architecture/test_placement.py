@@ -16,6 +16,7 @@ from securefg.run.assembly import choose_device
 
 MOVES = ("cpu", "numpy", "item", "tolist")
 ON_THE_CPU = {
+    "given": "weights of a network that was given are hashed once, before the run",
     "graph_operators": "operators are built once, by scipy",
     "many_mlps": "initial weights and sample orders come from numpy streams, drawn once",
     "neighbourhoods": "sums over neighbourhoods are planned once, and masked on the CPU",
