@@ -5,6 +5,7 @@ Recording sits here, between the server and the engine, so that no method can fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -95,6 +96,15 @@ class Federation(Cohort):
         if self._policy.masks(reply):
             return self._ask_masked(request, reply, clients)
         return self.exchange(request, reply, clients)
+
+    def noise_stddev(self, replies: Replies[M], field: str) -> float:
+        if replies.message is None:
+            return 0.0
+        rule = self._policy.rule(type(replies.message), field)
+        if isinstance(rule, Plain):
+            return 0.0
+        shape = getattr(replies.message, field).shape[1:]
+        return math.sqrt(replies.count) * rule.single_stddev(shape)
 
     def exchange(
         self, request: Message, reply: type[M], clients: Clients | None = None

@@ -203,3 +203,7 @@ class Cohort(ABC):
 
         Personal fields of the request have a row per client asked.
         """
+
+    def noise_stddev(self, replies: Replies[M], field: str) -> float:
+        """Standard deviation of the noise on every number of `replies.sum(field)`: it is public."""
+        return 0.0

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from securefg.foundation.errors import PrivacyError
@@ -69,6 +70,10 @@ class LocalGaussian:
     @property
     def stddev(self) -> float:
         return self.noise_multiplier * self.sensitivity
+
+    def single_stddev(self, shape: torch.Size) -> float:
+        """Of the noise on every number of one client's value."""
+        return self.stddev
 
     @property
     def stddev_over_clip(self) -> float:
@@ -144,6 +149,11 @@ class DistributedDiscrete:
         """sigma of one client's noise, in steps of the grid."""
         return self.noise_multiplier * self.sensitivity(plan) / math.sqrt(self.least_noises)
 
+    def single_stddev(self, shape: torch.Size) -> float:
+        """Of the noise on every number of one client's value of this shape, in its own units."""
+        dim = shape.numel() if self.per == "message" else shape[-1]
+        return self.local_stddev(self.plan_for(dim)) / self.scale
+
     def effective_multiplier(self, plan: RoundingPlan) -> float:
         """1 / sqrt(2 rho): the Gaussian whose zCDP this is, with the gap between a sum of
         discrete Gaussians and one discrete Gaussian counted in."""
@@ -177,6 +187,9 @@ class TrainedWithNoise:
     @property
     def noise_multiplier(self) -> float:
         return self.plan.noise_multiplier
+
+    def single_stddev(self, shape: torch.Size) -> float:
+        raise PrivacyError("the noise of DP-SGD is in the training; its size here is unknown")
 
     def apply(
         self, values: Tensor, noise: NoiseSource, clients: Clients, stream: tuple[str | int, ...]

@@ -18,7 +18,8 @@ from securefg.settings.methods.registry import SHIPPED
 
 FILES = [path for room in ("attacks", "audits") for path in Path(room).rglob("*.py")]
 NAMES = re.compile(
-    r"fed_?gl|gfl|appnp_method|nfed_?gnn|cnfgnn|ppfl|deep_?walk|fed_?avg|fed_?prox|fed_?mlp|\bmlps\b",
+    r"fed_?gl|gfl|appnp_method|nfed_?gnn|cnfgnn|ppfl|deep_?walk|fed_?avg|fed_?prox|fed_?mlp|\bmlps\b"
+    r"|(two|own)_?sums",
     re.I,
 )
 WORDS_TOO = {"alone", "mlps", "private"}

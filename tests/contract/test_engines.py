@@ -27,12 +27,14 @@ def small_version(path: Path, root: Path) -> RunConfig:
     tree["data"] = {"name": "csbm", "csbm": dict(small)}
     if tree["method"].get("sums") == "recipients":
         tree["data"]["csbm"]["num_nodes"] = 40  # every two clients agree on a pad, every round
-    tree["training"]["rounds"] = 3
+    tree["training"]["rounds"] = min(3, tree["training"]["rounds"])
     if tree["training"]["dp_sgd"]:
         tree["training"]["dp_sgd"]["num_samples"] = 2
     if tree["partition"]["name"] == "shares":
         tree["partition"]["shares"] = [0.5, 0.6, 0.7]
-    if tree["partition"]["name"] in ("public_private", "louvain"):
+    if tree["partition"]["name"] == "given":
+        tree["partition"] = {"name": "random"}
+    if tree["partition"]["name"] in ("public_private", "louvain", "random"):
         tree["partition"]["num_clients"] = 3
     if tree["method"].get("scoring") == "cross_validation":
         tree["method"]["scoring"] = "split"  # five folds of classifiers tell nothing of engines

@@ -149,7 +149,7 @@ class Clock(Server):
 
 
 def planned(
-    settings: Settings, training: TrainingSettings, info: PublicInfo
+    settings: MethodSettings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     return []
 

@@ -18,8 +18,10 @@ SHIPPED: Final = {
     "gfl_appnp": "securefg.methods.gfl_appnp",
     "mlps": "securefg.methods.baselines.mlps",
     "nfedgnn": "securefg.methods.nfedgnn",
+    "own_sums": "securefg.methods.baselines.own_sums",
     "ppfl_deepwalk": "securefg.methods.ppfl.deepwalk",
     "ppfl_gat": "securefg.methods.ppfl.gat",
+    "two_sums": "securefg.methods.private.two_sums",
 }
 
 

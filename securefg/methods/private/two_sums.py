@@ -1,0 +1,349 @@
+"""A common classifier from two noisy sums, with epsilon per node; predictions stay at home.
+
+Every client holds a subgraph. Two sums over all training nodes are asked for, once each, under
+masks, with noise for one node: its features, its label and its links. They determine the model, so
+nothing else has to leave a client. docs/private.md has the proof of what a node moves.
+
+    1. M = sum x_v y_v^T                          from which P scores the classes of any features
+    2. A = sum phi_v phi_v^T,  B = sum phi_v y_v^T    from which a linear discriminant follows
+
+with x_v of length at most 1, and phi_v = [a z_v, b H_v, g G_v, c] / sqrt(a^2 + b^2 + g^2 + c^2):
+
+    z_v = cut(P^T x_v)                                own features
+    H_v = cut(sum of y_u over training neighbours u / d0)    neighbours' labels
+    G_v = cut(sum of z_u over neighbours u / d0)      neighbours' features
+
+where cut(q) = q / max(1, |q|). A fixed divisor d0 in place of the degree bounds what one neighbour
+moves: b/d0 and g/d0, whatever the others' degrees are.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from securefg.data.graph import Graph, undirected
+from securefg.data.shard import Shard
+from securefg.federation.evaluation import (
+    Evaluator,
+    LocalScore,
+    Scores,
+    score_locally,
+    score_logits,
+)
+from securefg.federation.roles import (
+    Cohort,
+    Host,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+    require_replies,
+)
+from securefg.foundation.errors import ConfigError
+from securefg.methods.base import Method
+from securefg.models.discriminant import Moments, class_scores, discriminant
+from securefg.privacy.influence import NOTHING, Fixed, Influence
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.codec import Turn
+from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Statistic, Weights
+from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
+from securefg.settings.methods.two_sums import FeatureSettings, Settings
+
+OWN, LABELS, NEIGHBOURS, CONSTANT = 0.6, 0.7, 0.4, 0.5
+"""a, b, g, c: found once, on the friends of Johns Hopkins; nothing hangs on their digits."""
+
+OWN_WEIGHTS: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
+CLEARLY: Final = 2.0
+
+
+# ---------------------------------------------------------------------------------------- messages
+
+
+class AskSums(Message, kind="two_sums.AskSums"):
+    number: int = public("the round")
+
+
+class ClassSums(Message, kind="two_sums.ClassSums"):
+    sums: Tensor = private(
+        "sum", "features of the training nodes, summed by class", means=Statistic("both")
+    )
+
+
+class AskMoments(Message, kind="two_sums.AskMoments"):
+    projection: Tensor | None = public("P: features to class scores", means=Statistic("both"))
+
+
+class Products(Message, kind="two_sums.Products"):
+    products: Tensor = private(
+        "sum", "second moments of phi, and its sums by class", means=Statistic("both")
+    )
+
+
+class Model(Message, kind="two_sums.Model"):
+    """`noise` is the standard deviation on every entry of the products."""
+
+    projection: Tensor | None = public("P: features to class scores", means=Statistic("both"))
+    products: Tensor = public("noisy moments", means=Statistic("both"))
+    weights: Tensor = public("linear discriminant", means=Weights("head", change=False))
+    noise: float = public("standard deviation of the noise on the moments")
+
+
+# ------------------------------------------------------------------- features of bounded influence
+
+
+def length() -> float:
+    """sqrt(a^2 + b^2 + g^2 + c^2), so that no phi is longer than 1."""
+    return math.hypot(OWN, LABELS, NEIGHBOURS, CONSTANT)
+
+
+def parts(settings: FeatureSettings) -> tuple[float, float]:
+    """b and g; both 0 where links do not count."""
+    return (LABELS, NEIGHBOURS) if settings.graph else (0.0, 0.0)
+
+
+def width(settings: FeatureSettings, num_features: int, num_classes: int) -> int:
+    """m: numbers in phi."""
+    own = num_features if num_features <= settings.narrow else num_classes
+    return own + (num_classes + own if settings.graph else 0) + 1
+
+
+def refuse_samples(graph: Graph) -> None:
+    if graph.features.dim() != 2 or graph.labels.dim() != 1:
+        raise ConfigError("method.name: sums over nodes want one sample per node, found several")
+
+
+def own_rows(graph: Graph) -> Tensor:
+    """x_v: a node's features, of length 1, or 0 where it has none."""
+    rows = graph.features.double()
+    scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return scaled
+
+
+def known_labels(graph: Graph) -> Tensor:
+    """y_v, zero for nodes whose label does not train."""
+    return one_hot(graph.labels, graph.num_classes).double() * graph.split.train[:, None]
+
+
+def class_sums(graph: Graph) -> Tensor:
+    """M: (d, C)."""
+    return own_rows(graph).T @ known_labels(graph)
+
+
+def cut(rows: Tensor) -> Tensor:
+    """Into the unit ball; no two rows get further apart by it."""
+    inside: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1.0)
+    return inside
+
+
+def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) -> Tensor:
+    """phi of every node, (N, m)."""
+    own = own_rows(graph)
+    z = own if projection is None else cut(own @ projection.double())
+    columns = [OWN * z]
+    if settings.graph:
+        b, g = parts(settings)
+        source, target = undirected(graph.edge_index, graph.num_nodes)
+        sent = torch.cat([known_labels(graph), z], 1)
+        met = torch.zeros_like(sent).index_add_(0, target, sent[source]) / settings.divisor
+        columns += [b * cut(met[:, : graph.num_classes]), g * cut(met[:, graph.num_classes :])]
+    constant = torch.full((graph.num_nodes, 1), CONSTANT, dtype=torch.float64)
+    return torch.cat([*columns, constant], 1) / length()
+
+
+def moments_of(graph: Graph, rows: Tensor) -> Moments:
+    """Sums over the training nodes."""
+    train = graph.split.train
+    return Moments(rows[train].T @ rows[train], rows[train].T @ known_labels(graph)[train])
+
+
+def packed(moments: Moments) -> Tensor:
+    """One vector of the same length: the upper triangle, off the diagonal times sqrt 2, then B."""
+    upper = torch.triu_indices(len(moments.second), len(moments.second))
+    once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
+    return torch.cat([moments.second[upper[0], upper[1]] * once, moments.by_class.flatten()])
+
+
+def unpacked(vector: Tensor, dim: int) -> Moments:
+    upper = torch.triu_indices(dim, dim)
+    once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
+    second = torch.zeros(dim, dim, dtype=torch.float64)
+    second[upper[0], upper[1]] = vector[: upper.shape[1]].double() / once
+    second = second + second.triu(1).T
+    return Moments(second, vector[upper.shape[1] :].double().reshape(dim, -1))
+
+
+# ------------------------------------------------------------------------------- what a node moves
+
+
+def neighbour_moves(settings: FeatureSettings) -> float:
+    """The distance by which one neighbour's (phi phi^T, phi y^T) moves when a link goes.
+
+    phi moves by delta = sqrt(b^2 + g^2) / (d0 length), within its graph part, which is no longer
+    than beta = sqrt(b^2 + g^2) / length: delta sqrt(2 (1 + beta^2) + 1).
+    """
+    beta = math.hypot(*parts(settings)) / length()
+    return beta / settings.divisor * math.sqrt(2 * (1 + beta**2) + 1)
+
+
+def moved_by_node(settings: FeatureSettings, links: int) -> float:
+    """S(k) = sqrt 2 + k delta sqrt(2 (1 + beta^2) + 1): its own term, and its k neighbours'."""
+    return math.sqrt(2) + links * neighbour_moves(settings)
+
+
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
+    if training.rounds != 1:
+        raise ConfigError(
+            f"training.rounds: {training.rounds}; allowed for two_sums: 1, since the two sums "
+            "determine the model and a second round would only spend"
+        )
+    dim = width(settings, info.num_features, info.num_classes)
+    products = PlannedRelease(
+        Products,
+        "products",
+        count=1,
+        dim=dim * (dim + 1) // 2 + dim * info.num_classes,
+        norm=math.sqrt(2) * info.num_nodes,
+        node=Influence(moved=partial(moved_by_node, settings), links=settings.links),
+        edge=Influence(moved=Fixed(2 * neighbour_moves(settings))) if settings.graph else NOTHING,
+    )
+    if info.num_features <= settings.narrow:
+        return [products]
+    sums = PlannedRelease(
+        ClassSums,
+        "sums",
+        count=1,
+        dim=info.num_features * info.num_classes,
+        norm=float(info.num_nodes),
+        node=Influence(moved=Fixed(1.0), links=settings.links),
+        edge=NOTHING,
+    )
+    return [sums, products]
+
+
+# ------------------------------------------------------------------------------------- client side
+
+
+def best_of(shard: Shard, logits: list[Tensor]) -> LocalScore:
+    """The first, unless another's loss on the client's own validation nodes is clearly lower: by
+    `CLEARLY` in all, so that a handful of nodes does not choose by luck."""
+    graph = shard.graph
+    first, *others = [
+        score_locally(shard.client, each, graph.labels, graph.split) for each in logits
+    ]
+    best = min(others, key=lambda score: score.val_loss)
+    return best if first.val_count * (first.val_loss - best.val_loss) > CLEARLY else first
+
+
+class Client(Host):
+    """One client with its subgraph; it answers two sums, and keeps nothing."""
+
+    def __init__(self, site: Site[Settings]) -> None:
+        (self._shard,) = site.shards
+        self._settings = site.method
+        self._graph = self._shard.graph
+        refuse_samples(self._graph)
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        if isinstance(request, AskSums):
+            return ClassSums(sums=class_sums(self._graph)[None])
+        assert isinstance(request, AskMoments)
+        rows = rows_of(self._graph, request.projection, self._settings)
+        return Products(products=packed(moments_of(self._graph, rows))[None])
+
+    def measure(self, release: Message) -> list[LocalScore]:
+        """At home: the common sums, and the client's own as often again as serves it best.
+
+        Its clean sums never leave, so they cost nothing. How often is chosen by the loss on its own
+        validation nodes; 0 is the common model as it is.
+        """
+        assert isinstance(release, Model)
+        rows = rows_of(self._graph, release.projection, self._settings)
+        own = moments_of(self._graph, rows)
+        common = unpacked(release.products, rows.shape[1])
+        solved = (
+            discriminant(common.plus(own, weight), CONSTANT / length(), release.noise)
+            for weight in OWN_WEIGHTS
+        )
+        return [best_of(self._shard, [rows @ weights + offsets for weights, offsets in solved])]
+
+
+# ------------------------------------------------------------------------------------- server side
+
+
+class Solver(Server):
+    """Asks for two sums, and solves."""
+
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
+        self._info, self._settings, self._cohort = info, settings, cohort
+
+    def round(self, number: int) -> Message:
+        projection = None
+        if self._info.num_features > self._settings.narrow:
+            first = require_replies(self._cohort.ask(AskSums(number=number), ClassSums), number)
+            noise = self._cohort.noise_stddev(first, "sums")
+            rates = self._settings.encoding == "rates"
+            projection = class_scores(first.sum("sums").double(), noise, rates).float()
+        asked = self._cohort.ask(AskMoments(projection=projection), Products)
+        replies = require_replies(asked, number)
+        noise = self._cohort.noise_stddev(replies, "products")
+        products = replies.sum("products").float()
+        dim = width(self._settings, self._info.num_features, self._info.num_classes)
+        moments = unpacked(products, dim)
+        weights, offsets = discriminant(moments, CONSTANT / length(), noise)
+        head = torch.cat([weights.flatten(), offsets]).float()
+        return Model(projection=projection, products=products, weights=head, noise=noise)
+
+    def state(self) -> State:
+        return {}
+
+    def restore(self, state: State) -> None:
+        """One round: there is nothing between rounds."""
+
+
+class AtHome(Evaluator):
+    """The common model, every node by the links that its own client holds."""
+
+    def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
+        self._graph, self._settings = union, settings
+
+    def score(self, release: Message) -> Scores:
+        found = self.answers(release)
+        return score_logits(found, self._graph.labels, self._graph.split)
+
+    def answers(self, release: Message) -> Tensor:
+        assert isinstance(release, Model)
+        rows = rows_of(self._graph, release.projection, self._settings)
+        head = release.weights.double()
+        split = rows.shape[1] * self._graph.num_classes
+        return rows @ head[:split].reshape(rows.shape[1], -1) + head[split:]
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    dim = width(settings, info.num_features, info.num_classes)
+    layers = (Layer("weights", (dim, info.num_classes)), Layer("offsets", (info.num_classes,)))
+    return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}
+
+
+METHOD = Method(
+    name="two_sums",
+    summary="a common classifier from two noisy sums under masks: epsilon per node, one round",
+    settings=Settings,
+    messages=(AskSums, ClassSums, AskMoments, Products, Model),
+    release=Model,
+    planned=planned,
+    networks=networks,
+    make_host=Client,
+    make_server=Solver,
+    make_evaluator=AtHome,
+)
