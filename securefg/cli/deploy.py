@@ -105,24 +105,27 @@ def ledger(kit: Kit) -> None:
     from collections import Counter
 
     from securefg.flare.provisioning import home_of
-    from securefg.flare.site_ledger import SiteBooks
-    from securefg.flare.site_policy import MonthlyBudget, load_policy
-    from securefg.run.folder import read_json_lines
+    from securefg.flare.site_ledger import MONTH, SiteBooks
+    from securefg.flare.site_policy import POLICY_FILE, Budget, load_policy
 
     home = home_of(kit)
-    books, policy = SiteBooks(home), load_policy(home / "site_policy.yaml")
+    books, policy = SiteBooks(home), load_policy(home / POLICY_FILE)
     counts = Counter(
         (line["run"], line["release"]["mechanism"]["field"], line["release"]["mechanism"]["rule"])
-        for line in read_json_lines(books.ledger_path)
+        for line in books.releases()
     )
     table = Table("run", "field", "rule", "times", box=None, pad_edge=False)
     for (run, field, rule), count in sorted(counts.items()):
         table.add_row(run, field, rule, str(count))
     Console().print(table if counts else "nothing private has left this site")
-    budget = policy.budget_per_month or MonthlyBudget(epsilon=1.0)
-    spent = books.spent(budget.unit, budget.delta)
-    limit = f" of {budget.epsilon:g}" if policy.budget_per_month else ", no limit set"
-    Console().print(f"this month: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
+    for words, own, within in (
+        ("this month", policy.budget_per_month, MONTH),
+        ("in all", policy.budget_total, None),
+    ):
+        budget = own or Budget(epsilon=1.0)
+        spent = books.spent(budget.unit, budget.delta, within)
+        limit = f" of {budget.epsilon:g}" if own else ", no limit set"
+        Console().print(f"{words}: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
 
 
 @app.command()

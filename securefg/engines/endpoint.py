@@ -40,6 +40,8 @@ class Endpoint:
 
     def answer(self, framed: bytes) -> Answer:
         request = codec.unframe(framed)
+        if not request.clients.within(self.clients):
+            raise ProtocolError(f"{self.name} was asked for the clients {request.clients}")
         turn = Turn(request.round, request.step, request.clients, self.attempt)
         reply = self._reply(request, turn)
         sealed = self.channel.seal(reply, turn)

@@ -23,6 +23,8 @@ from securefg.flare.app_files import CLASSES
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.party import component
 from securefg.flare.roster import enrol_site, read_roster, write_roster
+from securefg.flare.site_ledger import open_books
+from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.files import write_json
 from securefg.protocol.codec import Clients
@@ -40,12 +42,14 @@ class Plan:
     server  the name by which the sites reach it
     sites   the hosts that each site runs, with their clients
     homes   where a site keeps its own, if not in its kit
+    policy  the floor that a site's kit comes with: the site's owner changes it, nobody else
     """
 
     server: str
     port: int
     sites: Mapping[str, Mapping[str, Clients]]
     homes: Mapping[str, Path] = field(default_factory=dict)
+    policy: SitePolicy = field(default_factory=SitePolicy)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def provision(folder: Path, plan: Plan) -> Kits:
         _tighten(kit, is_server=False)
         home = plan.homes.get(site, kit / "securefg")
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        open_books(home)
+        write_policy(home / POLICY_FILE, plan.policy)
         own = kit / "local" / "securefg"
         write_json(own / "site.json", {"home": os.path.relpath(home, own)})
         entries.append(enrol_site(Signer.load(kit / "startup"), home / "keys", hosts))

@@ -25,6 +25,7 @@ from securefg.flare.party import environment
 from securefg.flare.plan_file import hand_out_plan
 from securefg.flare.processes import LocalProcesses, end_leftovers
 from securefg.flare.server_run import OUTCOME, STOP
+from securefg.flare.site_policy import SitePolicy
 from securefg.foundation.errors import RunFailed
 from securefg.run.assembly import Experiment, hosts_of
 from securefg.run.folder import RunFolder, read_json_lines
@@ -65,7 +66,9 @@ def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Jo
     shutil.rmtree(flare / "job", ignore_errors=True)
     (folder.path / "private" / OUTCOME).unlink(missing_ok=True)
     (folder.path / "private" / STOP).unlink(missing_ok=True)
-    kits = provision(flare / "kits", Plan(SERVER, _free_port(), sites, homes))
+    kits = provision(
+        flare / "kits", Plan(SERVER, _free_port(), sites, homes, SitePolicy.everything_goes())
+    )
     job = Job(
         run=folder.path.name,
         submission=_next_submission(flare),

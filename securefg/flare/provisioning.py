@@ -17,7 +17,7 @@ from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.plan_file import FederationPlan, hand_out_plan
 from securefg.flare.server_experiment import refuse_what_a_server_is_not_given
 from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import load_policy, planned_profile
+from securefg.flare.site_policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
 from securefg.foundation.files import write_atomically
 from securefg.methods.registry import get_method
@@ -64,9 +64,10 @@ def _plan(
 
 def provision_for(out: Path, plan: FederationPlan, port: int) -> Kits:
     """Kits, each with the job to look at and a page of instructions."""
-    kits = provision(out, Plan(plan.server, port, plan.sites))
-    plan.write(out)
     job = plan.job(1)
+    floor = SitePolicy(methods=(job.parsed().method.name,), max_rounds=job.parsed().training.rounds)
+    kits = provision(out, Plan(plan.server, port, plan.sites, policy=floor))
+    plan.write(out)
     hand_out_plan(kits, job)
     for site in plan.sites:
         write_atomically(out / site / "RUNBOOK.md", runbook.site_page(job, site))
@@ -87,10 +88,10 @@ def reviewed(kit: Path) -> tuple[list[str], str | None]:
     """What the job that the kit was made for would send, and why the site's floor refuses it."""
     home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
     policy, planned = job.policy(), job.planned()
-    floor = load_policy(home / "site_policy.yaml")
+    floor = load_policy(home / POLICY_FILE)
     try:
-        floor.check(job.parsed().method.name, policy, planned)
-        SiteBooks(home).check(floor.budget_per_month, planned_profile(policy, planned))
+        floor.check(job.parsed(), policy, planned)
+        SiteBooks(home).check(floor, planned_profile(policy, planned))
     except PrivacyError as error:
         return runbook.leaving(job), str(error)
     return runbook.leaving(job), None

@@ -1,118 +1,142 @@
-"""A site's own books: every job that it took up, and everything private that left, by the day.
+"""A site's own books: every job that it took up, and everything private that left.
 
-They belong to the site, outlive the runs, and are written before a reply leaves.
+They belong to the site, outlive the runs, are written before a reply leaves, and are chains (see
+`chain.py`): where they cannot be trusted nothing leaves any more.
 
-    jobs.jsonl       {time, run, submission, digest}
-    refusals.jsonl   {time, run, submission, reason}
-    ledger.jsonl     {time, run, num_clients, release}
+    jobs.jsonl       {run, submission, digest}
+    ledger.jsonl     {run, num_clients, release}
+    scores.jsonl     {run, round, at_end, clients}
+    refusals.jsonl   {time, run, submission, reason}, for whoever reads it; no chain
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from securefg.flare.chain import Chain, Clock, Line, utc_now
 from securefg.flare.job import Job
-from securefg.flare.site_policy import JobRefused, MonthlyBudget
+from securefg.flare.site_policy import Budget, JobRefused, SitePolicy
 from securefg.foundation.errors import BudgetExceeded
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
-from securefg.run.folder import read_json_lines
+from securefg.settings.privacy import Unit
 
-Clock = Callable[[], datetime.datetime]
 Profile = Mapping[Mechanism, int]
+MONTH = datetime.timedelta(days=31)
+CHAINS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
 
 
-def utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+def open_books(home: Path) -> None:
+    """Begin a site's books, once, when its kit is made."""
+    for name in CHAINS:
+        if not (home / name).exists():
+            Chain.open_new(home / name)
 
 
-@dataclass(frozen=True)
 class SiteBooks:
-    """The two files of a site below `home`."""
+    """The books below `home`."""
 
-    home: Path
-    now: Clock = utc_now
+    def __init__(self, home: Path, now: Clock = utc_now) -> None:
+        self.home, self._now = home, now
+        self._jobs, self._ledger, self._scores = (Chain(home / name, now) for name in CHAINS)
+        self._parsed: dict[str, Release] = {}
 
-    @property
-    def ledger_path(self) -> Path:
-        return self.home / "ledger.jsonl"
+    def releases(self) -> list[Line]:
+        return self._ledger.lines()
 
-    @property
-    def jobs_path(self) -> Path:
-        return self.home / "jobs.jsonl"
+    def jobs(self) -> list[Line]:
+        return self._jobs.lines()
 
-    def take_up(self, job: Job) -> None:
-        """Note a job; refuse one that was taken up before, or that is older than one that was."""
-        seen = [line for line in read_json_lines(self.jobs_path) if line["run"] == job.run]
+    def take_up(self, job: Job, most: int) -> None:
+        """Note a job; refuse one that was taken up before, is older, or comes once too often."""
+        seen = [line for line in self._jobs.lines() if line["run"] == job.run]
         last = max((line["submission"] for line in seen), default=0)
         if job.submission <= last:
             raise JobRefused(
                 f"submission {job.submission} of {job.run} was replayed: "
                 f"submission {last} has been taken up here"
             )
+        if len(seen) >= most:
+            raise JobRefused(f"{job.run} was taken up {len(seen)} times; allowed here: {most}")
         line = {"run": job.run, "submission": job.submission, "digest": job.digest}
-        self._append(self.jobs_path, [line])
+        self._jobs.append([line])
 
     def note_refusal(self, job: Job, reason: str) -> None:
-        line = {"run": job.run, "submission": job.submission, "reason": reason}
-        self._append(self.home / "refusals.jsonl", [line])
+        time = self._now().isoformat(timespec="seconds")
+        line = {"time": time, "run": job.run, "submission": job.submission, "reason": reason}
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self.home / "refusals.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
     def book(self, run: str, num_clients: int, releases: list[Release]) -> None:
-        lines = [
-            {"run": run, "num_clients": num_clients, "release": release.to_json()}
-            for release in releases
-        ]
-        self._append(self.ledger_path, lines)
+        self._ledger.append(
+            [
+                {"run": run, "num_clients": num_clients, "release": release.to_json()}
+                for release in releases
+            ]
+        )
 
-    def spent(self, unit: str, delta: float) -> Claim:
-        """What this month's releases cost the worst client, whichever clients the jobs had."""
-        return claim([self._month()], unit, delta)  # type: ignore[arg-type]
+    def book_scores(self, run: str, round: int, at_end: bool, clients: str) -> bool:
+        """Note that scores are told; False where they were, of this round, before."""
+        line = {"run": run, "round": round, "at_end": at_end, "clients": clients}
+        told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in self._scores.lines()}
+        if tuple(line.values()) in told:
+            return False
+        self._scores.append([line])
+        return True
 
-    def check(self, budget: MonthlyBudget | None, more: Profile) -> None:
-        """Raise before releases that would carry this month past the budget."""
-        if budget is None:
-            return
-        after = dict(self._month())
-        for mechanism, count in more.items():
-            after[mechanism] = after.get(mechanism, 0) + count
-        found = claim([after], budget.unit, budget.delta)
+    def booked(self, run: str) -> Ledger | None:
+        """What a run has released here, by client; None where nothing was."""
+        lines = [line for line in self._ledger.lines() if line["run"] == run]
+        return self._ledgers(lines).get(run)
+
+    def spent(self, unit: Unit, delta: float, within: datetime.timedelta | None = MONTH) -> Claim:
+        """What the last month's releases, or all, cost the worst client, whichever the jobs had."""
+        return claim([self._profile(within)], unit, delta)
+
+    def check(self, policy: SitePolicy, more: Profile) -> None:
+        """Raise before releases that would carry the last month, or all time, past a budget."""
+        for name, budget, within in (
+            ("this month's", policy.budget_per_month, MONTH),
+            ("the total", policy.budget_total, None),
+        ):
+            if budget is not None:
+                self._check(name, budget, Counter(self._profile(within)) + Counter(dict(more)))
+
+    def _check(self, name: str, budget: Budget, after: Counter[Mechanism]) -> None:
+        found = claim([dict(after)], budget.unit, budget.delta)
         if found.epsilon > budget.epsilon:
             left = f"; {', '.join(found.because)} without noise" if found.because else ""
             raise BudgetExceeded(
-                f"this month's epsilon per {budget.unit} would be {found.epsilon:.4g}, past the "
+                f"{name} epsilon per {budget.unit} would be {found.epsilon:.4g}, past the "
                 f"site's budget of {budget.epsilon:g}{left}"
             )
 
-    def _month(self) -> dict[Mechanism, int]:
+    def _profile(self, within: datetime.timedelta | None) -> dict[Mechanism, int]:
         """Per run the largest count of each mechanism at any client; over the runs, their sum.
 
         Client 3 of one run may be client 0 of the next, so runs are added at their worst.
         """
-        month = self.now().strftime("%Y-%m")
-        runs: dict[str, Ledger] = {}
-        for line in read_json_lines(self.ledger_path):
-            if line["time"].startswith(month):
-                ledger = runs.setdefault(line["run"], Ledger(line["num_clients"]))
-                ledger.record([Release.from_json(line["release"])])
-        total: dict[Mechanism, int] = {}
-        for ledger in runs.values():
+        lines = self._ledger.lines()
+        if within is not None:
+            since = (self._ledger.time() - within).isoformat(timespec="seconds")
+            lines = [line for line in lines if line["time"] > since]
+        total: Counter[Mechanism] = Counter()
+        for ledger in self._ledgers(lines).values():
             for mechanism in ledger.mechanisms:
-                worst = int(ledger.counts(mechanism).max())
-                total[mechanism] = total.get(mechanism, 0) + worst
-        return total
+                total[mechanism] += int(ledger.counts(mechanism).max())
+        return dict(total)
 
-    def _append(self, path: Path, lines: list[dict[str, Any]]) -> None:
-        if not lines:
-            return
-        self.home.mkdir(parents=True, exist_ok=True)
-        time = self.now().isoformat(timespec="seconds")
-        with path.open("a") as file:
-            file.writelines(json.dumps({"time": time, **line}) + "\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
+    def _ledgers(self, lines: list[Line]) -> dict[str, Ledger]:
+        found: dict[str, Ledger] = {}
+        for line in lines:
+            if line["link"] not in self._parsed:
+                release = json.loads(json.dumps(line["release"]))
+                self._parsed[line["link"]] = Release.from_json(release)
+            ledger = found.setdefault(line["run"], Ledger(line["num_clients"]))
+            ledger.record([self._parsed[line["link"]]])
+        return found

@@ -1,94 +1,162 @@
 """A site's own floor: what it wants of every job before anything private leaves, whoever asks.
 
     # site_policy.yaml
-    methods: [fedgl, gfl_appnp]     # no others are run here
-    least_noise: 1.0                # noise multiplier of every private field, at least
+    methods: [fedgl]                # no others are run here
+    max_rounds: 50
+    least_noise: 1.0                # noise multiplier of every private field; 0 asks for none
+    noise: system                   # seeded noise protects nothing
+    units: [client]                 # whom a job's epsilon may be for
+    per: [message]                  # what noise may be sized for: a whole message, or a row of it
+    adjacency: [replace_one]        # what counts as neighbours
+    max_clip_l2: 100
     masking: required               # every private field travels under masks
-    budget_per_month: {epsilon: 8, delta: 1.0e-5}
-    scores: true                    # whether counts of right answers on own nodes are told
+    masking_mode: malicious         # the server may lie; `honest` trusts it
+    least_cohort: 3                 # no sum of fewer clients is opened
+    budget_per_month: {epsilon: 8, delta: 1.0e-5, unit: client}     # any 31 days, all jobs
+    budget_total: {epsilon: 16, delta: 1.0e-5, unit: client}        # for ever, all jobs
+    submissions: 5                  # how often one run may be started here
+    scores: false                   # whether counts of right answers on own nodes are told
 
-What is not set is not asked for. A job is checked as a whole when it starts, and every reply once
-more before it leaves.
+A site without this file, or with one that cannot be read, takes part in nothing. What is not set is
+as strict as above. A job is checked as a whole when it starts, and every reply once more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, PositiveFloat, ValidationError
+import yaml
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 
 from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
-from securefg.foundation.yaml_text import read_yaml
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
-from securefg.privacy.rules import Plain, TrainedWithNoise
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.settings.config import RunConfig
+from securefg.settings.privacy import Adjacency, Per, Unit
+
+POLICY_FILE = "site_policy.yaml"
 
 
 class JobRefused(PrivacyError):
     """A site will not take part in a job."""
 
 
-class MonthlyBudget(Settings):
-    """What all jobs of a calendar month (UTC) together may cost a client or row of this site."""
+class Budget(Settings):
+    """What all jobs together may cost a unit of this site."""
 
     epsilon: PositiveFloat
     delta: float = Field(1e-5, gt=0, lt=1)
-    unit: Literal["client", "row"] = "client"
+    unit: Unit = "client"
 
 
 class SitePolicy(Settings):
-    """The floor. By default everything goes, and is booked."""
+    """The floor. By default it is high."""
 
-    methods: tuple[str, ...] | None = Field(None, description="methods that may run here")
-    least_noise: PositiveFloat | None = Field(
-        None, description="least noise multiplier of every private field"
-    )
-    masking: Literal["optional", "required"] = "optional"
-    budget_per_month: MonthlyBudget | None = None
-    scores: bool = Field(True, description="tell how models do on this site's own nodes")
+    methods: tuple[str, ...] | Literal["any"] = ()
+    max_rounds: PositiveInt = 50
+    least_noise: float = Field(1.0, ge=0)
+    noise: Literal["system", "any"] = "system"
+    units: tuple[Unit, ...] = ("client",)
+    per: tuple[Per, ...] = ("message",)
+    adjacency: tuple[Adjacency, ...] = ("replace_one",)
+    max_clip_l2: PositiveFloat = 100.0
+    masking: Literal["optional", "required"] = "required"
+    masking_mode: Literal["malicious", "honest"] = "malicious"
+    least_cohort: PositiveInt = 3
+    budget_per_month: Budget | None = Budget(epsilon=8)
+    budget_total: Budget | None = Budget(epsilon=16)
+    submissions: PositiveInt = 5
+    scores: bool = Field(False, description="tell how models do on this site's own nodes")
 
-    def check(self, method: str, policy: Policy, planned: list[PlannedRelease]) -> None:
+    @classmethod
+    def everything_goes(cls) -> SitePolicy:
+        """For a rehearsal on one machine, where all data is the one's who runs it."""
+        return cls(
+            methods="any",
+            max_rounds=10**9,
+            least_noise=0,
+            noise="any",
+            units=("client", "row", "node", "edge"),
+            per=("row", "message"),
+            adjacency=("replace_one", "zero_out"),
+            max_clip_l2=1e18,
+            masking="optional",
+            masking_mode="honest",
+            least_cohort=1,
+            budget_per_month=None,
+            budget_total=None,
+            submissions=10**9,
+            scores=True,
+        )
+
+    def check(self, config: RunConfig, policy: Policy, planned: list[PlannedRelease]) -> None:
         """Raise `JobRefused` with every reason, or return."""
         reasons = [
-            *self._about_the_method(method),
+            *self._about_the_run(config),
+            *self._about_masking(config),
             *(reason for release in planned for reason in self._about(release, policy)),
-            *self._about_seeds(policy),
         ]
         if reasons:
             raise JobRefused("; ".join(reasons))
 
-    def _about_the_method(self, method: str) -> list[str]:
-        if self.methods is None or method in self.methods:
-            return []
-        return [f"method {method}; allowed here: {', '.join(self.methods) or 'none'}"]
-
-    def _about(self, release: PlannedRelease, policy: Policy) -> list[str]:
-        reasons = []
-        if self.masking == "required" and release.name not in policy.masked:
-            reasons.append(f"{release.name} would leave without masks")
-        if self.least_noise is not None:
-            found = _noise(release, policy)
-            if found < self.least_noise:
-                words = f"noise multiplier {found:.4g}" if found else "no noise"
-                reasons.append(f"{release.name} has {words}; wanted {self.least_noise:g}")
+    def _about_the_run(self, config: RunConfig) -> list[str]:
+        reasons, method = [], config.method.name
+        if self.methods != "any" and method not in self.methods:
+            reasons.append(f"method {method}; allowed here: {_words(self.methods)}")
+        if config.training.rounds > self.max_rounds:
+            reasons.append(f"{config.training.rounds} rounds; allowed here: {self.max_rounds}")
+        if self.noise == "system" and config.privacy.noise_rng != "system":
+            reasons.append("the noise is seeded and protects nothing")
+        if config.privacy.unit not in self.units:
+            reasons.append(
+                f"epsilon is per {config.privacy.unit}; allowed here: {_words(self.units)}"
+            )
         return reasons
 
-    def _about_seeds(self, policy: Policy) -> list[str]:
-        wants_noise = self.least_noise is not None or self.budget_per_month is not None
-        if wants_noise and not policy.protects:
-            return ["the noise is seeded and protects nothing"]
-        return []
+    def _about_masking(self, config: RunConfig) -> list[str]:
+        settings = config.privacy.secure_aggregation
+        if settings is None:
+            return []  # where masks are required, every field says so
+        reasons = []
+        if self.masking_mode == "malicious" and not settings.malicious:
+            reasons.append("masking trusts the server; wanted malicious: true")
+        if settings.min_clients < self.least_cohort:
+            reasons.append(
+                f"sums of {settings.min_clients} clients are opened; wanted {self.least_cohort}"
+            )
+        return reasons
+
+    def _about(self, release: PlannedRelease, policy: Policy) -> list[str]:
+        reasons, name = [], release.name
+        rule = policy.rules.get(name)
+        if self.masking == "required" and name not in policy.masked:
+            reasons.append(f"{name} would leave without masks")
+        # Noise for single samples of its training does not count for the client's whole upload.
+        noised = rule if isinstance(rule, LocalGaussian | DistributedDiscrete) else None
+        found = noised.noise_multiplier if noised else 0.0
+        if found < self.least_noise:
+            words = f"noise multiplier {found:.4g}" if found else "no noise"
+            reasons.append(f"{name} has {words}; wanted {self.least_noise:g}")
+        if noised is not None:
+            if noised.per not in self.per:
+                reasons.append(f"{name} has noise per {noised.per}; allowed: {_words(self.per)}")
+            if noised.adjacency not in self.adjacency:
+                reasons.append(
+                    f"{name} has the relation {noised.adjacency}; allowed: {_words(self.adjacency)}"
+                )
+            if noised.clip_l2 > self.max_clip_l2:
+                reasons.append(
+                    f"{name} is clipped at {noised.clip_l2:g}; at most: {self.max_clip_l2:g}"
+                )
+        return reasons
 
 
-def _noise(release: PlannedRelease, policy: Policy) -> float:
-    """Of the client's whole upload: noise for single samples of its training does not count."""
-    rule = policy.rules.get(release.name)
-    if rule is None or isinstance(rule, (Plain, TrainedWithNoise)):
-        return 0.0
-    return rule.noise_multiplier
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def planned_profile(policy: Policy, planned: list[PlannedRelease]) -> dict[Mechanism, int]:
@@ -101,12 +169,24 @@ def planned_profile(policy: Policy, planned: list[PlannedRelease]) -> dict[Mecha
 
 
 def load_policy(path: Path) -> SitePolicy:
-    """Read a site's policy; one that is not there is the default, one that is wrong raises."""
-    if not path.exists():
-        return SitePolicy()
+    """Read a site's policy; one that is not there, or is wrong, raises."""
     try:
-        return SitePolicy.model_validate(read_yaml(path) or {})
+        found = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: no policy of this site: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: wanted a policy, found {type(found).__name__}")
+    try:
+        return SitePolicy.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
-        key, found = ".".join(map(str, first["loc"])), shown(first.get("input"))
-        raise ConfigError(f"{path}: {key}: {first['msg']}, found {found}") from error
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{path}: {where}: {first['msg']}, found {first['input']!r}") from error
+
+
+def write_policy(path: Path, policy: SitePolicy) -> None:
+    """The whole policy, every value spelled out, where there is none yet."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(yaml.safe_dump(policy.model_dump(mode="json"), sort_keys=False))
+        path.chmod(0o600)

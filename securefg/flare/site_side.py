@@ -10,7 +10,6 @@ Everything that a site has lies below its own `home`, which no server ever write
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.federation.engine import Answer
 from securefg.flare.certificates import Root, Signer
+from securefg.flare.controls import Begin, read_begin, read_control
 from securefg.flare.deployed import check_planned, read_plan
 from securefg.flare.job import Job
 from securefg.flare.packets import (
@@ -41,8 +41,16 @@ from securefg.flare.packets import (
     split,
 )
 from securefg.flare.roster import read_roster
+from securefg.flare.scores import told as told_of
 from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import JobRefused, SitePolicy, load_policy, planned_profile
+from securefg.flare.site_policy import (
+    POLICY_FILE,
+    JobRefused,
+    SitePolicy,
+    load_policy,
+    planned_profile,
+)
+from securefg.flare.terms import Terms
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError, ProtocolError
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.protocol import codec
@@ -90,6 +98,7 @@ class SiteRun:
         self._kit, self._job, self._job_id = kit, job, job_id
         self._books = SiteBooks(kit.home)
         self._policy = SitePolicy()
+        self._terms: Terms | None = None
         self._endpoints: dict[str, Endpoint] | None = None
         self._refusal: str | None = None
         self._last = 0
@@ -106,20 +115,21 @@ class SiteRun:
         return seal(self._kit.signer, REPLY, wanted.back(), content, blob)
 
     def _perform(self, opened: Opened) -> tuple[Content, bytes]:
-        if opened.content["do"] == "begin":
-            return self._begin(opened.content), b""
         try:
+            if opened.content.get("do") == "begin":
+                return self._begin(read_begin(opened.content)), b""
             return self._do(opened)
         except (PrivacyError, ProtocolError) as error:
+            self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
             return breach(error), b""
 
     # ------------------------------------------------------------------------------- taking up
 
-    def _begin(self, content: Content) -> Content:
+    def _begin(self, begin: Begin) -> Content:
         """Check all that can be checked, then build the hosts. A refusal stands."""
         if self._endpoints is None and self._refusal is None:
             try:
-                self._take_up(content)
+                self._take_up(begin)
             except Exception as error:
                 # The whole reason is for the site; a text about its own files is for it alone.
                 self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
@@ -127,25 +137,27 @@ class SiteRun:
                 self._refusal = str(error) if told else f"{type(error).__name__} at the site"
         return {"refused": self._refusal} if self._refusal is not None else {"ready": True}
 
-    def _take_up(self, content: Content) -> None:
+    def _take_up(self, begin: Begin) -> None:
         job, config = self._job, self._job.parsed()
-        if content["digest"] != job.digest:
+        if begin.digest != job.digest:
             raise JobRefused("the server runs another job than the one that was deployed here")
         check_planned(self._kit.plan, job.to_json())
         hosts = job.sites.get(self._kit.name)
         if not hosts:
             raise JobRefused("the job has no host at this site")
-        self._policy = load_policy(self._kit.home / "site_policy.yaml")
+        self._policy = load_policy(self._kit.home / POLICY_FILE)
         policy, planned = job.policy(), job.planned()
-        self._policy.check(config.method.name, policy, planned)
-        self._books.check(self._policy.budget_per_month, planned_profile(policy, planned))
+        self._policy.check(config, policy, planned)
+        before = self._books.booked(job.run)
+        self._books.check(self._policy, _still_to_come(planned_profile(policy, planned), before))
         masked = config.privacy.secure_aggregation is not None
         roster = read_roster(self._kit.roster, self._kit.root, job.sites) if masked else []
-        self._books.take_up(job)
+        self._books.take_up(job, self._policy.submissions)
+        self._terms = Terms(job, hosts, before, self._policy.submissions)
         fresh_noise = policy.protects and any(r.name != "plain" for r in policy.rules.values())
         ledger_path = self._folder / "ledger.jsonl"
         self._folder.mkdir(parents=True, exist_ok=True)
-        Ledger.resume(ledger_path, job.sizes.num_clients, content["after_round"], fresh_noise)
+        Ledger.resume(ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise)
         torch.set_num_threads(config.engine.threads)
         self._endpoints = {
             name: build_endpoint(
@@ -157,7 +169,7 @@ class SiteRun:
                     policy=policy,
                     device=str(choose_device(config.device)),
                     ledger_path=ledger_path,
-                    attempt=content["attempt"],
+                    attempt=begin.attempt,
                     identity_file=self._kit.home / "keys" / f"{name}.keys" if masked else None,
                     roster=tuple(roster),
                 ),
@@ -184,32 +196,29 @@ class SiteRun:
     # ------------------------------------------------------------------------------- answering
 
     def _do(self, opened: Opened) -> tuple[Content, bytes]:
-        content, names = opened.content, opened.content["hosts"]
-        endpoints = self._endpoints
-        if endpoints is None:
+        if self._endpoints is None:
             raise ProtocolError("asked before the job was taken up")
-        if content["to"] != self._kit.name or not set(names) <= set(endpoints):
-            raise ProtocolError(
-                f"a request for {content['to']}: {names}; here is {sorted(endpoints)}"
-            )
-        lengths = content["lengths"]
-        blobs = split(lengths, opened.blob) * (len(names) if len(lengths) == 1 else 1)
-        chosen = {name: endpoints[name] for name in names}
-        match content["do"]:
+        control = read_control(opened.content, self._kit.name, self._endpoints)
+        parts = split(control.lengths, opened.blob)
+        chosen = {name: self._endpoints[name] for name in control.hosts}
+        match control.do:
             case "answer":
-                return self._answers(chosen, blobs)
+                return self._answers(chosen, parts * (len(chosen) if len(parts) == 1 else 1))
             case "measure":
-                return self._scores(chosen, blobs[0])
+                return self._scores(chosen, parts[0])
             case "save":
-                return self._save(chosen, content["tag"])
+                return self._save(chosen, control.tag)
             case "load":
-                return self._each(chosen, lambda e: e.load(self._states(content["tag"])))
+                return self._each(chosen, lambda e: e.load(self._states(control.tag)))
             case "close":
                 return self._each(chosen, lambda e: None)
-        raise ProtocolError(f"no control {content['do']!r}")
+        raise ProtocolError(f"no control {control.do!r:.30}")
 
     def _answers(self, chosen: dict[str, Endpoint], blobs: list[bytes]) -> tuple[Content, bytes]:
         """Every host's answer; booked before any leaves, and none leaves where one may not."""
+        assert self._terms is not None
+        for name, framed in zip(chosen, blobs, strict=True):
+            self._terms.check(name, framed)
         results: list[Content] = []
         answers: list[Answer] = []
         for (name, endpoint), framed in zip(chosen.items(), blobs, strict=True):
@@ -221,7 +230,8 @@ class SiteRun:
                 else {"dropped": answer}
             )
         releases = [release for answer in answers for release in answer.releases]
-        self._books.check(self._policy.budget_per_month, _worst(answers))
+        self._terms.count(answers)
+        self._books.check(self._policy, _worst(answers))
         self._books.book(self._job.run, self._job.sizes.num_clients, releases)
         Ledger(self._job.sizes.num_clients, self._folder / "ledger.jsonl").record(releases)
         self._note(blobs, answers)
@@ -229,9 +239,6 @@ class SiteRun:
         return {"results": results, "lengths": lengths}, blob
 
     def _answer(self, name: str, endpoint: Endpoint, framed: bytes) -> Answer | str:
-        receiver = codec.unframe(framed).receiver
-        if receiver != name:
-            raise ProtocolError(f"a message to {receiver} came to {name}")
         try:
             return endpoint.answer(framed)
         except (PrivacyError, ProtocolError):
@@ -240,12 +247,20 @@ class SiteRun:
             return type(error).__name__
 
     def _scores(self, chosen: dict[str, Endpoint], framed: bytes) -> tuple[Content, bytes]:
-        told = self._policy.scores
-        results = [
-            {"scores": [score.told() for score in endpoint.measure(framed)] if told else []}
-            for endpoint in chosen.values()
-        ]
+        """Rounded, booked, and once for what the site last trained; else none."""
+        results: list[Content] = []
+        for name, endpoint in chosen.items():
+            told: list[dict[str, Any]] = []
+            if self._policy.scores and self._first_time(name, endpoint, framed):
+                told = [told_of(score) for score in endpoint.measure(framed)]
+            results.append({"scores": told})
         return {"results": results, "lengths": [0] * len(results)}, b""
+
+    def _first_time(self, name: str, endpoint: Endpoint, framed: bytes) -> bool:
+        assert self._terms is not None
+        at_end = self._terms.check_release(framed)
+        round, clients = self._terms.round_of(name), str(endpoint.clients)
+        return self._books.book_scores(self._job.run, round, at_end, clients)
 
     def _save(self, chosen: dict[str, Endpoint], tag: str) -> tuple[Content, bytes]:
         done = self._each(chosen, lambda endpoint: endpoint.save(self._states(tag)))
@@ -261,8 +276,8 @@ class SiteRun:
         return {"results": [{"done": True} for _ in chosen], "lengths": [0] * len(chosen)}, b""
 
     def _states(self, tag: str) -> Path:
-        if not re.fullmatch(r"round-\d{6,}", tag):
-            raise ProtocolError(f"no checkpoint can be called {tag!r}")
+        if not tag:
+            raise ProtocolError("a checkpoint without a name")
         return self._folder / "states" / tag
 
     def _note(self, blobs: list[bytes], answers: list[Answer]) -> None:
@@ -285,6 +300,12 @@ class SiteRun:
             )
         with (self._folder / "messages.jsonl").open("a") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def _still_to_come(planned: dict[Mechanism, int], before: Ledger | None) -> dict[Mechanism, int]:
+    """Of the plan, what this run has not yet released in earlier submissions."""
+    done = {m: int(before.counts(m).max()) for m in before.mechanisms} if before else {}
+    return {m: max(0, count - done.get(m, 0)) for m, count in planned.items()}
 
 
 def _worst(answers: list[Answer]) -> dict[Mechanism, int]:

@@ -75,6 +75,13 @@ class Clients:
     def __len__(self) -> int:
         return sum(high - low for low, high in self.ranges)
 
+    def within(self, others: Clients) -> bool:
+        """Whether all of these are among the others, by the ranges alone."""
+        return all(
+            any(first <= low and high <= last for first, last in others.ranges)
+            for low, high in self.ranges
+        )
+
     def numbers(self) -> list[int]:
         return [number for low, high in self.ranges for number in range(low, high)]
 

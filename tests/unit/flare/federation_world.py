@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+import yaml
 
 from securefg.data.shard import save_shards
 from securefg.flare.job import Job, Sizes, spread
@@ -18,6 +19,7 @@ from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.packets import Packet
 from securefg.flare.plan_file import hand_out_plan
 from securefg.flare.server_run import ServerKit, ServerRun
+from securefg.flare.site_policy import POLICY_FILE, SitePolicy
 from securefg.flare.site_side import SiteKit, SiteRun
 from securefg.foundation.errors import SecurefgError
 from securefg.run.assembly import Experiment, hosts_of, prepare
@@ -36,7 +38,8 @@ def certificates() -> Path:
 
     folder = Path(mkdtemp(prefix="securefg-kits-")) / "kits"
     sites = {site: {f"none-{i}": Clients(((i, i + 1),))} for i, site in enumerate(SITES)}
-    return provision(folder, Plan("localhost", 1, sites)).path
+    everything = SitePolicy.everything_goes()
+    return provision(folder, Plan("localhost", 1, sites, policy=everything)).path
 
 
 class World:
@@ -77,7 +80,10 @@ class World:
         return self.kits.path / party / "local" / "securefg" / "roster.json"
 
     def policy(self, site: str, text: str) -> None:
-        (self.kits.home(site) / "site_policy.yaml").write_text(text)
+        """A site's floor: everything goes but what the text says."""
+        open_wide = SitePolicy.everything_goes().model_dump(mode="json")
+        written = {**open_wide, **yaml.safe_load(text)}
+        (self.kits.home(site) / POLICY_FILE).write_text(yaml.safe_dump(written))
 
     def job(self, **changes: Any) -> Job:
         """A new submission, as every party would read it from its file."""

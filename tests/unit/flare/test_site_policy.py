@@ -7,13 +7,23 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import MonthlyBudget, SitePolicy, load_policy
-from securefg.foundation.errors import BudgetExceeded, ConfigError, RunFailed
+from securefg.flare.site_ledger import SiteBooks, open_books
+from securefg.flare.site_policy import (
+    Budget,
+    JobRefused,
+    SitePolicy,
+    load_policy,
+    planned_profile,
+)
+from securefg.foundation.errors import BudgetExceeded, ConfigError, PrivacyError, RunFailed
 from securefg.privacy.ledger import Mechanism, Release
+from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.protocol.codec import Clients
 from securefg.run import runner
+from securefg.run.assembly import prepare
+from securefg.settings.config import RunConfig
 from tests.small import config
 from tests.unit.flare.federation_world import World
 
@@ -29,23 +39,56 @@ MASKED = "privacy.secure_aggregation={}"
         ("masking: required", (), "Update.weights would leave without masks"),
         ("least_noise: 1.0", (), "Update.weights has no noise; wanted 1"),
         ("least_noise: 3.0", (NOISE, PLAIN_FEDGL), "noise multiplier 2; wanted 3"),
-        ("least_noise: 1.0", (NOISE, PLAIN_FEDGL, "privacy.noise_rng=seeded"), "seeded"),
+        ("noise: system", (NOISE, PLAIN_FEDGL, "privacy.noise_rng=seeded"), "seeded"),
         ("budget_per_month: {epsilon: 8}", (), "epsilon per client would be inf"),
         ("budget_per_month: {epsilon: 1}", (NOISE, PLAIN_FEDGL), "past the site's budget of 1"),
+        ("budget_total: {epsilon: 1}", (NOISE, PLAIN_FEDGL), "the total epsilon per client"),
+        ("max_rounds: 3", (), "4 rounds; allowed here: 3"),
+        ("max_clip_l2: 10", (NOISE, PLAIN_FEDGL, "privacy.clip_l2=1e9"), "is clipped at 1e"),
+        ("per: [message]", (NOISE, PLAIN_FEDGL, "privacy.per=row"), "noise per row"),
+        ("units: [client]", (NOISE, PLAIN_FEDGL, "privacy.unit=row"), "epsilon is per row"),
+        (
+            "adjacency: [replace_one]",
+            (NOISE, PLAIN_FEDGL, "privacy.adjacency=zero_out"),
+            "the relation zero_out",
+        ),
+        ("noise: system", (PLAIN_FEDGL, MASKED, "privacy.noise_rng=seeded"), "seeded"),
+        (
+            "masking_mode: malicious",
+            (PLAIN_FEDGL, "privacy.secure_aggregation={malicious: false}"),
+            "masking trusts the server",
+        ),
+        ("least_cohort: 9", (PLAIN_FEDGL, MASKED), "sums of 3 clients are opened; wanted 9"),
     ],
 )
-def test_a_job_under_the_floor_is_refused_with_the_reason_and_nothing_leaves(
+def test_a_job_under_the_floor_is_refused_with_the_reason(
     policy: str, overrides: tuple[str, ...], reason: str, tmp_path: Path
 ) -> None:
-    world = World(tmp_path, config(tmp_path, *overrides))
-    world.policy("site-2", policy)
-    with pytest.raises(RunFailed, match=r"site-2 refuses: .*" + reason):
+    open_books(tmp_path)
+    floor = SitePolicy.everything_goes().model_dump(mode="json") | yaml.safe_load(policy)
+    site, found = SitePolicy.model_validate(floor), settled(config(tmp_path, *overrides))
+    with pytest.raises(PrivacyError, match=reason):
+        site.check(*found)
+        SiteBooks(tmp_path).check(site, planned_profile(*found[1:]))
+
+
+def settled(chosen: RunConfig) -> tuple[RunConfig, Policy, list[PlannedRelease]]:
+    """What a site makes of a config: its rules and what would leave under them."""
+    found = prepare(chosen)
+    planned = found.method.releases(chosen.method, chosen.training, found.public)
+    return chosen, found.policy, planned
+
+
+def test_a_refusal_is_told_and_nothing_leaves(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path))
+    world.policy("site-2", "least_noise: 1.0")
+    with pytest.raises(RunFailed, match=r"site-2 refuses: .*Update.weights has no noise"):
         world.run()
     for site in world.assignment:
         assert world.left(site) == []
         assert not list(world.kits.home(site).rglob("messages.jsonl"))
     told = (world.kits.home("site-2") / "refusals.jsonl").read_text()
-    assert reason.partition(";")[0] in told
+    assert "Update.weights has no noise" in told
 
 
 @pytest.mark.parametrize(
@@ -117,6 +160,7 @@ def test_where_no_site_tells_scores_the_last_model_is_kept(tmp_path: Path) -> No
 
 def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
     now = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
+    open_books(tmp_path)
     books = SiteBooks(tmp_path, lambda: now)
     noised = Mechanism("Update.weights", "local_gaussian", noise_multiplier=5.0)
     for run, client in (("first", 0), ("second", 1)):
@@ -124,11 +168,16 @@ def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
         books.book(run, 2, [release] * 50)
     spent = books.spent("client", 1e-5).epsilon
     assert spent == pytest.approx(9.99726, abs=2e-3)  # sigma 5, 100 releases
-    books.check(MonthlyBudget(epsilon=11), {noised: 1})
+    limit = SitePolicy(budget_per_month=Budget(epsilon=11), budget_total=None)
+    books.check(limit, {noised: 1})
+    limit = SitePolicy(budget_per_month=Budget(epsilon=10), budget_total=None)
     with pytest.raises(BudgetExceeded, match=r"past the site's budget of 10$"):
-        books.check(MonthlyBudget(epsilon=10), {noised: 1})
+        books.check(limit, {noised: 1})
     next_month = SiteBooks(tmp_path, lambda: now + datetime.timedelta(days=1))
-    assert next_month.spent("client", 1e-5).epsilon == 0
+    assert next_month.spent("client", 1e-5).epsilon == spent  # a month is any 31 days
+    later = SiteBooks(tmp_path, lambda: now + datetime.timedelta(days=32))
+    assert later.spent("client", 1e-5).epsilon == 0
+    assert later.spent("client", 1e-5, None).epsilon == spent
 
 
 def test_a_budget_that_is_used_up_in_the_middle_ends_the_run_before_the_reply(
@@ -153,8 +202,48 @@ def test_a_budget_that_is_used_up_in_the_middle_ends_the_run_before_the_reply(
     assert len(own) == 2
 
 
-def test_a_policy_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
-    (tmp_path / "site_policy.yaml").write_text("masking: sometimes")
-    with pytest.raises(ConfigError, match="masking"):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("masking: sometimes", "masking"),
+        ("masks: required", "masks"),
+        ("", "wanted a policy"),
+        ("- a", "wanted a policy"),
+        ("{", "no policy"),
+        ("budget_total: {epsilon: .inf}", "epsilon"),
+    ],
+)
+def test_a_policy_that_cannot_be_read_is_not_taken_for_none(
+    text: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "site_policy.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=reason):
         load_policy(tmp_path / "site_policy.yaml")
-    assert load_policy(tmp_path / "missing.yaml") == SitePolicy()
+    with pytest.raises(ConfigError, match="no policy of this site"):
+        load_policy(tmp_path / "missing.yaml")
+
+
+def test_a_site_without_a_policy_takes_part_in_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "training.rounds=1"))
+    (world.kits.home("site-2") / "site_policy.yaml").unlink()
+    with pytest.raises(RunFailed, match=r"site-2 refuses: .*no policy of this site"):
+        world.run()
+
+
+def test_the_floor_that_a_kit_comes_with_is_high(tmp_path: Path) -> None:
+    """A plain run, and one with noise alone, are below it; a private one is not."""
+    strict = SitePolicy(methods=("fedgl",))
+    private = (
+        "privacy={mechanism: distributed_discrete, noise_multiplier: 4, secure_aggregation: {}}"
+    )
+    for overrides, allowed in (
+        ((), False),
+        ((NOISE, PLAIN_FEDGL), False),
+        ((private, PLAIN_FEDGL), True),
+    ):
+        try:
+            strict.check(*settled(config(tmp_path, *overrides)))
+        except JobRefused:
+            assert not allowed
+        else:
+            assert allowed
