@@ -35,9 +35,14 @@ class Dropped:
 
 
 class Engine(ABC):
-    """Runs hosts. `hosts` names them and the clients that each of them runs."""
+    """Runs hosts. `hosts` names them and the clients that each of them runs.
+
+    peers_may_lie  the hosts are other parties': a reply that breaks the rules is a drop-out; in an
+                   engine of one's own it is a bug
+    """
 
     hosts: Mapping[HostId, Clients]
+    peers_may_lie: bool = False
 
     @abstractmethod
     def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:

@@ -15,15 +15,16 @@ from torch import Tensor
 
 from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.peers import check_claims, check_finite, due, odd_ones
 from securefg.federation.recorder import Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import ProtocolError
-from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.arrays import Stored, concatenated
-from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
 from securefg.secagg.arrays import from_ring
@@ -74,6 +75,7 @@ class Federation(Cohort):
             raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
         self.num_clients = len(numbers)
         self._recorder = Recorder(transcript, keep_body, attempt)
+        self._attempt = attempt
         self._engine = engine
         self._policy = policy
         self._ledger = ledger
@@ -190,29 +192,55 @@ class Federation(Cohort):
         asked: Mapping[HostId, Clients],
         answers: Mapping[HostId, Answer | Dropped],
     ) -> Replies[M]:
-        for answer in answers.values():
-            # What was delivered is on the books before anything of it can be refused.
-            if isinstance(answer, Answer):
-                self._book(reply, answer)
-        messages: list[dict[str, Any]] = []
-        replied: list[Clients] = []
-        dropped: list[Dropped] = []
+        came = {name: answer for name, answer in answers.items() if isinstance(answer, Answer)}
+        if not self._engine.peers_may_lie:
+            for answer in came.values():
+                # What was delivered is on the books before anything of it can be refused.
+                self._book(reply, answer.releases)
+        read: dict[HostId, tuple[Envelope, dict[str, Any]]] = {}
+        dropped = {n: answer for n, answer in answers.items() if isinstance(answer, Dropped)}
+        for name, answer in came.items():
+            try:
+                read[name] = self._read(reply, name, asked[name], answer)
+            except ProtocolError as error:
+                dropped[name] = self._nonsense(name, asked[name], error)
+        if self._engine.peers_may_lie:
+            for name, reason in odd_ones({n: fields for n, (_, fields) in read.items()}).items():
+                del read[name]
+                dropped[name] = self._nonsense(name, asked[name], ProtocolError(reason))
         for name, clients in asked.items():
-            answer = answers[name]
-            if isinstance(answer, Dropped):
-                dropped.append(replace(answer, clients=clients))
-                self._recorder.dropped(dropped[-1], self._round, self._step)
-                continue
-            envelope = codec.unframe(answer.framed)
-            self._check_reply(envelope, name, clients, reply)
-            fields = codec.read(envelope.body, reply)
-            arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
-            _check_rows(reply.kind, arrays, len(clients))
-            messages.append(fields)
-            self._recorder.received(reply, envelope, answer)
-            replied.append(clients)
+            if name in dropped:
+                dropped[name] = replace(dropped[name], clients=clients)
+                self._recorder.dropped(dropped[name], self._round, self._step)
+            else:
+                self._recorder.received(reply, read[name][0], came[name])
+        replied = [clients for name, clients in asked.items() if name in read]
+        messages = [read[name][1] for name in asked if name in read]
         together = _concatenated(reply, messages) if messages else None
-        return Replies(together, Clients.joined(replied), tuple(dropped))
+        lost = tuple(dropped[name] for name in asked if name in dropped)
+        return Replies(together, Clients.joined(replied), lost)
+
+    def _read(
+        self, reply: type[Message], name: HostId, clients: Clients, answer: Answer
+    ) -> tuple[Envelope, dict[str, Any]]:
+        """A reply's envelope and fields; raises `ProtocolError` where it breaks the rules."""
+        envelope = codec.unframe(answer.framed)
+        self._check_reply(envelope, name, clients, reply)
+        fields = codec.read(envelope.body, reply)
+        arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
+        _check_rows(reply.kind, arrays, len(clients))
+        if self._engine.peers_may_lie:
+            turn = Turn(self._round, self._step, clients, self._attempt)
+            booked = due(self._policy, reply, fields, turn)
+            self._book(reply, booked)
+            check_claims(answer.releases, booked)
+            check_finite(reply, fields)
+        return envelope, fields
+
+    def _nonsense(self, name: HostId, clients: Clients, error: ProtocolError) -> Dropped:
+        if not self._engine.peers_may_lie:
+            raise error
+        return Dropped(name, clients, f"{name} sent nonsense: {error}")
 
     def _check_reply(
         self, envelope: Envelope, name: HostId, clients: Clients, reply: type[Message]
@@ -222,9 +250,9 @@ class Federation(Cohort):
         if found != wanted:
             raise ProtocolError(f"a reply that was not asked for: {found}, wanted {wanted}")
 
-    def _book(self, reply: type[Message], answer: Answer) -> None:
-        self._planned[reply] = [release.mechanism for release in answer.releases]
-        self._ledger.record(answer.releases)
+    def _book(self, reply: type[Message], releases: list[Release]) -> None:
+        self._planned[reply] = [release.mechanism for release in releases]
+        self._ledger.record(releases)
 
 
 def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -> None:

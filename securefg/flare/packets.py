@@ -80,8 +80,8 @@ def read_route(packet: Packet) -> Route:
     try:
         data = json.loads(packet.header)
         return Route(data["job"], data["sender"], data["receiver"], int(data["number"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProtocolError(f"a packet without a route: {error}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ProtocolError(f"a packet without a route: {type(error).__name__}") from None
 
 
 def open_packet(root: Root, purpose: str, wanted: Route, packet: Packet) -> Opened:
@@ -91,7 +91,10 @@ def open_packet(root: Root, purpose: str, wanted: Route, packet: Packet) -> Open
         raise ProtocolError(f"a packet for another exchange: {found}, wanted {wanted}")
     said = _said(wanted, packet.header, packet.blob)
     root.check(wanted.sender, packet.certificate, packet.signature, purpose, *said)
-    return Opened(json.loads(packet.header)["content"], packet.blob)
+    content = json.loads(packet.header).get("content")
+    if not isinstance(content, dict):
+        raise ProtocolError("a packet without content")
+    return Opened(content, packet.blob)
 
 
 def join(parts: Sequence[bytes]) -> tuple[list[int], bytes]:

@@ -78,6 +78,7 @@ class ServerRun:
         check_planned(kit.plan, job.to_json())  # before the job says where to write
         self._kit, self._job, self._job_id = kit, job, job_id
         self._send, self._ping, self._aborted = send, ping, aborted
+        self._engine: Flare | None = None
         self._folder = RunFolder(Path(job.run_folder) if job.run_folder else kit.runs / job.run)
 
     def execute(self) -> tuple[Path, Exception | None]:
@@ -92,7 +93,9 @@ class ServerRun:
             error, ended = raised, {"breach": "RunFailed", "reason": f"a bug: {raised!r}"}
         told = self._folder.path / "private"
         told.mkdir(parents=True, exist_ok=True)
-        write_json(told / OUTCOME, {"submission": self._job.submission, **ended})
+        complaints = self._engine.complaints if self._engine else {}
+        about = {"submission": self._job.submission, "complaints": complaints}
+        write_json(told / OUTCOME, {**about, **ended})
         return self._folder.path, error
 
     def _run(self) -> runner.Outcome:
@@ -144,4 +147,5 @@ class ServerRun:
         )
         attempts = (folder.path / "attempts.jsonl").read_text().splitlines()
         after_round = json.loads(attempts[-1])["after_round"]
-        return Flare(self._job, courier, attempt, after_round, settings.start_within)
+        self._engine = Flare(self._job, courier, attempt, after_round, settings.start_within)
+        return self._engine

@@ -16,7 +16,8 @@ from securefg.federation.evaluation import LocalScore
 from securefg.flare.courier import Courier, Silent
 from securefg.flare.job import Job
 from securefg.flare.packets import Opened, join, split
-from securefg.foundation.errors import RunFailed
+from securefg.flare.scores import heard
+from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Clients
 
@@ -24,15 +25,18 @@ Results = Mapping[HostId, tuple[dict[str, Any], bytes]]
 
 
 class Flare(Engine):
-    """Carries framed messages to hosts at sites.
+    """Carries framed messages to hosts at sites. Whatever a site says is checked before it is used.
 
     start_within  seconds until every site must have taken up the job, or refused it
     """
+
+    peers_may_lie = True
 
     def __init__(
         self, job: Job, courier: Courier, attempt: int, after_round: int, start_within: float
     ) -> None:
         self._job, self._courier = job, courier
+        self.complaints: dict[str, str] = {}
         self.hosts: dict[HostId, Clients] = job.hosts
         self._site_of = {name: site for site, hosts in job.sites.items() for name in hosts}
         self._greet(attempt, after_round, start_within)
@@ -52,8 +56,8 @@ class Flare(Engine):
             for site, answer in answers.items():
                 if isinstance(answer, Opened):
                     waiting.discard(site)
-                    if "refused" in answer.content:
-                        refusals[site] = answer.content["refused"]
+                    if answer.content != {"ready": True}:
+                        refusals[site] = f"{answer.content.get('refused', 'with nonsense')!s:.500}"
             if waiting and time.monotonic() > end:
                 raise RunFailed(f"{', '.join(sorted(waiting))}: did not start in {seconds:g} s")
             time.sleep(0.1 if waiting else 0)
@@ -64,21 +68,40 @@ class Flare(Engine):
     def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
         results, silent = self._ask("answer", requests)
         return {
-            name: Dropped(name, self.hosts[name], silent[self._site_of[name]].reason)
-            if self._site_of[name] in silent
-            else self._answer(name, *results[name])
+            name: self._answer(name, *results[name])
+            if name in results
+            else Dropped(name, self.hosts[name], silent[self._site_of[name]].reason)
             for name in requests
         }
 
     def _answer(self, name: HostId, result: dict[str, Any], framed: bytes) -> Answer | Dropped:
-        if "dropped" in result:
-            return Dropped(name, self.hosts[name], result["dropped"])
-        return Answer(framed, [Release.from_json(release) for release in result["releases"]])
+        site = self._site_of[name]
+        try:
+            if "dropped" in result:
+                return Dropped(name, self.hosts[name], f"{result['dropped']!s:.200}")
+            releases = [Release.from_json(dict(release)) for release in result["releases"]]
+            return Answer(framed, releases)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{site} sent nonsense: {type(error).__name__}"
+            return Dropped(name, self.hosts[name], self._complain(site, reason))
 
     def measure(self, release: bytes) -> list[LocalScore]:
         results, _ = self._ask("measure", dict.fromkeys(self.hosts, release))
-        scores = [s for name in self.hosts if name in results for s in results[name][0]["scores"]]
-        return [LocalScore(**score) for score in scores]
+        found: list[LocalScore] = []
+        for name, (result, _) in results.items():
+            try:
+                told = result["scores"]
+                scores = [heard(x, self.hosts[name], self._job.sizes.num_nodes) for x in told]
+                if len({score.client for score in scores}) != len(scores):
+                    raise ProtocolError("a client's score came twice")
+                found += scores
+            except (ProtocolError, KeyError, TypeError) as error:
+                self._complain(self._site_of[name], f"its scores were not used: {error}")
+        return found
+
+    def _complain(self, site: str, reason: str) -> str:
+        self.complaints[site] = reason
+        return reason
 
     def save(self, folder: Path) -> None:
         """Sites keep their states themselves; the server's folder gets none of them."""
@@ -107,20 +130,36 @@ class Flare(Engine):
                 )
         results: dict[HostId, tuple[dict[str, Any], bytes]] = {}
         silent: dict[str, Silent] = {}
+        refused: list[dict[str, Any]] = []
         for site, answer in self._courier.exchange(packets).items():
             if isinstance(answer, Silent):
                 silent[site] = answer
-                continue
-            results |= _results(answer, packets[site][0]["hosts"])
-        for result, _ in results.values():
-            raise_breach(result)
+            elif "breach" in answer.content:
+                refused.append({k: f"{answer.content.get(k)!s:.500}" for k in ("breach", "reason")})
+                words = "{breach}: {reason}".format(**refused[-1])
+                silent[site] = Silent(self._complain(site, f"{site} refuses: {words}"))
+            else:
+                try:
+                    results |= _results(answer, packets[site][0]["hosts"])
+                except ProtocolError as error:
+                    silent[site] = Silent(self._complain(site, f"{site} sent nonsense: {error}"))
+        if refused and len(refused) == len(packets):
+            raise_breach(refused[0])  # nobody goes on: the run ends as it would in one process
         return results, silent
 
 
 def _results(answer: Opened, names: list[HostId]) -> Results:
-    raise_breach(answer.content)
-    blobs = split(answer.content["lengths"], answer.blob)
-    return dict(zip(names, zip(answer.content["results"], blobs, strict=True), strict=True))
+    results, lengths = answer.content.get("results"), answer.content.get("lengths")
+    if not (isinstance(results, list) and isinstance(lengths, list)):
+        raise ProtocolError("no results")
+    if not all(isinstance(result, dict) for result in results):
+        raise ProtocolError("results that cannot be read")
+    if not all(type(length) is int for length in lengths):
+        raise ProtocolError("lengths that are no numbers")
+    if not len(results) == len(lengths) == len(names):
+        raise ProtocolError(f"{len(results)} results of {len(names)} hosts")
+    blobs = split(lengths, answer.blob)
+    return dict(zip(names, zip(results, blobs, strict=True), strict=True))
 
 
 def _tag(folder: Path) -> str:

@@ -67,9 +67,13 @@ def test_a_job_under_the_floor_is_refused_with_the_reason(
     open_books(tmp_path)
     floor = SitePolicy.everything_goes().model_dump(mode="json") | yaml.safe_load(policy)
     site, found = SitePolicy.model_validate(floor), settled(config(tmp_path, *overrides))
-    with pytest.raises(PrivacyError, match=reason):
+
+    def check() -> None:
         site.check(*found)
         SiteBooks(tmp_path).check(site, planned_profile(*found[1:]))
+
+    with pytest.raises(PrivacyError, match=reason):
+        check()
 
 
 def settled(chosen: RunConfig) -> tuple[RunConfig, Policy, list[PlannedRelease]]:
@@ -180,10 +184,10 @@ def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
     assert later.spent("client", 1e-5, None).epsilon == spent
 
 
-def test_a_budget_that_is_used_up_in_the_middle_ends_the_run_before_the_reply(
+def test_a_site_whose_budget_is_used_up_in_the_middle_drops_out_before_its_reply(
     tmp_path: Path,
 ) -> None:
-    """Another job books at the same site while this one runs."""
+    """Another job books at the same site while this one runs; the others go on."""
     world = World(tmp_path, config(tmp_path, NOISE, PLAIN_FEDGL))
     world.policy("site-2", "budget_per_month: {epsilon: 12}")
     books = SiteBooks(world.kits.home("site-2"))
@@ -195,11 +199,31 @@ def test_a_budget_that_is_used_up_in_the_middle_ends_the_run_before_the_reply(
         return deliver(site, packet)  # type: ignore[operator]
 
     world.between = spend  # type: ignore[assignment]
+    folder = world.run()
+    assert folder.summary().rounds == 4
+    own = [line for line in world.left("site-2") if json.loads(line)["run"] != "another run"]
+    assert len(own) == 2
+    ended = json.loads((folder.path / "private" / "outcome.json").read_text())
+    assert "past the site's budget of 12" in ended["complaints"]["site-2"]
+
+
+def test_where_every_sites_budget_is_used_up_the_run_ends_with_what_it_has(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, NOISE, PLAIN_FEDGL))
+    for site in world.assignment:
+        world.policy(site, "budget_total: {epsilon: 12}")
+    books = [SiteBooks(world.kits.home(site)) for site in world.assignment]
+
+    def spend(site: str, packet: object, deliver: object) -> object:
+        if len(world.left("site-3")) == 2:
+            line = json.loads(world.left("site-2")[-1])["release"]
+            for one in books:
+                one.book("another run", 3, [Release.from_json(json.loads(json.dumps(line)))] * 20)
+        return deliver(site, packet)  # type: ignore[operator]
+
+    world.between = spend  # type: ignore[assignment]
     summary = world.run().summary()
     assert summary.rounds == 2
     assert "past the site's budget of 12" in summary.stopped
-    own = [line for line in world.left("site-2") if json.loads(line)["run"] != "another run"]
-    assert len(own) == 2
 
 
 @pytest.mark.parametrize(
@@ -233,9 +257,8 @@ def test_a_site_without_a_policy_takes_part_in_nothing(tmp_path: Path) -> None:
 def test_the_floor_that_a_kit_comes_with_is_high(tmp_path: Path) -> None:
     """A plain run, and one with noise alone, are below it; a private one is not."""
     strict = SitePolicy(methods=("fedgl",))
-    private = (
-        "privacy={mechanism: distributed_discrete, noise_multiplier: 4, secure_aggregation: {}}"
-    )
+    noise = "mechanism: distributed_discrete, noise_multiplier: 4"
+    private = f"privacy={{{noise}, secure_aggregation: {{malicious: true}}}}"
     for overrides, allowed in (
         ((), False),
         ((NOISE, PLAIN_FEDGL), False),

@@ -1,0 +1,120 @@
+"""A site's books grow and nothing else: what was changed, torn or lost is noticed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from securefg.flare.chain import BooksDamaged, Chain
+from securefg.flare.site_ledger import SiteBooks, open_books
+from tests.small import config
+from tests.unit.flare.federation_world import World
+
+NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
+
+
+def chain(folder: Path, count: int = 3) -> Path:
+    path = folder / "books.jsonl"
+    Chain.open_new(path)
+    for number in range(count):
+        Chain(path, lambda: NOON).append([{"what": number}])
+    return path
+
+
+def test_lines_come_back_as_they_were_written_by_any_process(tmp_path: Path) -> None:
+    path = chain(tmp_path, 0)
+    one, other = Chain(path), Chain(path)
+    one.append([{"what": 1}])
+    other.append([{"what": 2}, {"what": 3}])
+    one.append([{"what": 4}])
+    assert [line["what"] for line in other.lines()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.with_name("books.jsonl.head").unlink(),
+        lambda path: path.write_text("".join(path.read_text().splitlines(True)[1:])),
+        lambda path: path.write_text("".join(path.read_text().splitlines(True)[:-1])),
+        lambda path: path.write_text(path.read_text().replace('"what": 1', '"what": 7')),
+        lambda path: path.write_text(path.read_text()[:-5]),
+        lambda path: path.write_text("\n" + path.read_text()),
+    ],
+    ids=["gone", "emptied", "no head", "first", "last", "changed", "torn", "blank"],
+)
+def test_harm_is_noticed_and_nothing_is_written_any_more(harm: object, tmp_path: Path) -> None:
+    path = chain(tmp_path)
+    harm(path)  # type: ignore[operator]
+    with pytest.raises(BooksDamaged):
+        Chain(path, lambda: NOON).lines()
+    with pytest.raises(BooksDamaged):
+        Chain(path, lambda: NOON).append([{"what": 9}])
+
+
+def test_what_a_crash_leaves_is_kept_if_whole_and_cut_if_torn(tmp_path: Path) -> None:
+    path = chain(tmp_path, 2)
+    head = path.with_name("books.jsonl.head")
+    before = head.read_text()
+    Chain(path, lambda: NOON).append([{"what": 2}])
+    head.write_text(before)  # the line was on disk, the head was not
+    assert [line["what"] for line in Chain(path, lambda: NOON).lines()] == [0, 1, 2]
+    with path.open("a") as file:
+        file.write('{"n": 4, "ti')
+    assert [line["what"] for line in Chain(path, lambda: NOON).lines()] == [0, 1, 2]
+    Chain(path, lambda: NOON).append([{"what": 3}])
+    assert len(Chain(path, lambda: NOON).lines()) == 4
+
+
+@settings(max_examples=40)
+@given(position=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_no_single_byte_can_be_changed(position: int, byte: int) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path = chain(Path(folder))
+        raw = bytearray(path.read_bytes())
+        position %= len(raw)
+        if raw[position] == byte:
+            return
+        raw[position] = byte
+        path.write_bytes(raw)
+        with pytest.raises(BooksDamaged):
+            Chain(path, lambda: NOON).lines()
+
+
+def test_a_clock_that_was_set_back_is_refused_and_months_do_not_return(tmp_path: Path) -> None:
+    path = chain(tmp_path)
+    earlier = Chain(path, lambda: NOON - datetime.timedelta(days=20))
+    with pytest.raises(BooksDamaged, match="set the clock"):
+        earlier.append([{"what": 9}])
+    soon = Chain(path, lambda: NOON - datetime.timedelta(minutes=3))
+    soon.append([{"what": 9}])
+    times = [line["time"] for line in soon.lines()]
+    assert times == sorted(times)
+
+
+def test_a_site_with_damaged_books_takes_part_in_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, "training.rounds=1"))
+    (world.kits.home("site-1") / "ledger.jsonl").unlink()
+    from securefg.foundation.errors import RunFailed
+
+    with pytest.raises(RunFailed, match=r"site-1 refuses: .*no books"):
+        world.run()
+    assert all(world.left(site) == [] for site in ("site-2", "site-3"))
+
+
+def test_scores_are_told_once_for_a_round(tmp_path: Path) -> None:
+    open_books(tmp_path)
+    books = SiteBooks(tmp_path)
+    assert books.book_scores("run", 1, False, "0")
+    assert not SiteBooks(tmp_path).book_scores("run", 1, False, "0")
+    assert books.book_scores("run", 1, True, "0")
+    assert books.book_scores("run", 2, False, "0")
+    assert len(json.loads((tmp_path / "scores.jsonl.head").read_text())) == 2
