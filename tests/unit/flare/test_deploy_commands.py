@@ -64,19 +64,26 @@ def test_the_runbook_says_what_leaves_and_how_to_stop(kits: Path) -> None:
 
 def test_a_site_reviews_the_job_against_its_own_floor(kits: Path) -> None:
     policy = kits / "bank-a" / "securefg" / "site_policy.yaml"
-    assert call("review", kits / "bank-a")[0] == 0
-    policy.write_text("least_noise: 5")
+    shipped = policy.read_text()
     code, said = call("review", kits / "bank-a")
-    policy.unlink()
     assert code == 1
     assert "the floor refuses it" in said
+    assert "Update.weights would leave without masks" in " ".join(said.split())
+    own = "methods: [fedgl]\nmasking: optional\nbudget_per_month: null\nbudget_total: null\n"
+    policy.write_text(own)
+    assert call("review", kits / "bank-a")[0] == 0
+    policy.write_text(own + "least_noise: 5")
+    code, said = call("review", kits / "bank-a")
+    policy.write_text(shipped)
+    assert code == 1
     assert "noise multiplier 2; wanted 5" in " ".join(said.split())
 
 
 def test_a_fresh_sites_ledger_is_empty(kits: Path) -> None:
     said = call("ledger", kits / "bank-c")[1]
     assert "nothing private has left this site" in said
-    assert "epsilon 0 per client, no limit set" in said
+    assert "this month: epsilon 0 per client of 8" in said
+    assert "in all: epsilon 0 per client of 16" in said
 
 
 def test_a_site_makes_its_shard_from_its_own_folder(tmp_path: Path) -> None:
