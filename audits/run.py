@@ -24,6 +24,8 @@ from pydantic import ValidationError
 
 from attacks import attack_names, get_attack
 from attacks.base import Array, Attack, CannotAttack, View
+from audits.blind import at_chance as no_gain
+from audits.blind import blinded
 from audits.control_runs import control_of, is_defended
 from audits.coverage import unread, untaken
 from audits.foreign import ForeignTruth, foreign_promises
@@ -330,6 +332,8 @@ class Player:
         game, guess = played.game, played.guess
         value, gain = game.measure(guess), game.gain(guess)
         null, at_chance = game.null(guess, rng)
+        blind = self._blind(task, game)
+        at_chance = at_chance and (blind is None or no_gain(blind))
         control, why = self._on_the_control(task)
         evidence = Evidence(
             value,
@@ -356,6 +360,7 @@ class Player:
             gain=gain,
             null=null,
             null_at_chance=at_chance,
+            blind=blind,
             positive=control,
             targets=len(game.targets.ids),
             details=game.extras(guess),
@@ -376,6 +381,18 @@ class Player:
             if key not in self._views:
                 self._views[key] = truth.view(Adversary.parse(adversary))
             return self._views[key]
+
+    def _blind(self, task: Task, game: Game) -> Interval | None:
+        """The gain over the prior of a guess from meaningless messages; None where none is made."""
+        rng = numpy_stream(self._seed, "blind", task.adversary)
+        view = blinded(self.view(self._truth, task.adversary), rng)
+        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
+        try:
+            guess = np.asarray(task.attack.run(view, game.targets, guesser), np.float64)
+            game.check(guess)
+        except Exception:  # noise is not what an attack is written for: it then knows nothing
+            return None
+        return game.gain(guess)
 
     def _on_the_control(self, task: Task) -> tuple[Interval | None, str]:
         """The gain with the defence off, or why there is none."""

@@ -1,5 +1,8 @@
 """The verdict rules, in one place. Unknown is not met.
 
+The null control is off chance where the attack gains over the prior with every message made
+meaningless (`audits.blind`), or where its guess gains on permuted truth.
+
 | the null control | gain here, interval | the same attack, defence off | verdict |
 |---|---|---|---|
 | off chance | any | any | INCONCLUSIVE: the measurement is not sound |
@@ -49,7 +52,10 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     """The verdict, and why."""
     gain, control = found.gain, found.control
     if not found.null_at_chance:
-        return Verdict.INCONCLUSIVE, "the null control is off chance: the measurement is not sound"
+        return Verdict.INCONCLUSIVE, (
+            "the null control is off chance: the attack gains as much without the run's messages, "
+            "so the measurement is not sound"
+        )
     if gain.low > 0:
         return (
             Verdict.LEAK,

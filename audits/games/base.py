@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
+from audits.pairs import pair_auc, pair_gain
 from securefg.foundation.interval import Interval
 
 NULL_DRAWS = 20
@@ -69,21 +70,31 @@ class Game(ABC):
 
 @dataclass(frozen=True)
 class BinaryGame(Game):
-    """truth  1 where it is so, 0 where not; prior_scores  a guess made without the run, if any."""
+    """truth  1 where it is so, 0 where not; prior_scores  a guess made without the run, if any.
+
+    Where targets are pairs of nodes, intervals redraw the nodes (`audits.pairs`).
+    """
 
     truth: NDArray[np.int64]
     prior_scores: Array | None = None
 
     def measure(self, guess: Array) -> Interval:
         self.check(guess)
-        return metrics.auc_interval(self.truth, guess)
+        return self._auc(guess)
+
+    def _auc(self, scores: Array) -> Interval:
+        if self.targets.ids.ndim == 2:
+            return pair_auc(self.truth, scores, self.targets.ids)
+        return metrics.auc_interval(self.truth, scores)
 
     def prior(self, guess: Array) -> Interval:
         if self.prior_scores is None:
             return Interval(value=0.5, low=0.5, high=0.5)
-        return metrics.auc_interval(self.truth, self.prior_scores)
+        return self._auc(self.prior_scores)
 
     def gain(self, guess: Array) -> Interval:
+        if self.targets.ids.ndim == 2:
+            return pair_gain(self.truth, guess, self.prior_scores, self.targets.ids)
         if self.prior_scores is None:
             found = self.measure(guess)
             return Interval(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)

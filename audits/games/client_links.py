@@ -9,6 +9,7 @@ import numpy as np
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
 from audits.games.base import BinaryGame
+from audits.games.link_prior import link_prior
 from audits.games.victims import victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -48,4 +49,5 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGa
         metric="AUC over pairs of one client's nodes",
         unit="edge",
         truth=so[order].astype(np.int64),
+        prior_scores=link_prior(truth, adversary, pairs, so[order].astype(np.int64)),
     )

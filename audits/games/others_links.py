@@ -2,7 +2,7 @@
 
 Targets are pairs of an own node and a node that the adversary does not hold: the edges that other
 clients hold between two such, and `NON_EDGES` times as many pairs without one, of the same own
-nodes. The prior is how alike the model's plain answers are: what asking tells without a change.
+nodes. The prior is that of all link games: what plain answers tell, without a change.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import CannotAttack, Targets
 from audits.games.base import choose
 from audits.games.client_links import LinkGame
+from audits.games.link_prior import link_prior
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -43,7 +44,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGa
         metric="AUC over pairs of an own and another's node",
         unit="edge",
         truth=so[order].astype(np.int64),
-        prior_scores=_alike(truth.answers.softmax(-1).double().numpy(), pairs[order]),
+        prior_scores=link_prior(truth, adversary, pairs[order], so[order].astype(np.int64)),
     )
 
 
@@ -59,9 +60,4 @@ def _without_edge(
     )
     linked = np.isin(drawn @ [size, 1], edges @ [size, 1])
     found: NDArray[np.int64] = drawn[~linked]
-    return found
-
-
-def _alike(answers: Array, pairs: NDArray[np.int64]) -> Array:
-    found: Array = -np.abs(answers[pairs[:, 0]] - answers[pairs[:, 1]]).sum(1)
     return found

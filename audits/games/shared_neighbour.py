@@ -4,8 +4,8 @@ Targets are pairs of public nodes that are not linked: all that share a private 
 many as are played at most), and as many others, drawn evenly from all pairs that share none.
 
 The prior is what the public nodes tell by themselves: the cosine after the method's own training,
-as long, on them alone; the cosine of their features; and both together. Whichever says most is
-taken, with the truth in hand, to the disfavour of the attack.
+as long, on them alone; the cosine of their features; both together; and what all link games know
+beforehand. Whichever says most is taken, with the truth in hand, to the disfavour of the attack.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from attacks.client_rows import cosines
-from audits import metrics
 from audits.games.base import BinaryGame, choose
+from audits.games.link_prior import link_prior
 from audits.games.victims import victim
-from audits.replay import public_shard, replayed
+from audits.replay import public_nodes, public_shard, replayed
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.protocol.meanings import NodeRows
@@ -34,13 +34,13 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     pairs, so = shared_pairs(truth.experiment.shards[client], rng)
     order = rng.permutation(len(pairs))
     pairs, so = pairs[order], so[order]
-    priors = public_only(truth, pairs)
+    known = public_nodes(truth).numpy()  # global ids, in the order of the rows
     return BinaryGame(
         targets=Targets(ids=pairs, client=client),
         metric="AUC over pairs of public nodes that are not linked",
         unit="private node with its edges",
         truth=so,
-        prior_scores=max(priors, key=lambda scores: metrics.auc(so, scores)),
+        prior_scores=link_prior(truth, adversary, known[pairs], so, public_only(truth, pairs)),
     )
 
 

@@ -40,7 +40,10 @@ class Finding(Settings):
 
     value         what the attack reached, in the unit of `metric`
     prior         what is reached without the run: the headline is `gain`, the value above it
-    null          the same guess against permuted truth; `null_at_chance` says that it is at chance
+    null          the same guess against permuted truth; `null_at_chance` says that this and `blind`
+                  are at chance
+    blind         the gain of the same attack with every message made meaningless; None where it
+                  then makes no guess
     positive      the gain of the same attack with the defence off, and the `floor` it had to reach
     epsilon_*     for checks of a promised epsilon: claimed, and the measured lower bound
     measured      False where nothing was measured: a need that was not met, a field that no attack
@@ -62,6 +65,7 @@ class Finding(Settings):
     gain: Interval | None = None
     null: Interval | None = None
     null_at_chance: bool | None = None
+    blind: Interval | None = None
     positive: Interval | None = None
     floor: float | None = None
     epsilon_claimed: float | None = None

@@ -1,0 +1,63 @@
+"""The null control: the same attack on the same targets, with everything it saw made meaningless.
+
+Whatever still gains over the prior is not learnt from the run: the truth is in the targets, in
+their order, or in what the adversary was declared to know, or the prior is too weak. Permuting the
+truth under a fixed guess cannot show that: it is at chance even where the guess is the truth.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attacks.base import Place, View
+from securefg.foundation.interval import Interval
+from securefg.protocol.transcript import Seen
+
+SURE = 3.29 / 1.96
+"""From half the width of a 95 % interval to one of 99.9 %: one honest audit in a thousand fails."""
+
+
+def at_chance(gain: Interval) -> bool:
+    """Whether a blind guess gains nothing over the prior, at 99.9 %."""
+    return gain.value - SURE * (gain.value - gain.low) <= 1e-9
+
+
+def blinded(view: View, rng: np.random.Generator) -> View:
+    """The view, with every number drawn anew from those of the same field in any message."""
+    pools: dict[Place, list[Tensor]] = defaultdict(list)
+    for seen in view.seen:
+        for name, value in (seen.fields or {}).items():
+            if isinstance(value, Tensor) and value.numel():
+                pools[seen.header.kind, name].append(value)
+
+    def drawn(value: Tensor, pool: list[Tensor]) -> Tensor:
+        source = pool[int(rng.integers(len(pool)))].flatten()
+        place = rng.integers(len(source), size=value.numel())
+        return source[torch.from_numpy(place)].reshape(value.shape)
+
+    def hidden(seen: Seen) -> Seen:
+        if seen.fields is None:
+            return seen
+        fields = {
+            name: drawn(value, pools[seen.header.kind, name])
+            if isinstance(value, Tensor) and value.numel()
+            else value
+            for name, value in seen.fields.items()
+        }
+        return replace(seen, fields=fields)
+
+    answers = None if view.answers is None else drawn(view.answers, [view.answers])
+    return replace(
+        view,
+        seen=tuple(hidden(seen) for seen in view.seen),
+        released={name: drawn(value, [value]) for name, value in view.released.items()},
+        answers=answers,
+        query=None
+        if view.query is None or answers is None
+        else lambda nodes, features: drawn(answers, [answers]),
+    )

@@ -1,0 +1,108 @@
+"""A game whose truth leaks into its guess fails the null; intervals of pairs redraw nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attacks.base import Targets
+from audits import metrics
+from audits.games.base import BinaryGame
+from audits.pairs import pair_auc, pair_gain
+from audits.run import Plan, audit
+from securefg.run import runner
+from securefg.run.findings import Verdict
+from tests import small
+
+GAME = """
+import numpy as np
+from attacks.base import Targets
+from audits.games.base import BinaryGame
+
+def make(truth, adversary, rng):
+    ids = np.arange(60)
+    so = np.arange(60) % 2
+    {order}
+    return BinaryGame(
+        targets=Targets(ids=ids), metric="made", unit="node", truth=so.astype(np.int64)
+    )
+"""
+ATTACK = """
+import numpy as np
+from attacks.base import Attack
+from securefg.protocol.meanings import Weights
+
+def run(view, targets, rng):
+    return (targets.ids % 2).astype(float) + 0.1 * rng.normal(size=len(targets.ids))
+
+ATTACK = Attack(
+    name="own_{name}", summary="", source="", needs=(Weights(),), assumes="nothing",
+    adversaries=frozenset({{"server"}}), game="own_game_{name}", floor=0.1, expected="", run=run,
+)
+"""
+LEAKING, SOUND = "pass", "so = rng.permutation(so)"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("blind")
+    config = small.config(root, "training.rounds=1", method="fedavg")
+    return runner.start(config).folder.path
+
+
+@pytest.mark.parametrize(("name", "order"), [("leaking", LEAKING), ("sound", SOUND)])
+def test_a_game_that_tells_its_truth_is_not_sound(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, order: str
+) -> None:
+    (tmp_path / f"own_game_{name}.py").write_text(GAME.format(order=order))
+    (tmp_path / f"own_{name}.py").write_text(ATTACK.format(name=name))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = {f.attack: f for f in audit(run, Plan(only=(f"own_{name}",))).findings}[f"own_{name}"]
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.null_at_chance is (name == "sound")
+    assert ("off chance" in found.because) is (name == "leaking")
+
+
+def test_permuting_the_truth_under_a_fixed_guess_shows_no_such_thing() -> None:
+    so = np.arange(60) % 2
+    game = BinaryGame(Targets(ids=np.arange(60)), "made", "node", so)
+    assert game.null(so.astype(float), np.random.default_rng(0))[1]
+
+
+def pairs_of(rng: np.random.Generator, count: int = 40) -> tuple[np.ndarray, ...]:
+    """All pairs of nodes; scores and truth both hang on a number per node."""
+    worth, taste = rng.normal(size=count), rng.normal(size=count)
+    first, second = np.triu_indices(count, 1)
+    noise = 0.3 * rng.normal(size=len(first))
+    so = (worth[first] + worth[second] + noise > 1.5).astype(np.int64)
+    scores = 0.4 * (worth[first] + worth[second]) + taste[first] + taste[second]
+    return np.stack([first, second], 1), so, scores
+
+
+def test_intervals_of_pairs_are_wider_than_if_pairs_were_independent() -> None:
+    widths = []
+    for seed in range(5):
+        pairs, so, scores = pairs_of(np.random.default_rng(seed))
+        naive, nodes = metrics.auc_interval(so, scores), pair_auc(so, scores, pairs)
+        assert nodes.value == pytest.approx(naive.value)
+        widths.append((nodes.high - nodes.low) / (naive.high - naive.low))
+    assert min(widths) > 1.5
+
+
+def test_the_gain_of_pairs_is_over_the_prior_and_zero_over_itself() -> None:
+    pairs, so, scores = pairs_of(np.random.default_rng(1))
+    same = pair_gain(so, scores, scores, pairs)
+    assert same.value == same.low == same.high == 0
+    prior = np.random.default_rng(2).normal(size=len(so))
+    gain = pair_gain(so, scores, prior, pairs)
+    assert gain.value == pytest.approx(metrics.auc(so, scores) - metrics.auc(so, prior))
+
+
+def test_a_perfect_separation_keeps_an_interval() -> None:
+    pairs, so, _ = pairs_of(np.random.default_rng(1))
+    found = pair_auc(so, so.astype(float), pairs)
+    assert found.value == found.high == 1
+    assert found.low < 1
