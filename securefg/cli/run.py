@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from securefg.cli.common import INTERRUPTED, Overrides, Quietly
+from securefg.cli.common import INTERRUPTED, Overrides, Quietly, complain
 from securefg.foundation.errors import InputError, RunFolderError
 
 
@@ -32,6 +32,7 @@ def run(
     from securefg.cli.summary import summary_table
     from securefg.flare import launch
     from securefg.reports import build_report
+    from securefg.run.divergence import DIVERGED
     from securefg.run.folder import RunFolder
     from securefg.run.progress import Bar, Interrupt, Lines, Quiet
     from securefg.settings.config import load_config
@@ -68,3 +69,6 @@ def run(
         console.print(summary_table(outcome.summary))
         console.print(f"run     {outcome.folder.path}", highlight=False, soft_wrap=True)
         console.print(f"report  {report}", highlight=False, soft_wrap=True)
+    if outcome.summary.stopped.startswith(DIVERGED):
+        complain(outcome.summary.stopped)
+        raise typer.Exit(1)

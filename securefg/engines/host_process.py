@@ -16,7 +16,7 @@ from securefg.data.shard import load_shards
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
 from securefg.engines.processes import receive, send
-from securefg.foundation.errors import PrivacyError, ProtocolError
+from securefg.foundation.errors import BREACHES, ProtocolError
 
 
 def serve(pipe: Connection) -> None:
@@ -30,7 +30,7 @@ def serve(pipe: Connection) -> None:
             return
         try:
             send(pipe, *_perform(endpoint, header, blob))
-        except (PrivacyError, ProtocolError) as error:
+        except BREACHES as error:
             send(pipe, {"breach": type(error).__name__, "reason": str(error)})
         except Exception as error:
             send(pipe, {"dropped": type(error).__name__})

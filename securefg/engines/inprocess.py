@@ -8,7 +8,8 @@ from pathlib import Path
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
-from securefg.foundation.errors import PrivacyError, ProtocolError
+from securefg.foundation.errors import BREACHES
+from securefg.foundation.outside import lacks_memory
 
 
 class InProcess(Engine):
@@ -22,9 +23,11 @@ class InProcess(Engine):
     def _answer(self, name: HostId, framed: bytes) -> Answer | Dropped:
         try:
             return self._endpoints[name].answer(framed)
-        except (PrivacyError, ProtocolError):
+        except BREACHES:
             raise  # A breach of the rules is a bug in the method, not a client that went away.
         except Exception as error:
+            if lacks_memory(error):
+                raise  # It is this machine's memory, and not one client's of many.
             return Dropped(name, self.hosts[name], type(error).__name__)
 
     def measure(self, release: bytes) -> list[LocalScore]:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from securefg.foundation.errors import BudgetExceeded, PrivacyError, ProtocolError
+from securefg.foundation.errors import BudgetExceeded, Diverged, PrivacyError, ProtocolError
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.masked import MaskedField
@@ -153,4 +153,9 @@ def _checked(message: Message, name: str, value: Value, turn: Turn) -> Tensor:
             f"{message.kind}.{name}: the first axis must be the {len(turn.clients)} clients asked, "
             f"found {message!r}"
         )
+    # No clip holds what is not finite, and no ring can encode it.
+    if value.is_floating_point() and not bool(value.isfinite().all()):
+        row = int((~value.isfinite()).flatten(1).any(1).nonzero()[0])
+        name = f"{message.kind}.{name}"
+        raise Diverged.at(turn.round, f"client {turn.clients.numbers()[row]}'s {name}")
     return value

@@ -194,9 +194,8 @@ class Federation(Cohort):
     ) -> Replies[M]:
         came = {name: answer for name, answer in answers.items() if isinstance(answer, Answer)}
         if not self._engine.peers_may_lie:
-            for answer in came.values():
-                # What was delivered is on the books before anything of it can be refused.
-                self._book(reply, answer.releases)
+            # What was delivered is on the books before anything of it can be refused or used.
+            self._book(reply, [answer.releases for answer in came.values()])
         read: dict[HostId, tuple[Envelope, dict[str, Any]]] = {}
         dropped = {n: answer for n, answer in answers.items() if isinstance(answer, Dropped)}
         for name, answer in came.items():
@@ -232,7 +231,7 @@ class Federation(Cohort):
         if self._engine.peers_may_lie:
             turn = Turn(self._round, self._step, clients, self._attempt)
             booked = due(self._policy, reply, fields, turn)
-            self._book(reply, booked)
+            self._book(reply, [booked])
             check_claims(answer.releases, booked)
             check_finite(reply, fields)
         return envelope, fields
@@ -250,9 +249,11 @@ class Federation(Cohort):
         if found != wanted:
             raise ProtocolError(f"a reply that was not asked for: {found}, wanted {wanted}")
 
-    def _book(self, reply: type[Message], releases: list[Release]) -> None:
-        self._planned[reply] = [release.mechanism for release in releases]
-        self._ledger.record(releases)
+    def _book(self, reply: type[Message], of_hosts: Sequence[list[Release]]) -> None:
+        """All hosts' releases at once, since every booking waits for the disk."""
+        for releases in of_hosts:
+            self._planned[reply] = [release.mechanism for release in releases]
+        self._ledger.record([release for releases in of_hosts for release in releases])
 
 
 def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -> None:

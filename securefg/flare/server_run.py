@@ -20,6 +20,7 @@ from securefg.flare.server_experiment import without_data
 from securefg.flare.server_side import Flare
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.files import write_json
+from securefg.foundation.lock import owned
 from securefg.run import runner
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.checkpoint import last_checkpoint
@@ -102,11 +103,13 @@ class ServerRun:
         config = self._job.parsed()
         experiment = prepare(config) if self._job.has_truth else without_data(self._job)
         folder = self._open(experiment)
-        checkpoint = last_checkpoint(folder.checkpoints, config.hash)
         watcher = _Watcher(self._aborted, folder.path / "private" / STOP)
-        return runner.Run(
-            experiment, folder, watcher, checkpoint, self._enrol, self._start_engine
-        ).execute()
+        # Whoever started the federation on this machine holds the folder itself.
+        with owned(folder.path / "private" if self._job.run_folder else folder.path):
+            checkpoint = last_checkpoint(folder.checkpoints, config.hash)
+            return runner.Run(
+                experiment, folder, watcher, checkpoint, self._enrol, self._start_engine
+            ).execute()
 
     def _open(self, experiment: Experiment) -> RunFolder:
         """The run's folder, new or where an earlier submission left it."""

@@ -51,7 +51,13 @@ from securefg.flare.site_policy import (
     planned_profile,
 )
 from securefg.flare.terms import Terms
-from securefg.foundation.errors import ConfigError, DataError, PrivacyError, ProtocolError
+from securefg.foundation.errors import (
+    BREACHES,
+    ConfigError,
+    DataError,
+    PrivacyError,
+    ProtocolError,
+)
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
@@ -119,7 +125,7 @@ class SiteRun:
             if opened.content.get("do") == "begin":
                 return self._begin(read_begin(opened.content)), b""
             return self._do(opened)
-        except (PrivacyError, ProtocolError) as error:
+        except BREACHES as error:
             self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
             return breach(error), b""
 
@@ -241,7 +247,7 @@ class SiteRun:
     def _answer(self, name: str, endpoint: Endpoint, framed: bytes) -> Answer | str:
         try:
             return endpoint.answer(framed)
-        except (PrivacyError, ProtocolError):
+        except BREACHES:
             raise
         except Exception as error:
             return type(error).__name__

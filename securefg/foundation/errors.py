@@ -13,7 +13,8 @@
     │   ├── MaskingRefused      masking asked for where the single value is needed
     │   └── BudgetExceeded      the next release would pass `privacy.budget`
     └── RunFailed               a run that cannot go on, e.g. too many clients dropped; exit code 1
-        └── RoundAborted        too few clients left to finish a round; the next one may go on
+        ├── RoundAborted        too few clients left to finish a round; the next one may go on
+        └── Diverged            a loss, an upload or a model that is not finite; the run ends
 
 An `InputError` is answered in a line or two on the terminal. A traceback is for bugs only.
 """
@@ -75,3 +76,18 @@ class RunFailed(SecurefgError):
 
 class RoundAborted(RunFailed):
     """Too few clients are left to finish a round; nothing of it was unmasked or used."""
+
+
+class Diverged(RunFailed):
+    """A loss, an upload or a model is not finite; the run ends with what it had before."""
+
+    @classmethod
+    def at(cls, round: int, what: str) -> Diverged:
+        return cls(
+            f"round {round}: {what} is not finite; "
+            "try a smaller training.lr, or features on a smaller scale"
+        )
+
+
+BREACHES = (PrivacyError, ProtocolError, Diverged)
+"""What ends a run wherever it is raised; a client that fails in another way has dropped out."""

@@ -1,7 +1,8 @@
-"""Files that are whole or absent: written beside, flushed, then moved into place."""
+"""Files that outlive a crash: written whole or not at all, or by lines that are there or not."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -28,3 +29,45 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """JSON without NaN or infinity: those have no place in a file that others parse."""
     write_atomically(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def append_lines(path: Path, lines: list[str], *, sync: bool = True) -> None:
+    """Add whole lines after the whole lines that are there; a torn one is cut off first.
+
+    Where it fails (a full disk) the file is as it was. With `sync` it returns once they would
+    outlive the machine's end.
+    """
+    with path.open("ab+", buffering=0) as file:
+        start = whole_lines_length(file)
+        file.truncate(start)
+        left = memoryview("".join(f"{line}\n" for line in lines).encode())
+        try:
+            while left:
+                left = left[file.write(left) :]
+            if sync:
+                os.fsync(file.fileno())
+        except BaseException:
+            file.truncate(start)
+            raise
+
+
+def whole_lines_length(file: io.FileIO) -> int:
+    """Where the last whole line of an open file ends."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - 65536)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def sync_path(path: Path) -> None:
+    """Make a file, or the names in a folder, outlive the machine's end."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -24,7 +24,7 @@ def cause_of(error: BaseException) -> str | None:
     """What went wrong outside of this program and what helps; None where the fault is our own."""
     if isinstance(error, OSError):
         return _of_the_system(error)
-    if _lacks_memory(error):
+    if lacks_memory(error):
         return "not enough memory: free some, or run fewer jobs at the same time"
     return None
 
@@ -36,7 +36,7 @@ def _of_the_system(error: OSError) -> str:
     return f"{where}{what}" + (f"; {helps}" if helps else "")
 
 
-def _lacks_memory(error: BaseException) -> bool:
+def lacks_memory(error: BaseException) -> bool:
     """torch tells it by a `RuntimeError`."""
     told = isinstance(error, RuntimeError) and any(text in str(error) for text in _NO_MEMORY)
     return told or isinstance(error, MemoryError)

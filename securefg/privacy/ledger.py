@@ -6,8 +6,6 @@ infinite; nothing is ever booked as zero.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.protocol.codec import Clients
 
@@ -98,16 +97,15 @@ class Ledger:
 
     def __init__(self, num_clients: int, path: Path | None = None) -> None:
         self.num_clients = num_clients
-        self._path = path
+        self.file = None if path is None else ChainedLines(path)
         self._counts: dict[Mechanism, NDArray[np.int64]] = {}
 
     def record(self, releases: list[Release]) -> None:
+        """Book releases; when it returns they are on the disk."""
         for release in releases:
             self._count(release)
-        if self._path is not None and releases:
-            lines = "".join(json.dumps(r.to_json()) + "\n" for r in releases)
-            with self._path.open("a") as file:
-                file.write(lines)
+        if self.file is not None and releases:
+            self.file.append([release.to_json() for release in releases])
 
     def _count(self, release: Release) -> None:
         ranges = release.clients.ranges
@@ -142,10 +140,10 @@ class Ledger:
         """Read a ledger back; releases after `up_to_round` count only where they were truly made
         anew (fresh noise): a repeated upload with the same bytes tells nothing twice."""
         ledger = cls(num_clients, path)
-        kept = [r for r in read_ledger(path) if keep_later or r.round <= up_to_round]
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(r.to_json()) + "\n" for r in kept))
-        os.replace(temporary, path)
+        everything = list(read_ledger(path))
+        kept = [r for r in everything if keep_later or r.round <= up_to_round]
+        if ledger.file is not None and (len(kept) < len(everything) or not path.exists()):
+            ledger.file.replace([release.to_json() for release in kept])
         for release in kept:
             ledger._count(release)
         return ledger
@@ -157,10 +155,8 @@ def _is_within_another(row: NDArray[np.int64], table: NDArray[np.int64]) -> bool
 
 def read_ledger(path: Path) -> Iterator[Release]:
     """The releases of a ledger file; a line torn by a crash may only be the last one."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    for number, line in enumerate(lines, 1):
+    for number, (entry, _) in enumerate(read_chained(path), 1):
         try:
-            yield Release.from_json(json.loads(line))
+            yield Release.from_json(entry)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            if number < len(lines):
-                raise RunFolderError(f"{path}:{number}: not a release: {error}") from error
+            raise RunFolderError(f"{path}:{number}: not a release: {error}") from error

@@ -10,6 +10,7 @@ Never pickle. `payload` is what the arrays weigh, the envelope all the rest; bot
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.foundation.errors import CodecError
+from securefg.foundation.quoting import shortened, shown
 from securefg.protocol.arrays import Stored, read_arrays, write_arrays
 from securefg.protocol.messages import Message, Scalar, Value
 
@@ -27,7 +29,9 @@ M = TypeVar("M", bound=Message)
 
 VERSION = 1
 MAGIC = b"SFG"
+MOST_CLIENTS = 10_000_000
 _LENGTH = struct.Struct("<I")
+_CLIENTS = re.compile(r"(?:[0-9]{1,12}(?:-[0-9]{1,12})?(?:,|$))*")
 
 Body = bytes | memoryview
 """An encoded message; of a frame that was received, the part of it where it lies."""
@@ -62,11 +66,17 @@ class Clients:
 
     @classmethod
     def parse(cls, text: str) -> Clients:
+        """The inverse of `str`. More numbers than any run has clients are refused here, before
+        somebody lists them."""
+        if not _CLIENTS.fullmatch(text):
+            raise ValueError(f"{shown(text)}: wanted ascending numbers and ranges, such as 0-3,7")
         bounds = (part.partition("-") for part in text.split(",") if part)
         ranges = tuple((int(low), int(high or low) + 1) for low, _, high in bounds)
         flat = [end for pair in ranges for end in pair]
         if flat != sorted(flat) or any(low >= high for low, high in ranges):
-            raise ValueError(f"{text!r}: wanted ascending numbers and ranges, such as 0-3,7")
+            raise ValueError(f"{shown(text)}: wanted ascending numbers and ranges, such as 0-3,7")
+        if flat and flat[-1] > MOST_CLIENTS:
+            raise ValueError(f"{shown(text)}: wanted clients below {MOST_CLIENTS}")
         return cls(ranges)
 
     def __str__(self) -> str:
@@ -226,7 +236,8 @@ def unframe(data: bytes) -> Envelope:
         clients = Clients.parse(header.pop("clients"))
         return Envelope(**header, clients=clients, body=memoryview(data)[offset:])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CodecError(f"a message header that cannot be read: {error}") from error
+        reason = shortened(str(error), 200)
+        raise CodecError(f"a message header that cannot be read: {reason}") from error
 
 
 def size_of(framed: bytes) -> Size:
@@ -256,7 +267,8 @@ def _parse_json(head: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(head)
     except (ValueError, RecursionError) as error:
-        raise CodecError(f"a message header that cannot be read: {error}") from error
+        reason = shortened(str(error), 200)
+        raise CodecError(f"a message header that cannot be read: {reason}") from error
     if not isinstance(parsed, dict):
         raise CodecError("a message header that is not an object")
     return parsed

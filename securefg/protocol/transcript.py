@@ -26,9 +26,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import ConfigDict
 from torch import Tensor
 
 from securefg.foundation.errors import RunFolderError
+from securefg.foundation.settings import Settings
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Size
 from securefg.protocol.messages import Scalar
@@ -74,6 +76,28 @@ class Record:
         return codec.decode_fields(self.body)
 
 
+class _Head(Settings):
+    """A header as it is stored; nothing else is taken for one."""
+
+    model_config = ConfigDict(strict=True)
+    seq: int
+    round: int
+    step: int
+    attempt: int
+    seconds: float
+    sender: str
+    receivers: tuple[str, ...]
+    kind: str
+    clients: str
+    payload: int
+    envelope: int
+    rules: dict[str, str]
+    personal: tuple[str, ...]
+    thinned: bool
+    note: str
+    chain: str
+
+
 class TranscriptWriter:
     """Appends records; `position` is where a resumed run cuts off what it will say again."""
 
@@ -103,8 +127,10 @@ class TranscriptWriter:
         self._file.write(head)
         self._file.write(record.body)
 
-    def flush(self) -> None:
+    def sync(self) -> None:
+        """What was appended outlives the machine's end."""
         self._file.flush()
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()
@@ -115,19 +141,33 @@ def read_transcript(folder: Path) -> Iterator[Record]:
     path = folder / "messages.bin"
     if not path.exists():
         raise RunFolderError(f"{folder}: no transcript here (wanted a file messages.bin)")
+    end = 0
+    for end, record in _records(path):  # noqa: B007
+        yield record
+    if end < path.stat().st_size:
+        warnings.warn(
+            f"{path} is cut off or damaged after byte {end}; what comes before it was read",
+            stacklevel=2,
+        )
+
+
+def checked_records(folder: Path) -> Iterator[tuple[int, Record]]:
+    """Every whole record and where it ends; raises at one that breaks the chain."""
+    link = _START
+    for end, record in _records(folder / "messages.bin"):
+        if record.chain != _link(link, _said(record), record.body):
+            raise RunFolderError(f"{folder}: message {record.seq} is not the one that was recorded")
+        link = record.chain
+        yield end, record
+
+
+def _records(path: Path) -> Iterator[tuple[int, Record]]:
+    """Records with their ends, up to the first that is not whole; none where there is no file."""
+    if not path.exists():
+        return
     with path.open("rb") as file:
-        start = 0
-        while prefix := file.read(_PREFIX.size):
-            record = _read_record(file, prefix)
-            if record is None:
-                warnings.warn(
-                    f"{path} is cut off or damaged after byte {start}; "
-                    "what comes before it was read",
-                    stacklevel=2,
-                )
-                return
-            start = file.tell()
-            yield record
+        while (prefix := file.read(_PREFIX.size)) and (record := _read_record(file, prefix)):
+            yield file.tell(), record
 
 
 def _said(record: Record) -> dict[str, Any]:
@@ -173,18 +213,6 @@ def broken_link(folder: Path, last: str | None = None) -> str | None:
     return None
 
 
-def whole_length(folder: Path) -> int:
-    """How many bytes of a transcript are whole records."""
-    end = 0
-    path = folder / "messages.bin"
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        while (prefix := file.read(_PREFIX.size)) and _read_record(file, prefix) is not None:
-            end = file.tell()
-    return end
-
-
 def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
     if len(prefix) < _PREFIX.size:
         return None
@@ -195,9 +223,18 @@ def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
     head, body = file.read(head_length), file.read(body_length)
     if zlib.crc32(body, zlib.crc32(head)) != checksum or len(body) != body_length:
         return None
-    parsed: dict[str, Any] = json.loads(head)
-    parsed["receivers"], parsed["personal"] = tuple(parsed["receivers"]), tuple(parsed["personal"])
-    return Record(**parsed, body=body)
+    parsed = _parse_head(head)
+    return None if parsed is None else Record(**parsed, body=body)
+
+
+def _parse_head(head: bytes) -> dict[str, Any] | None:
+    """A header's fields; None where it is not one that a writer of this version makes."""
+    try:
+        parsed = dict(_Head.model_validate_json(head))
+        Clients.parse(parsed["clients"])
+    except ValueError:
+        return None
+    return parsed
 
 
 @dataclass(frozen=True)

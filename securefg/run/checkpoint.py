@@ -4,29 +4,40 @@
                                 hosts/<host>.safetensors (written by the host itself)
 
 A checkpoint is written under another name, flushed, then renamed: it is whole or it is not there.
+`state.json` has the digest of every file and of itself, so that damage shows; then the checkpoint
+before is used.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 
 from securefg.federation.roles import State
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.files import write_atomically, write_json
+from securefg.foundation.files import sync_path, write_atomically, write_json
 
 KEPT = 2
+STATE = "state.json"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands, beside the states of the parties."""
+    """Where a run stands, beside the states of the parties.
+
+    best_score, best_loss  None where no round was finished
+    ledger_lines, _link    how far the ledger went, and the hash over all of it
+    transcript_link        the same of the transcript, at `transcript_position`
+    """
 
     config_hash: str
     round: int
@@ -34,11 +45,14 @@ class Progress:
     up: tuple[int, int]
     down: tuple[int, int]
     dropped: int
+    ledger_lines: int
+    ledger_link: str
     transcript_position: int
+    transcript_link: str
     best_round: int
-    best_score: float
+    best_score: float | None
     best_kind: str
-    best_loss: float
+    best_loss: float | None
     improved: int
     seconds: float
 
@@ -72,37 +86,108 @@ def write_checkpoint(
     target = folder / f"round-{progress.round:06d}"
     temporary = folder / f".{target.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
-    (temporary / "hosts").mkdir(parents=True)
-    write_atomically(temporary / "server.safetensors", safetensors.torch.save(server))
-    write_atomically(temporary / "best.bin", best_body)
-    save_hosts(temporary / "hosts")
-    write_json(temporary / "state.json", asdict(progress))
-    if target.exists():
-        shutil.rmtree(target)
-    os.replace(temporary, target)
-    for old in _whole(folder)[:-KEPT]:
+    try:
+        (temporary / "hosts").mkdir(parents=True)
+        write_atomically(temporary / "server.safetensors", safetensors.torch.save(server))
+        write_atomically(temporary / "best.bin", best_body)
+        save_hosts(temporary / "hosts")
+        files = {name: _digest((temporary / name).read_bytes()) for name in _files(temporary)}
+        write_json(temporary / STATE, _sealed({"progress": asdict(progress), "files": files}))
+        sync_path(temporary / "hosts")
+        sync_path(temporary)
+        shutil.rmtree(target, ignore_errors=True)
+        os.replace(temporary, target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_path(folder)
+    for old in _named(folder)[:-KEPT]:
         shutil.rmtree(old)
 
 
 def last_checkpoint(folder: Path, config_hash: str) -> Checkpoint | None:
-    """The newest whole checkpoint; refuses one that another config made."""
-    found = _whole(folder)
-    if not found:
-        return None
-    path = found[-1]
+    """The newest checkpoint that is whole; one that is damaged is put away, which is said aloud.
+
+    Refuses where there are checkpoints and none is whole, and one that another config made.
+    """
+    damaged: dict[Path, str] = {}
+    for path in reversed(_named(folder)):
+        progress = read_progress(path)
+        reason = "its state.json is not the one that was written"
+        if progress is not None:
+            if progress.config_hash != config_hash:
+                raise RunFolderError(
+                    f"{path}: a checkpoint of another config: its hash is {progress.config_hash}, "
+                    f"this config's {config_hash}"
+                )
+            reason = _damage(path)
+        if progress is not None and not reason:
+            _tell(damaged, path)
+            return Checkpoint(path, progress)
+        damaged[path] = reason
+    if damaged:
+        said = "; ".join(f"{path.name}: {reason}" for path, reason in damaged.items())
+        raise RunFolderError(f"{folder}: no checkpoint is whole ({said}); --fresh starts anew")
+    return None
+
+
+def proven(folder: Path) -> list[Progress]:
+    """What all checkpoints say of the run, of those too whose other files are damaged."""
+    found = [read_progress(path) for path in _named(folder)]
+    return [progress for progress in found if progress is not None]
+
+
+def forget_after(folder: Path, round: int) -> None:
+    """Remove checkpoints of later rounds: the run goes on from this one."""
+    for path in _named(folder):
+        if path.name > f"round-{round:06d}":
+            shutil.rmtree(path)
+
+
+def read_progress(path: Path) -> Progress | None:
+    """None where the state is not the one that was written."""
     try:
-        data = json.loads((path / "state.json").read_text())
+        state = json.loads((path / STATE).read_bytes())
+        digest = state.pop("digest")
+        if digest != _sealed(state)["digest"]:
+            return None
+        data = state["progress"]
         data["up"], data["down"] = tuple(data["up"]), tuple(data["down"])
-        progress = Progress(**data)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunFolderError(f"{path}: a checkpoint that cannot be read: {error}") from error
-    if progress.config_hash != config_hash:
-        raise RunFolderError(
-            f"{path}: a checkpoint of another config: its hash is {progress.config_hash}, "
-            f"this config's {config_hash}"
+        return Progress(**data)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _damage(path: Path) -> str:
+    """Which file of a checkpoint is not the one that was written; nothing where all are."""
+    files = json.loads((path / STATE).read_bytes())["files"]
+    if sorted(files) != _files(path):
+        return "files were added or taken away"
+    changed = [name for name in files if _digest((path / name).read_bytes()) != files[name]]
+    return f"{changed[0]} is not the one that was written" if changed else ""
+
+
+def _tell(damaged: dict[Path, str], used: Path) -> None:
+    for path, reason in damaged.items():
+        warnings.warn(
+            f"the checkpoint {path} is damaged: {reason}; the run goes on from {used.name}",
+            stacklevel=3,
         )
-    return Checkpoint(path, progress)
 
 
-def _whole(folder: Path) -> list[Path]:
+def _sealed(state: dict[str, Any]) -> dict[str, Any]:
+    text = json.dumps(state, sort_keys=True, allow_nan=False)
+    return {**state, "digest": _digest(text.encode())}
+
+
+def _files(path: Path) -> list[str]:
+    every = (file for file in path.rglob("*") if file.is_file() and file.name != STATE)
+    return sorted(file.relative_to(path).as_posix() for file in every)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _named(folder: Path) -> list[Path]:
     return sorted(folder.glob("round-*"))

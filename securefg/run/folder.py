@@ -13,11 +13,13 @@ summary.json, report.html
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,9 @@ from typing import Any
 import yaml
 
 from securefg.foundation.errors import ConfigError, RunFolderError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import sync_path, write_atomically
+from securefg.foundation.lock import owned
+from securefg.foundation.quoting import shown
 from securefg.foundation.versions import versions
 from securefg.foundation.yaml_text import read_yaml
 from securefg.run.summary import Summary, read_summary
@@ -43,11 +47,16 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, config: RunConfig, fill: Callable[[Path], None], fresh: bool = False
+        cls,
+        config: RunConfig,
+        fill: Callable[[Path], None],
+        fresh: bool = False,
+        held: ExitStack | None = None,
     ) -> RunFolder:
         """A new folder, named by the config's name, seed and hash; refuses one that exists.
 
-        It is made under another name, filled, and renamed: it is there whole or not at all.
+        It is made under another name, filled, and renamed: it is there whole or not at all. It is
+        locked before anybody can see it; `held` keeps the lock beyond this call.
         """
         name = f"{config.name}-s{config.seed}-{config.hash}"
         path = config.output.root / name
@@ -56,16 +65,25 @@ class RunFolder:
                 f"{path} exists: this config has been run. "
                 f"`securefg run --resume {path}` goes on with it, --fresh starts it anew"
             )
-        config.output.root.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=config.output.root))
-        (temporary / "private").mkdir(mode=0o700)
-        fill(temporary)
-        cls(temporary)._write_config(config)
-        if path.exists():
-            cls.open(path)  # raises if it is anything but a run's folder
-            shutil.rmtree(path)
-        os.replace(temporary, path)
-        path.chmod(0o755)
+        replaces = path.exists()
+        with ExitStack() as own:
+            if replaces:
+                own.enter_context(owned(cls.open(path).path))  # raises if it is no run's folder
+            config.output.root.mkdir(parents=True, exist_ok=True)
+            clear_torn(config.output.root, name)
+            temporary = _new_folder(config.output.root, name, held or own)
+            try:
+                (temporary / "private").mkdir(mode=0o700)
+                fill(temporary)
+                cls(temporary)._write_config(config)
+                temporary.chmod(0o755)
+                sync_path(temporary)
+                _put_in_place(temporary, path, replaces)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
+            sync_path(config.output.root)
+        clear_torn(config.output.root, name)
         return cls(path)
 
     @classmethod
@@ -112,7 +130,12 @@ class RunFolder:
         return read_summary(path)
 
     def metrics(self) -> list[dict[str, Any]]:
-        return read_json_lines(self.metrics_path)
+        """A line per round; refuses what no run writes."""
+        lines = read_json_lines(self.metrics_path)
+        for number, line in enumerate(lines, 1):
+            if type(line.get("round")) is not int or not isinstance(line.get("epsilon"), dict):
+                raise RunFolderError(f"{self.metrics_path}:{number}: not a round's metrics")
+        return lines
 
     @property
     def finished(self) -> bool:
@@ -143,14 +166,44 @@ class RunFolder:
         return self.path / "private" / "shards"
 
 
+def clear_torn(root: Path, name: str) -> None:
+    """Remove what was left of this run's folders by processes that ended before they were done."""
+    for path in root.glob(f".{name}.*"):
+        with suppress(RunFolderError, FileNotFoundError), owned(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _new_folder(root: Path, name: str, held: ExitStack) -> Path:
+    """A folder under a name of its own, locked; somebody who clears up may be faster than us."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=root))
+        with suppress(RunFolderError, FileNotFoundError):
+            held.enter_context(owned(path))
+            return path
+
+
+def _put_in_place(made: Path, path: Path, replaces: bool) -> None:
+    """Rename; what it replaces, which is locked by us, first gets a name that is cleared away."""
+    if replaces:
+        os.rename(path, made.with_name(f"{made.name}.old"))
+    try:
+        os.rename(made, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        raise RunFolderError(f"{path}: another process has begun this run in this moment") from None
+
+
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines; the last may have been torn by a crash."""
-    lines = path.read_text().splitlines() if path.exists() else []
+    """All whole lines, each an object; the last may have been torn by a crash."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     parsed = []
     for number, line in enumerate(lines, 1):
         try:
-            parsed.append(json.loads(line))
-        except ValueError as error:
-            if number < len(lines):
-                raise RunFolderError(f"{path}:{number}: not JSON: {error}") from error
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RunFolderError(f"{path}:{number}: not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise RunFolderError(f"{path}:{number}: {shown(found)}; wanted an object")
+        parsed.append(found)
     return parsed

@@ -17,18 +17,40 @@ from securefg.federation.evaluation import Scores, pool
 from securefg.federation.federation import Federation, Secure
 from securefg.federation.recorder import Traffic
 from securefg.federation.roles import Server
-from securefg.foundation.errors import BudgetExceeded, ConfigError, RoundAborted, RunFolderError
-from securefg.foundation.files import write_atomically, write_json
+from securefg.foundation.errors import (
+    BudgetExceeded,
+    ConfigError,
+    Diverged,
+    RoundAborted,
+    RunFailed,
+    RunFolderError,
+)
+from securefg.foundation.files import append_lines, sync_path, write_atomically, write_json
+from securefg.foundation.lock import owned
+from securefg.foundation.outside import cause_of
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
 from securefg.protocol.messages import Message
-from securefg.protocol.transcript import TranscriptWriter, read_transcript, whole_length
+from securefg.protocol.transcript import TranscriptWriter, read_transcript
 from securefg.run.assembly import Experiment, enrol, prepare, start_engine
-from securefg.run.checkpoint import Checkpoint, Progress, last_checkpoint, write_checkpoint
+from securefg.run.checkpoint import (
+    Checkpoint,
+    Progress,
+    forget_after,
+    last_checkpoint,
+    write_checkpoint,
+)
+from securefg.run.divergence import (
+    DIVERGED,
+    only_finite,
+    require_finite_losses,
+    require_finite_model,
+)
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport, Silent
+from securefg.run.reconcile import reconcile
 from securefg.run.recovered import recovered_by_algebra
 from securefg.run.release_file import write_release
 from securefg.run.summarize import summarize
@@ -75,20 +97,22 @@ def start(
         experiment.partition.save(path / "partition.safetensors")
         write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
 
-    folder = RunFolder.create(config, fill, fresh)
-    return _execute(experiment, folder, observer or Silent(), None, elsewhere)
+    with ExitStack() as held:
+        folder = RunFolder.create(config, fill, fresh, held)
+        return _execute(experiment, folder, observer or Silent(), None, elsewhere)
 
 
 def resume(
     folder: RunFolder, observer: Observer | None = None, elsewhere: Execute | None = None
 ) -> Outcome:
     """Go on with a run after its last whole checkpoint, to the same weights as if unbroken."""
-    if folder.finished:
-        raise RunFolderError(f"{folder.path}: the run has finished; nothing is left to resume")
-    config = folder.config()
-    _require_known_engine(config, elsewhere)
-    checkpoint = last_checkpoint(folder.checkpoints, config.hash)
-    return _execute(prepare(config), folder, observer or Silent(), checkpoint, elsewhere)
+    with owned(folder.path):
+        if folder.finished:
+            raise RunFolderError(f"{folder.path}: the run has finished; nothing is left to resume")
+        config = folder.config()
+        _require_known_engine(config, elsewhere)
+        checkpoint = last_checkpoint(folder.checkpoints, config.hash)
+        return _execute(prepare(config), folder, observer or Silent(), checkpoint, elsewhere)
 
 
 def _require_known_engine(config: RunConfig, elsewhere: Execute | None) -> None:
@@ -135,6 +159,17 @@ class Run:
         torch.set_num_threads(self._config.engine.threads)
 
     def execute(self) -> Outcome:
+        """Until done; what fails outside of us (disk, memory) leaves a run that can be resumed."""
+        try:
+            return self._execute()
+        except Exception as error:
+            cause = cause_of(error)
+            if cause is None:
+                raise
+            again = f"securefg run --resume {self._folder.path}"
+            raise RunFailed(f"{cause}\nthen continue with: {again}") from error
+
+    def _execute(self) -> Outcome:
         first_round = self._take_up()
         with ExitStack() as opened:
             opened.callback(self._transcript.close)
@@ -155,25 +190,24 @@ class Run:
         fresh_noise = self._config.privacy.noise_rng == "system" and any(
             rule.name != "plain" for rule in self._x.policy.rules.values()
         )
-        earlier = read_json_lines(self._folder.path / "attempts.jsonl")
-        self._attempt = len(earlier) + 1
-        with (self._folder.path / "attempts.jsonl").open("a") as file:
-            file.write(json.dumps({"attempt": self._attempt, "after_round": done}) + "\n")
-        self._ledger = Ledger.resume(
-            self._folder.ledger_path, self._x.partition.num_clients, done, fresh_noise
-        )
+        attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.partition.num_clients
+        found = reconcile(self._folder, done, num_clients, self._claims_of, not fresh_noise)
+        self._attempt = max(len(read_json_lines(attempts)), found.attempts) + 1
+        append_lines(attempts, [json.dumps({"attempt": self._attempt, "after_round": done})])
+        forget_after(self._folder.checkpoints, done)
+        self._ledger = Ledger.resume(self._folder.ledger_path, num_clients, done, fresh_noise)
         position = progress.transcript_position if progress else 0
         if fresh_noise:
-            position = whole_length(self._folder.transcript)
+            position = found.transcript_end
         self._transcript = TranscriptWriter(self._folder.transcript, position)
         self._trim_metrics(done)
         if progress and self._checkpoint:
             self._best = Best(
                 progress.best_round,
-                progress.best_score,
+                -math.inf if progress.best_score is None else progress.best_score,
                 progress.best_kind,
                 self._checkpoint.best_body(),
-                progress.best_loss,
+                math.inf if progress.best_loss is None else progress.best_loss,
                 progress.improved,
             )
             self._seconds_before = progress.seconds
@@ -219,7 +253,9 @@ class Run:
                 return evaluator.score(release)
             local = engine.measure(_framed(release.kind, body))
             self._unscored = not local
-            return replace(pool(local), extra=method.compare(local) if method.compare else {})
+            require_finite_losses(number, pool(local), local)
+            compared = method.compare(local) if method.compare else {}
+            return replace(pool(local), extra=only_finite(compared))
 
         self._observer.started(self._x, first_round)
         number, reason = first_round - 1, "all rounds done"
@@ -229,9 +265,9 @@ class Run:
             federation.begin_round(number)
             try:
                 aborted = self._round(number, server, score)
-            except BudgetExceeded as error:
-                reason = f"privacy budget: {error}"
-                return self._finish(engine, federation, number - 1, reason)
+            except (BudgetExceeded, Diverged) as error:
+                reason = DIVERGED if isinstance(error, Diverged) else "privacy budget: "
+                return self._finish(engine, federation, number - 1, f"{reason}{error}")
             self._tell(number, federation.traffic, aborted)
             interrupted = self._observer.stop_requested() and number < config.training.rounds
             if interrupted or number % config.output.checkpoint_every == 0:
@@ -249,8 +285,11 @@ class Run:
             if secure is not None and secure.on_abort == "skip":
                 return str(error)
             raise
+        require_finite_model(number, release)
         body = codec.encode(release)
-        self._scores = score(release, body)
+        scores = score(release, body)
+        require_finite_losses(number, scores, ())
+        self._scores = replace(scores, extra=only_finite(scores.extra))
         self._keep_best(number, release, body)
         return ""
 
@@ -258,7 +297,7 @@ class Run:
         report = RoundReport(
             round=number,
             **asdict(self._scores),
-            epsilon={c.unit: finite(c.epsilon) for c in self._claims()},
+            epsilon={c.unit: finite(c.epsilon) for c in self._claims_of(self._ledger)},
             bytes_up=traffic.up.payload + traffic.up.envelope,
             bytes_down=traffic.down.payload + traffic.down.envelope,
             dropped=traffic.dropped,
@@ -284,21 +323,24 @@ class Run:
             best.loss = scores.val_loss
             best.improved = number if monitor == "either" else best.improved
 
-    def _claims(self) -> list[Claim]:
+    def _claims_of(self, ledger: Ledger) -> list[Claim]:
         policy = self._x.policy
-        return claims(self._ledger, policy.delta, population=policy.population)
+        return claims(ledger, policy.delta, population=policy.population)
 
     def _seconds(self) -> float:
         return round(self._seconds_before + time.monotonic() - self._started, 3)
 
     def _append_metrics(self, report: RoundReport) -> None:
-        with self._folder.metrics_path.open("a") as file:
-            file.write(json.dumps(asdict(report), allow_nan=False) + "\n")
-        self._transcript.flush()
+        """What is told of a round is told once its messages are on the disk."""
+        self._transcript.sync()
+        line = json.dumps(asdict(report), allow_nan=False)
+        append_lines(self._folder.metrics_path, [line], sync=False)
 
     def _write_checkpoint(
         self, number: int, traffic: Traffic, server: dict[str, torch.Tensor], engine: Engine
     ) -> None:
+        assert self._ledger.file is not None
+        sync_path(self._folder.metrics_path)
         progress = Progress(
             config_hash=self._config.hash,
             round=number,
@@ -306,11 +348,14 @@ class Run:
             up=(traffic.up.payload, traffic.up.envelope),
             down=(traffic.down.payload, traffic.down.envelope),
             dropped=traffic.dropped,
+            ledger_lines=self._ledger.file.length,
+            ledger_link=self._ledger.file.link,
             transcript_position=self._transcript.position,
+            transcript_link=self._transcript.chain,
             best_round=self._best.round,
-            best_score=self._best.score,
+            best_score=finite(self._best.score),
             best_kind=self._best.kind,
-            best_loss=self._best.loss,
+            best_loss=finite(self._best.loss),
             improved=self._best.improved,
             seconds=self._seconds(),
         )
@@ -320,7 +365,7 @@ class Run:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
         best = _framed(self._best.kind, self._best.body, AT_THE_END)
         local = engine.measure(best) if self._best.body else []
-        self._transcript.flush()
+        self._transcript.sync()
         records = read_transcript(self._folder.transcript)
         summary = summarize(
             self._x,
@@ -333,7 +378,7 @@ class Run:
             stopped=reason,
             seconds=self._seconds(),
             attempts=self._attempt,
-            facts=self._facts(),
+            facts=only_finite(self._facts()),
             recovered=recovered_by_algebra(self._x, records),
             chain=self._transcript.chain,
         )

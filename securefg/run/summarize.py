@@ -10,6 +10,7 @@ from securefg.foundation.versions import versions
 from securefg.privacy.ledger import Ledger
 from securefg.protocol.codec import Size
 from securefg.run.assembly import Experiment
+from securefg.run.divergence import only_finite
 from securefg.run.epsilons import epsilons
 from securefg.run.summary import (
     BothWays,
@@ -51,7 +52,7 @@ def summarize(
         val_loss=best.get("val_loss"),
         train_loss=best.get("train_loss"),
         local_test_accuracy=_local(local),
-        local_scores={str(s.client): s.extra for s in local if s.extra},
+        local_scores={str(s.client): only_finite(s.extra) for s in local if s.extra},
         bytes=BothWays(up=_size(traffic.up), down=_size(traffic.down)),
         dropped=traffic.dropped,
         aborted_rounds=sum(1 for line in metrics if line["aborted"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from pathlib import Path
 
 from securefg.foundation.files import write_json
 from securefg.run.folder import RunFolder
-from securefg.settings.config import RunConfig
 
 SECONDS_BETWEEN_TRIES = 0.1
 
@@ -46,12 +44,6 @@ def find_runs(root: Path) -> dict[str, RunFolder]:
     """Every finished run of a root, by its hash."""
     paths = sorted(path.parent for path in root.glob("*-s*-*/summary.json"))
     return {path.name.rpartition("-")[2]: RunFolder(path) for path in paths}
-
-
-def clear_torn(root: Path, config: RunConfig) -> None:
-    """Remove what a kill left of this run's folder before it had its name; only under its lock."""
-    for path in root.glob(f".{config.name}-s{config.seed}-{config.hash}.*"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

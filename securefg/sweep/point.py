@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from securefg.flare import launch
 from securefg.run.observing import Observer
 from securefg.settings.config import RunConfig
-from securefg.sweep.cache import Failure, clear_torn, find_run
+from securefg.sweep.cache import Failure, find_run
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Runs:
         folder = find_run(config.output.root, config.hash)
         if folder is not None:
             return launch.resume(folder, observer).summary is not None
-        clear_torn(config.output.root, config)
         return launch.start(config, observer).summary is not None
 
 

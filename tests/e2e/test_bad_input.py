@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -140,8 +140,11 @@ def test_a_checkpoint_of_another_config_is_refused(
     other = ["--set", "seed=5", "--resume", str(run.path)]
     code, text = answer(capsys, monkeypatch, "run", str(config_file), *other)
     assert (code, "a run of another config" in text) == (2, True), text
-    state = next(run.checkpoints.glob("round-*/state.json"))
-    state.write_text(json.dumps({**json.loads(state.read_text()), "config_hash": "0" * 12}))
+    foreign = interrupted(tmp_path / "b", "seed=5")
+    for checkpoints in (run.checkpoints, foreign.checkpoints):
+        assert [path.name for path in checkpoints.iterdir()] == ["round-000002"]
+    shutil.rmtree(run.checkpoints)
+    shutil.copytree(foreign.checkpoints, run.checkpoints)
     code, text = answer(capsys, monkeypatch, "run", "--resume", str(run.path))
     assert (code, "a checkpoint of another config" in text) == (2, True), text
 

@@ -119,7 +119,7 @@ class Bed:
         return list(read_ledger(self.folder / "ledger.jsonl"))
 
     def records(self) -> list[Record]:
-        self.writer.flush()
+        self.writer.sync()
         return list(read_transcript(self.folder / "transcript"))
 
 

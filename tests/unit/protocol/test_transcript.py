@@ -22,10 +22,10 @@ from securefg.protocol.transcript import (
     Seen,
     TranscriptWriter,
     broken_link,
+    checked_records,
     read_transcript,
     total,
     view,
-    whole_length,
 )
 
 BROADCAST = Record(
@@ -72,6 +72,10 @@ UPLOAD_1 = replace(
 )
 RECORDS = [BROADCAST, ADDRESSED, UPLOAD_0, UPLOAD_1]
 DROP = replace(UPLOAD_1, seq=5, kind="dropped", payload=0, envelope=0, note="timeout", body=b"")
+
+
+def whole_length(folder: Path) -> int:
+    return max((end for end, _ in checked_records(folder)), default=0)
 
 
 def written(folder: Path, records: list[Record], position: int | None = None) -> Path:

@@ -1,0 +1,66 @@
+"""One owner at a time: a folder's lock is the kernel's, and ends with the process that holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from securefg.foundation.errors import RunFolderError
+
+LOCK: Final = ".lock"
+_held: dict[tuple[int, int], int] = {}
+"""The thread that holds a lock of this process, by the lock file's device and inode."""
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Hold a folder for this thread; refuses where somebody else does.
+
+    The same thread may ask again. The file stays when the lock ends: to remove it would let two
+    processes lock two files of one name. A lock moves with its folder when that is renamed.
+    """
+    handle = _open(folder)
+    try:
+        found = os.fstat(handle)
+        key = (found.st_dev, found.st_ino)
+        if _held.get(key) == threading.get_ident():
+            yield
+            return
+        _take(handle, folder)
+        _held[key] = threading.get_ident()
+        try:
+            yield
+        finally:
+            del _held[key]
+    finally:
+        os.close(handle)
+
+
+def _open(folder: Path) -> int:
+    """The lock file that the folder has now; a `--fresh` start may put another in its place."""
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _take(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+        who = f"process {holder}" if holder.isdecimal() else "another process"
+        raise RunFolderError(f"{folder} is in use by {who}; wait until it has ended") from None
+    if not _is_current(handle, folder):
+        raise RunFolderError(f"{folder} was replaced by another process in this moment; try again")
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def _is_current(handle: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(folder / LOCK))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,82 @@
+"""A folder has one owner at a time, and a lock ends with the process that held it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.lock import LOCK, owned
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from securefg.foundation.lock import owned
+with owned(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_second_comer_is_told_who_holds_the_folder(
+    holder: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    wanted = f"{tmp_path} is in use by process {holder.pid}"
+    with pytest.raises(RunFolderError, match=wanted), owned(tmp_path):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(
+    holder: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    with owned(tmp_path):
+        assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+
+
+def test_a_thread_may_ask_again_and_another_may_not(tmp_path: Path) -> None:
+    refused: list[Exception] = []
+
+    def other() -> None:
+        try:
+            with owned(tmp_path):
+                pass
+        except RunFolderError as error:
+            refused.append(error)
+
+    with owned(tmp_path):
+        with owned(tmp_path):
+            pass
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    other()
+    assert len(refused) == 1
+
+
+def test_a_lock_moves_with_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with owned(tmp_path / "a"):
+        (tmp_path / "a").rename(tmp_path / "b")
+        with owned(tmp_path / "b"):
+            pass
