@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -124,6 +125,16 @@ def pool(scores: list[LocalScore]) -> Scores:
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),
     )
+
+
+def area_under_curve(margins: Tensor, labels: Tensor) -> float:
+    """ROC AUC: the chance that a node of class 1 has a larger margin than one of class 0."""
+    ranks = torch.from_numpy(rankdata(margins.numpy()))
+    positive = labels == 1
+    above, below = int(positive.sum()), int((~positive).sum())
+    if not above or not below:
+        return 0.5
+    return float((ranks[positive].sum() - above * (above + 1) / 2) / (above * below))
 
 
 def _loss(logits: Tensor, labels: Tensor, mask: Tensor) -> float:

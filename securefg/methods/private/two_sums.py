@@ -20,6 +20,7 @@ moves: b/d0 and g/d0, whatever the others' degrees are.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -33,6 +34,7 @@ from securefg.federation.evaluation import (
     Evaluator,
     LocalScore,
     Scores,
+    area_under_curve,
     score_locally,
     score_logits,
 )
@@ -318,8 +320,14 @@ class AtHome(Evaluator):
         self._graph, self._settings = union, settings
 
     def score(self, release: Message) -> Scores:
-        found = self.answers(release)
-        return score_logits(found, self._graph.labels, self._graph.split)
+        logits, graph = self.answers(release), self._graph
+        scores = score_logits(logits, graph.labels, graph.split)
+        if graph.num_classes > 2 or not bool(graph.split.test.any()):
+            return scores
+        margins = (logits[:, 1] - logits[:, 0])[graph.split.test]
+        return replace(
+            scores, extra={"test_auc": area_under_curve(margins, graph.labels[graph.split.test])}
+        )
 
     def answers(self, release: Message) -> Tensor:
         assert isinstance(release, Model)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph, Split, undirected
+from securefg.federation.evaluation import area_under_curve
 from securefg.foundation.errors import ConfigError
 from securefg.methods.private import two_sums
 from securefg.methods.private.two_sums import (
@@ -222,6 +223,19 @@ def test_a_run_without_noise_promises_nothing_and_is_as_good_as_all_data_in_one_
     assert apart.test_accuracy > 0.6
     # The sums are the same but for the edges between clients.
     assert abs(apart.test_accuracy - together.test_accuracy) < 0.2
+
+
+def test_two_classes_have_an_area_under_the_curve(tmp_path: Path):
+    folder = runner.start(parse_config(tree(tmp_path))).folder
+    (line,) = folder.metrics()
+    assert 0.6 < line["extra"]["test_auc"] <= 1
+
+
+def test_the_area_under_the_curve_is_the_share_of_pairs_in_order():
+    margins, labels = torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1])
+    assert area_under_curve(margins, labels) == 0.75
+    assert area_under_curve(torch.zeros(4), labels) == 0.5
+    assert area_under_curve(margins, torch.ones(4)) == 0.5
 
 
 def test_features_alone_hide_all_links(tmp_path: Path):
