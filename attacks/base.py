@@ -213,6 +213,8 @@ class Targets:
     edges       (2, E), where it knows them: of the whole graph, or from targets to rows
     shadow_uploads  uploads like the target's, made by the adversary on data it drew itself, with
     shadow_member   (shadows, targets) whether the target was among these data
+    sum_without     (targets, ...): a sum without the target, where the adversary knows all others
+    moves           (targets, ...): by how much the target moves it
     """
 
     ids: NDArray[np.int64]
@@ -227,6 +229,8 @@ class Targets:
     edges: NDArray[np.int64] | None = field(default=None, repr=False)
     shadow_uploads: NDArray[np.float32] | None = field(default=None, repr=False)
     shadow_member: NDArray[np.bool_] | None = field(default=None, repr=False)
+    sum_without: NDArray[np.float64] | None = field(default=None, repr=False)
+    moves: NDArray[np.float64] | None = field(default=None, repr=False)
 
 
 Run = Callable[[View, Targets, np.random.Generator], Array]

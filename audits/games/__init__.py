@@ -27,9 +27,8 @@ class Make(Protocol):
 
 def shipped() -> dict[str, str]:
     names = [m.name for m in pkgutil.iter_modules(__path__)]
-    return {
-        n: f"{__name__}.{n}" for n in sorted(names) if n not in ("base", "victims", "link_prior")
-    }
+    shared = ("base", "known_others", "link_prior", "victims")
+    return {n: f"{__name__}.{n}" for n in sorted(names) if n not in shared}
 
 
 def make_game(

@@ -167,9 +167,13 @@ class Holdings(Meaning):
 
 @dataclass(frozen=True)
 class Statistic(Meaning):
-    """A sum over a client's data: of features, of labels, or of both."""
+    """A sum over a client's data: of features, of labels, or of both.
+
+    form  by_class: features summed by class; moments: second moments of what describes a node
+    """
 
     of: Literal["features", "labels", "both"] | None = None
+    form: Literal["by_class", "moments"] | None = None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,9 @@ from securefg.protocol.messages import Message, private, public
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.two_sums import FeatureSettings, Settings
 
+BY_CLASS: Final = Statistic("both", "by_class")
+MOMENTS: Final = Statistic("both", "moments")
+
 OWN, LABELS, NEIGHBOURS, CONSTANT = 0.6, 0.7, 0.4, 0.5
 """a, b, g, c: found once, on the friends of Johns Hopkins; nothing hangs on their digits."""
 
@@ -74,25 +77,25 @@ class AskSums(Message, kind="two_sums.AskSums"):
 
 class ClassSums(Message, kind="two_sums.ClassSums"):
     sums: Tensor = private(
-        "sum", "features of the training nodes, summed by class", means=Statistic("both")
+        "sum",
+        "features of the training nodes, summed by class",
+        means=BY_CLASS,
     )
 
 
 class AskMoments(Message, kind="two_sums.AskMoments"):
-    projection: Tensor | None = public("P: features to class scores", means=Statistic("both"))
+    projection: Tensor | None = public("P: features to class scores", means=BY_CLASS)
 
 
 class Products(Message, kind="two_sums.Products"):
-    products: Tensor = private(
-        "sum", "second moments of phi, and its sums by class", means=Statistic("both")
-    )
+    products: Tensor = private("sum", "second moments of phi, and its sums by class", means=MOMENTS)
 
 
 class Model(Message, kind="two_sums.Model"):
     """`noise` is the standard deviation on every entry of the products."""
 
-    projection: Tensor | None = public("P: features to class scores", means=Statistic("both"))
-    products: Tensor = public("noisy moments", means=Statistic("both"))
+    projection: Tensor | None = public("P: features to class scores", means=BY_CLASS)
+    products: Tensor = public("noisy moments", means=MOMENTS)
     weights: Tensor = public("linear discriminant", means=Weights("head", change=False))
     noise: float = public("standard deviation of the noise on the moments")
 

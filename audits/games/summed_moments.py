@@ -1,0 +1,15 @@
+"""Is a node's label in summed second moments? The adversary knows all other nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audits.games.base import BinaryGame
+from audits.games.known_others import known_others
+from audits.truth import Truth
+from securefg.protocol.meanings import Statistic
+from securefg.protocol.transcript import Adversary
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+    return known_others(truth, Statistic(form="moments"), rng)
