@@ -36,6 +36,7 @@ from audits.truth import Truth
 from audits.verdicts import Evidence, judge
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
+from securefg.foundation.lock import owned
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.exchange import is_foreign
 from securefg.protocol.transcript import Adversary
@@ -136,6 +137,11 @@ def audit(
 
     controls  where the run without its defences is kept; by default in the run's own folder
     """
+    with owned(path):
+        return _audit(path, plan, told, controls)
+
+
+def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     torch.set_num_threads(1)
     if is_foreign(path):
         foreign = ForeignTruth.of(path)

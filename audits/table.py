@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
+from rich import markup
 from rich.table import Table
 
 from securefg.foundation.interval import Interval
+from securefg.foundation.quoting import printable
 from securefg.run.findings import COVERAGE, Finding, Verdict
 
 COLOUR = {
@@ -14,6 +15,13 @@ COLOUR = {
     Verdict.INCONCLUSIVE: "yellow",
     Verdict.NOT_DETECTED: "green",
 }
+
+
+def escape(text: str) -> str:
+    """A text that a folder holds, which neither styles nor steers the terminal."""
+    return markup.escape(printable(text))
+
+
 ORDER = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
 
 
@@ -35,7 +43,7 @@ def not_measured_table(findings: list[Finding]) -> Table:
         table.add_column(name, overflow="fold")
     for finding in sorted((f for f in findings if not f.measured), key=_unmet_order):
         about = finding.metric if finding.attack == "unread_field" else finding.attack
-        by = "" if finding.adversary == "-" else finding.adversary
+        by = "" if finding.adversary == "-" else escape(finding.adversary)
         table.add_row(escape(about.replace("_", " ")), by, escape(finding.because), style="yellow")
     return table
 
@@ -51,8 +59,8 @@ def _in_columns(findings: list[Finding]) -> Table:
     for finding in findings:
         table.add_row(
             _verdict(finding),
-            finding.adversary,
-            finding.attack.replace("_", " "),
+            escape(finding.adversary),
+            escape(finding.attack.replace("_", " ")),
             _value(finding),
             "" if finding.prior is None else f"{finding.prior.value:.3f}",
             "" if finding.gain is None else _interval(finding.gain),
@@ -66,13 +74,13 @@ def _in_paragraphs(findings: list[Finding]) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("adversary, attack, gain over the prior, and why")
     for finding in findings:
-        who = "" if finding.adversary == "-" else f"{finding.adversary}, "
+        who = "" if finding.adversary == "-" else f"{escape(finding.adversary)}, "
         gain = "" if finding.gain is None else f"  {_interval(finding.gain)}"
         reached = _value(finding)
         if reached and finding.prior is not None:
             reached = f"{reached} against {finding.prior.value:.3f} by the prior"
         told = "; ".join(filter(None, (reached, escape(_why(finding)))))
-        head = f"[bold]{who}{finding.attack.replace('_', ' ')}[/]{gain}"
+        head = f"[bold]{who}{escape(finding.attack.replace('_', ' '))}[/]{gain}"
         table.add_row(_verdict(finding), f"{head}\n{told}")
     return table
 

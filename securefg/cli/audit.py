@@ -11,8 +11,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from securefg.cli.common import PART_FAILED, Quietly
+from securefg.cli.common import PART_FAILED, Quietly, Trusting
+from securefg.foundation.extensions import only_known_modules
 
 
 class Gate(StrEnum):
@@ -50,6 +52,7 @@ def audit(
         list[str] | None,
         typer.Option("--set", metavar="audit.key=value", help="Override an audit setting."),
     ] = None,
+    trust_modules: Trusting = False,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -72,14 +75,17 @@ def audit(
         overrides=tuple(overrides or ()),
     )
     console = Console(stderr=as_json)
-    with nullcontext() if quiet or as_json else console.status("reading the run") as status:
+    with (
+        only_known_modules(unless=trust_modules),
+        nullcontext() if quiet or as_json else console.status("reading the run") as status,
+    ):
 
         def told(what: str, done: int, total: int) -> None:
             if status is not None:
-                status.update(f"{done} of {total}: {what}")
+                status.update(f"{done} of {total}: {escape(what)}")
 
         found = carry_out(run, plan, told)
-    page = None if is_foreign(run) else build_report(RunFolder.open(run))
+        page = None if is_foreign(run) else build_report(RunFolder.open(run))
     if as_json:
         dumped = [finding.model_dump(mode="json") for finding in found.findings]
         sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
@@ -88,9 +94,9 @@ def audit(
         if any(not finding.measured for finding in found.findings):
             console.print()
             console.print(not_measured_table(found.findings))
-        console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False)
+        console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False, markup=False)
         if page is not None:
-            console.print(f"report    {page}", highlight=False, soft_wrap=True)
+            console.print(f"report    {page}", highlight=False, markup=False, soft_wrap=True)
     gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
     if any(finding.verdict in gates for finding in found.findings):
         raise typer.Exit(1)

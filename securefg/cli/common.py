@@ -15,6 +15,10 @@ PART_FAILED: Final = 3
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Override a setting.")
 ]
+Trusting = Annotated[
+    bool,
+    typer.Option("--trust-modules", help="Import modules that the folder's config names."),
+]
 Quietly = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors.")]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from securefg.cli.common import INTERRUPTED, Quietly, complain
 
@@ -36,11 +37,11 @@ def curve(
     display = None if quiet else display_for(console)
     drawn = draw_curve(config, root, jobs, seeds, display, overrides or [])
     for choice in () if quiet else drawn.data.choices:
-        console.print(f"[bold]{choice.series}[/]: {choice.words}", highlight=False)
+        console.print(f"[bold]{escape(choice.series)}[/]: {escape(choice.words)}", highlight=False)
     for failure in drawn.failed:
         complain(f"failed: {failure.key}: {failure.reason}")
     if not quiet:
-        console.print(f"page  {drawn.page}", highlight=False, soft_wrap=True)
+        console.print(f"page  {drawn.page}", highlight=False, markup=False, soft_wrap=True)
     if drawn.interrupted:
         complain("interrupted; run the same command again to continue")
         raise typer.Exit(INTERRUPTED)

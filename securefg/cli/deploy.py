@@ -21,6 +21,11 @@ AllKits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder with a
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c")]
 
 
+def _console() -> Console:
+    """Paths and names are shown as they are."""
+    return Console(markup=False)
+
+
 @app.command()
 def provision(
     config: Annotated[Path, typer.Argument(help="A YAML config.")],
@@ -55,7 +60,7 @@ def provision(
         table.add_row(str(out / name), f"the site {name}; read RUNBOOK.md in it")
     table.add_row(str(out / server), "the server")
     table.add_row(str(out), "you: submit, status, fetch; guard state/")
-    Console().print(table)
+    _console().print(table)
 
 
 @app.command()
@@ -81,7 +86,7 @@ def shard(
     """At a site: make the site's shard from its own folder. It stays in the kit."""
     from securefg.flare.provisioning import shard_of_own
 
-    Console().print(str(shard_of_own(kit, folder, first_node, overrides or [])), soft_wrap=True)
+    _console().print(str(shard_of_own(kit, folder, first_node, overrides or [])), soft_wrap=True)
 
 
 @app.command()
@@ -91,8 +96,8 @@ def review(kit: Kit) -> None:
 
     lines, refusal = reviewed(kit)
     for line in lines:
-        Console().print(line, highlight=False, soft_wrap=True)
-    Console().print(
+        _console().print(line, highlight=False, soft_wrap=True)
+    _console().print(
         "the floor allows it" if refusal is None else f"the floor refuses it: {refusal}"
     )
     if refusal is not None:
@@ -117,7 +122,7 @@ def ledger(kit: Kit) -> None:
     table = Table("run", "field", "rule", "times", box=None, pad_edge=False)
     for (run, field, rule), count in sorted(counts.items()):
         table.add_row(run, field, rule, str(count))
-    Console().print(table if counts else "nothing private has left this site")
+    _console().print(table if counts else "nothing private has left this site")
     for words, own, within in (
         ("this month", policy.budget_per_month, MONTH),
         ("in all", policy.budget_total, None),
@@ -125,7 +130,7 @@ def ledger(kit: Kit) -> None:
         budget = own or Budget(epsilon=1.0)
         spent = books.spent(budget.unit, budget.delta, within)
         limit = f" of {budget.epsilon:g}" if own else ", no limit set"
-        Console().print(f"{words}: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
+        _console().print(f"{words}: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
 
 
 @app.command()
@@ -147,7 +152,7 @@ def submit(
         admin.await_sites(list(plan.sites), within)
         job_id = admin.submit(folder)
     past.add(number, job_id)
-    Console().print(f"submission {number} of {plan.run}: job {job_id}", highlight=False)
+    _console().print(f"submission {number} of {plan.run}: job {job_id}", highlight=False)
 
 
 @app.command()
@@ -162,8 +167,8 @@ def status(kits: AllKits) -> None:
         connected = set(admin.sites())
         state = admin.status(past.last) if past.all() else "nothing submitted"
     for name in plan.sites:
-        Console().print(f"{name}: {'connected' if name in connected else 'not connected'}")
-    Console().print(f"job: {state}")
+        _console().print(f"{name}: {'connected' if name in connected else 'not connected'}")
+    _console().print(f"job: {state}")
 
 
 @app.command()
@@ -193,6 +198,6 @@ def fetch(
     shutil.copytree(found[0], target)
     folder = RunFolder.open(target)
     if folder.finished:
-        Console().print(summary_table(folder.summary()))
-    Console().print(f"run     {target}", highlight=False, soft_wrap=True)
+        _console().print(summary_table(folder.summary()))
+    _console().print(f"run     {target}", highlight=False, soft_wrap=True)
     sys.stdout.flush()

@@ -28,7 +28,7 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
     table = Table(*header, box=None, pad_edge=False)
     for line in body:
         table.add_row(*line)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def rows(kind: str) -> Rows:

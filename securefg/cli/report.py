@@ -10,7 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from securefg.cli.common import Quietly
+from securefg.cli.common import Quietly, Trusting
+from securefg.foundation.extensions import only_known_modules
+from securefg.foundation.quoting import printable
 
 
 class Format(StrEnum):
@@ -23,6 +25,7 @@ class Format(StrEnum):
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
     form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.html,
+    trust_modules: Trusting = False,
     quiet: Quietly = False,
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
@@ -31,9 +34,10 @@ def report(
 
     folder = RunFolder.open(run)
     folder.summary()
-    written = export(folder, form.value)
+    with only_known_modules(unless=trust_modules):
+        written = export(folder, form.value)
     if not quiet:
-        Console().print(str(written), soft_wrap=True, highlight=False)
+        Console(markup=False).print(str(written), soft_wrap=True, highlight=False)
 
 
 def compare(
@@ -42,18 +46,22 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE", help="The page.", show_default="beside the first run"),
     ] = None,
+    trust_modules: Trusting = False,
     quiet: Quietly = False,
 ) -> None:
     """Runs side by side: a table here, and a page."""
     from securefg.reports.compare import compare as side_by_side
     from securefg.reports.compare import write_comparison
 
-    found = side_by_side(runs)
-    console = Console()
+    with only_known_modules(unless=trust_modules):
+        found = side_by_side(runs)
+    console = Console(markup=False)
     table = Table("", *found.names, box=None, pad_edge=False)
     for lines in (found.results, found.findings, found.settings):
         for line in lines:
-            table.add_row(line.name, *line.values, style="bold" if line.differs else None)
+            table.add_row(
+                *map(printable, (line.name, *line.values)), style="bold" if line.differs else None
+            )
         table.add_section()
     page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
     if not quiet:

@@ -47,7 +47,7 @@ def reproduce(
     from papers.command import reproduce as carry_out
     from papers.plan import Options
 
-    console = Console()
+    console = Console(markup=False)
     if entry == "list":
         table = Table("entry", "what", "cells", "seeds", box=None, pad_edge=False)
         for one in ENTRIES:

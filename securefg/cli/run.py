@@ -38,7 +38,7 @@ def run(
     from securefg.settings.config import load_config
 
     parsed = None if config is None else load_config(config, overrides or [])
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json, markup=False)
     with Interrupt() as interrupt:
         observer: Quiet = Lines(interrupt, console)
         if quiet or as_json:
@@ -60,7 +60,9 @@ def run(
                 outcome = launch.start(parsed, observer, fresh=fresh)
     if outcome.summary is None:
         again = f"securefg run --resume {outcome.folder.path}"
-        Console(stderr=True).print(f"interrupted; continue with: {again}", soft_wrap=True)
+        Console(stderr=True, markup=False).print(
+            f"interrupted; continue with: {again}", soft_wrap=True
+        )
         raise typer.Exit(128 + interrupt.number if interrupt.number else INTERRUPTED)
     report = build_report(outcome.folder)
     if as_json:

@@ -6,13 +6,42 @@ import difflib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.quoting import shown
+
+_closed = False
+"""Whether module paths are refused; for all threads, since a folder is read by several."""
+
+
+@contextmanager
+def only_known_modules(unless: bool = False) -> Iterator[None]:
+    """Within it no module path is imported: what a folder names is not run because it is read.
+
+    unless  the user trusts the folder (`--trust-modules`)
+    """
+    global _closed
+    before, _closed = _closed, not unless
+    try:
+        yield
+    finally:
+        _closed = before
+
+
+def import_path(what: str, path: str) -> ModuleType:
+    """Import a module that a config names, unless that is not to be trusted here."""
+    if _closed and path not in sys.modules:
+        raise ConfigError(
+            f"{what}: the module {shown(path)} is not imported because a folder names it; "
+            "--trust-modules imports it, which runs its code"
+        )
+    return importlib.import_module(path)
 
 
 def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) -> ModuleType:
@@ -34,7 +63,8 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
             f"{what}: {unknown(name, [*shipped, *installed(group)])}, or a module path"
         )
     try:
-        return importlib.import_module(path)
+        known = name in shipped or name in installed(group)
+        return importlib.import_module(path) if known else import_path(what, path)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{path}.".startswith(f"{error.name}."):
             raise ConfigError(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.extensions import unknown
+from securefg.foundation.extensions import import_path, unknown
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
 LIBRARY = "torch_geometric.nn.models"
@@ -97,7 +97,7 @@ def _own(path: str) -> Any:
     if here not in sys.path:
         sys.path.append(here)
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(import_path("method.network", module), name)
     except (ModuleNotFoundError, AttributeError) as error:
         raise ConfigError(
             f"method.network: {path} cannot be imported from here ({error}); allowed: a model of "

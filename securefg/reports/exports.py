@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from securefg.foundation.files import write_atomically
+from securefg.foundation.lock import owned
+from securefg.foundation.quoting import printable
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.figures.numbers import csv_text
 from securefg.reports.headline import headline
@@ -22,21 +24,23 @@ def export(folder: RunFolder, kind: str) -> Path:
     if kind == "html":
         return build_report(folder)
     path = folder.path / f"report.{kind}"
-    write_atomically(path, FORMATS[kind](read_results(folder)))
+    with owned(folder.path):
+        write_atomically(path, FORMATS[kind](read_results(folder)))
     return path
 
 
 def as_markdown(results: Results) -> str:
     top = headline(results)
-    parts = [f"# {top.title}", f"{top.method} on {top.dataset}: {top.about}."]
-    parts += [f"**{title}.** {text}" for title, text in top.notices]
+    parts = [f"# {_plain(top.title)}", _plain(f"{top.method} on {top.dataset}: {top.about}.")]
+    parts += [f"**{_plain(title)}.** {_plain(text)}" for title, text in top.notices]
     scores = [("Test accuracy", top.accuracy, top.definition)]
     scores += [(tile.name, tile.value, tile.note) for tile in top.tiles]
     parts.append(_table(("", "", ""), scores))
     parts.append("## Privacy")
     for verdict in top.verdicts:
-        fields = "".join(f"\n- `{field}`" for field in verdict.fields)
-        parts.append(f"**per {verdict.unit}: {verdict.symbol}** {verdict.sentence}{fields}")
+        fields = "".join(f"\n- {_plain(field)}" for field in verdict.fields)
+        sentence = _plain(verdict.sentence)
+        parts.append(f"**per {verdict.unit}: {_plain(verdict.symbol)}** {sentence}{fields}")
     parts.append("## Findings")
     parts.append(_findings(results.findings))
     return "\n\n".join(parts) + "\n"
@@ -64,7 +68,15 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return _plain(text)
+
+
+_MEANT = str.maketrans({c: f"\\{c}" for c in "\\`*_[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML, one line."""
+    return printable(" ".join(text.split())).translate(_MEANT)
 
 
 def as_json(results: Results) -> str:

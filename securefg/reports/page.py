@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from securefg.foundation.files import write_atomically
+from securefg.foundation.lock import owned
 from securefg.foundation.units import bytes_text, number, seconds_text
 from securefg.reports.fields import declaration, received, released
 from securefg.reports.findings_section import findings_section
@@ -122,7 +123,8 @@ def build_report(folder: RunFolder) -> Path:
     The same folder gives the same bytes. Raises `RunFolderError` where the run has not finished.
     """
     path = folder.path / "report.html"
-    write_atomically(path, render(read_results(folder)))
+    with owned(folder.path):
+        write_atomically(path, render(read_results(folder)))
     return path
 
 

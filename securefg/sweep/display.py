@@ -88,7 +88,10 @@ class PlainLines(Silence):
         self._ended, self._last = status.ended, time.monotonic()
         at = "; ".join(f"{p.key} {p.round}/{p.rounds or '?'}" for p in status.running)
         self._console.print(
-            status.words() + (f"; at {at}" if at else ""), highlight=False, soft_wrap=True
+            status.words() + (f"; at {at}" if at else ""),
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
 
 
@@ -110,7 +113,7 @@ class LiveTable(Silence):
         for point in status.running:
             bar = ProgressBar(total=point.rounds or 1, completed=point.round, width=20)
             rounds = f"round {point.round}/{point.rounds or '?'}"
-            table.add_row(point.key, bar, rounds, seconds_text(point.seconds))
+            table.add_row(Text(point.key), bar, rounds, seconds_text(point.seconds))
         whole = ProgressBar(total=status.total or 1, completed=status.ended, width=40)
         self._live.update(Group(whole, Text(status.words()), table))
 
