@@ -40,27 +40,55 @@ def provision(
     nodes: Annotated[int, typer.Option(help="Without data: nodes of the whole index.")] = 0,
     features: Annotated[int, typer.Option(help="Without data: features per node.")] = 0,
     classes: Annotated[int, typer.Option(help="Without data: classes.")] = 0,
+    request: Annotated[
+        list[Path] | None, typer.Option(help="A party's request.json; without it a key is made.")
+    ] = None,
 ) -> None:
-    """Make what each organisation needs: certificates, keys, the job, a page of instructions."""
+    """Make what each organisation needs: certificates, the plan, a page of instructions."""
+    from securefg.flare.enrolment import Request
     from securefg.flare.job import Sizes
     from securefg.flare.provisioning import dealt_out, provision_for, without_any_data
     from securefg.settings.config import load_config
 
     parsed = load_config(config, overrides or [])
+    requests = {one.party: one for one in map(Request.read, request or [])}
     names = site or [f"site-{i + 1}" for i in range(parsed.engine.sites)]
     if without_data:
         if min(nodes, features, classes) < 1:
             raise ConfigError("--without-data wants --nodes, --features and --classes")
         plan = without_any_data(parsed, server, names, Sizes(nodes, features, classes, len(names)))
-        provision_for(out, plan, port)
+        provision_for(out, plan, port, requests)
     else:
-        dealt_out(out, parsed, server, port, names)
+        dealt_out(out, parsed, server, port, names, requests)
     table = Table("kit", "for", box=None, pad_edge=False)
     for name in names:
         table.add_row(str(out / name), f"the site {name}; read RUNBOOK.md in it")
     table.add_row(str(out / server), "the server")
-    table.add_row(str(out), "you: submit, status, fetch; guard state/")
+    table.add_row(str(out), "you: submit, status, fetch")
     _console().print(table)
+
+
+@app.command("request")
+def make_request(
+    name: Annotated[str, typer.Argument(help="The party's name in the federation.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the party's own keys.")],
+    clients: Annotated[int, typer.Option(min=1, help="A site's clients.")] = 1,
+) -> None:
+    """At a party: make its own keys, and a request for whoever provisions."""
+    from securefg.flare import enrolment
+
+    _console().print(str(enrolment.make_request(name, out, clients)), soft_wrap=True)
+
+
+@app.command()
+def install(
+    kit: Kit, own: Annotated[Path, typer.Argument(help="The folder of `deploy request`.")]
+) -> None:
+    """At a party: complete the kit that came back with the party's own keys."""
+    from securefg.flare.provisioning import complete
+
+    complete(kit, own)
+    _console().print(f"{kit} is complete", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -101,6 +129,20 @@ def review(kit: Kit) -> None:
         "the floor allows it" if refusal is None else f"the floor refuses it: {refusal}"
     )
     if refusal is not None:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(kit: Kit) -> None:
+    """At a party: what its kit answers, listens on and keeps; exit 1 where something is wrong."""
+    from securefg.flare.posture import posture
+
+    lines = posture(kit)
+    table = Table("", "what", "found", box=None, pad_edge=False)
+    for line in lines:
+        table.add_row("wrong" if line.bad else "ok", line.what, line.bad or line.found)
+    _console().print(table)
+    if any(line.bad for line in lines):
         raise typer.Exit(1)
 
 

@@ -87,10 +87,7 @@ class Root:
     ) -> None:
         """Raise unless `name`, by a certificate under this root, signed the items."""
         key = self._key_of(name, certificate, now or datetime.datetime.now(datetime.UTC))
-        try:
-            key.verify(signature, _statement(purpose, items), padding.PKCS1v15(), hashes.SHA256())
-        except InvalidSignature:
-            raise NotSigned(f"{purpose}: the signature is not {name}'s") from None
+        check_signature(key, signature, purpose, *items, name=name)
 
     def _key_of(self, name: str, pem: bytes, now: datetime.datetime) -> rsa.RSAPublicKey:
         try:
@@ -109,6 +106,16 @@ class Root:
         if not isinstance(key, rsa.RSAPublicKey):
             raise BadCertificate(f"{name}: found {type(key).__name__}; wanted RSA")
         return key
+
+
+def check_signature(
+    key: rsa.RSAPublicKey, signature: bytes, purpose: str, *items: Item, name: str = "its sender"
+) -> None:
+    """Raise unless the items were signed with the key's other half."""
+    try:
+        key.verify(signature, _statement(purpose, items), padding.PKCS1v15(), hashes.SHA256())
+    except InvalidSignature:
+        raise NotSigned(f"{purpose}: the signature is not {name}'s") from None
 
 
 def _common_name(certificate: x509.Certificate) -> str:

@@ -21,8 +21,9 @@ from pathlib import Path
 from securefg.flare.admin import ADMIN, require_flare
 from securefg.flare.app_files import CLASSES
 from securefg.flare.certificates import Root, Signer
+from securefg.flare.enrolment import Request
 from securefg.flare.party import component
-from securefg.flare.roster import enrol_site, read_roster, write_roster
+from securefg.flare.roster import Entry, enrol_site, read_roster, write_roster
 from securefg.flare.site_ledger import open_books
 from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from securefg.foundation.errors import ConfigError
@@ -32,6 +33,7 @@ from securefg.protocol.codec import Clients
 PROJECT = "securefg"
 SITE_LAUNCHER = "securefg.flare.launcher.SiteLauncher"
 SERVER_LAUNCHER = "securefg.flare.launcher.ServerLauncher"
+SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 UNWANTED = {"site_log_streamer", "log_receiver"}
 
 
@@ -43,6 +45,7 @@ class Plan:
     sites   the hosts that each site runs, with their clients
     homes   where a site keeps its own, if not in its kit
     policy  the floor that a site's kit comes with: the site's owner changes it, nobody else
+    requests  of parties that made their own keys
     """
 
     server: str
@@ -50,6 +53,7 @@ class Plan:
     sites: Mapping[str, Mapping[str, Clients]]
     homes: Mapping[str, Path] = field(default_factory=dict)
     policy: SitePolicy = field(default_factory=SitePolicy)
+    requests: Mapping[str, Request] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,12 @@ class Kits:
 
 
 def provision(folder: Path, plan: Plan) -> Kits:
-    """Make all kits anew. The root's own key stays in `state`: guard it or delete it."""
+    """Make all kits anew: without keys for parties that sent a request, they have theirs."""
     if folder.exists():
         raise ConfigError(f"{folder} exists; wanted a new folder for the kits")
     made = _by_flare(folder.with_name(f".{folder.name}.provisioning"), plan)
     shutil.move(made / "prod_00", folder)
-    shutil.move(made / "state", folder / "state")
-    (folder / "state").chmod(0o700)
+    folder.chmod(0o700)
     shutil.rmtree(made.parent)
     kits = Kits(folder)
     write_json(folder / "federation.json", {"server": plan.server, "port": plan.port})
@@ -97,7 +100,7 @@ def provision(folder: Path, plan: Plan) -> Kits:
         write_policy(home / POLICY_FILE, plan.policy)
         own = kit / "local" / "securefg"
         write_json(own / "site.json", {"home": os.path.relpath(home, own)})
-        entries.append(enrol_site(Signer.load(kit / "startup"), home / "keys", hosts))
+        entries.append(_entry(kit, home, site, hosts, plan.requests.get(site)))
     for party in (plan.server, *plan.sites):
         path = folder / party / "local" / "securefg" / "roster.json"
         write_roster(path, entries)
@@ -105,14 +108,31 @@ def provision(folder: Path, plan: Plan) -> Kits:
     return kits
 
 
+def _entry(
+    kit: Path, home: Path, site: str, hosts: Mapping[str, Clients], request: Request | None
+) -> Entry:
+    """The site's line in the roster: its own word, or in a rehearsal that of keys made here."""
+    if request is None:
+        return enrol_site(Signer.load(kit / "startup"), home / "keys", hosts)
+    clients = Clients.of([n for own in hosts.values() for n in own.numbers()])
+    if len(request.masking_keys) != len(clients):
+        raise ConfigError(
+            f"--request: {site} sent {len(request.masking_keys)} masking keys; it has "
+            f"{len(clients)} clients: `securefg deploy request {site} --clients {len(clients)}`"
+        )
+    certificate = (kit / "startup" / "client.crt").read_bytes()
+    return Entry(site, clients, request.masking_keys, certificate, request.signature)
+
+
 def _by_flare(workspace: Path, plan: Plan) -> Path:
     require_flare()
     from nvflare.lighter.entity import Project
-    from nvflare.lighter.impl.cert import CertBuilder
     from nvflare.lighter.impl.signature import SignatureBuilder
     from nvflare.lighter.impl.static_file import StaticFileBuilder
     from nvflare.lighter.impl.workspace import WorkspaceBuilder
     from nvflare.lighter.provisioner import Provisioner
+
+    from securefg.flare.signing import SigningBuilder
 
     shutil.rmtree(workspace, ignore_errors=True)
     try:
@@ -120,6 +140,8 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
         ports = {"fed_learn_port": plan.port, "admin_port": plan.port}
         project.set_server(plan.server, "server", ports)
         for site in plan.sites:
+            if not SITE_NAME.fullmatch(site) or site == "server":
+                raise ValueError(f"{site!r}: wanted letters, digits, - and _, and not `server`")
             project.add_client(site, re.sub(r"\W", "_", site), {})
         project.add_admin(ADMIN, "server", {"role": "project_admin"})
     except ValueError as error:
@@ -127,7 +149,7 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
     builders = [
         WorkspaceBuilder(["master_template.yml"]),
         StaticFileBuilder(config_folder="config", scheme="tcp", require_signed_jobs=True),
-        CertBuilder(),
+        SigningBuilder({name: request.public for name, request in plan.requests.items()}),
         SignatureBuilder(),
     ]
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):

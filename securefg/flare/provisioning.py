@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from securefg.data.datasets import load
 from securefg.data.shard import Shard, save_shards
 from securefg.flare import runbook
 from securefg.flare.deployed import PLAN_FILE
+from securefg.flare.enrolment import Request, install
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.plan_file import FederationPlan, hand_out_plan
@@ -27,12 +29,19 @@ from securefg.settings.config import RunConfig
 from securefg.settings.data import DataSettings, SplitSettings
 
 
-def dealt_out(out: Path, config: RunConfig, server: str, port: int, sites: list[str]) -> Kits:
+def dealt_out(
+    out: Path,
+    config: RunConfig,
+    server: str,
+    port: int,
+    sites: list[str],
+    requests: Mapping[str, Request] | None = None,
+) -> Kits:
     """Kits with a partition of the config's own dataset in them: a rehearsal with known data."""
     _refuse_doubles([*sites, server])
     experiment = prepare(config)
     plan = _plan(config, server, Sizes.of(experiment.public), spread(hosts_of(experiment), sites))
-    kits = provision_for(out, plan, port)
+    kits = provision_for(out, plan, port, requests)
     for site, hosts in plan.sites.items():
         for name, clients in hosts.items():
             own = tuple(experiment.shards[number] for number in clients.numbers())
@@ -62,11 +71,17 @@ def _plan(
     return FederationPlan(run, server, config.model_dump(mode="json"), sizes, sites)
 
 
-def provision_for(out: Path, plan: FederationPlan, port: int) -> Kits:
+def provision_for(
+    out: Path, plan: FederationPlan, port: int, requests: Mapping[str, Request] | None = None
+) -> Kits:
     """Kits, each with the job to look at and a page of instructions."""
     job = plan.job(1)
     floor = SitePolicy(methods=(job.parsed().method.name,), max_rounds=job.parsed().training.rounds)
-    kits = provision(out, Plan(plan.server, port, plan.sites, policy=floor))
+    strangers = set(requests or {}) - {plan.server, *plan.sites}
+    if strangers:
+        raise ConfigError(f"--request: {', '.join(sorted(strangers))}: no party of this federation")
+    whole = Plan(plan.server, port, plan.sites, policy=floor, requests=requests or {})
+    kits = provision(out, whole)
     plan.write(out)
     hand_out_plan(kits, job)
     for site in plan.sites:
@@ -82,6 +97,16 @@ def home_of(kit: Path) -> Path:
         return Path(own / json.loads((own / "site.json").read_text())["home"]).resolve()
     except OSError as error:
         raise DataError(f"{kit}: not a site's kit (it has no local/securefg/site.json)") from error
+
+
+def complete(kit: Path, own: Path) -> None:
+    """At a party: put its own keys into the kit that came back."""
+    if (kit / "startup" / "fed_server.json").exists():
+        install(kit, own, None, {})
+        return
+    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    name = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
+    install(kit, own, home_of(kit) / "keys", dict(job.sites[name]))
 
 
 def reviewed(kit: Path) -> tuple[list[str], str | None]:

@@ -1,7 +1,7 @@
 """The roster: every client's masking key, signed by the certificate key of the site it lives at.
 
-Made at provisioning and put into every kit. A site checks all of it before a job starts, so a
-server that puts a key of its own in another's place would need that site's certificate key.
+Made by the site and put into every kit at provisioning. A site checks all of it before a job
+starts, so a server that puts a key of its own in another's place would need that site's key.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Entry:
                 f"the roster has {len(self.keys)} keys for {self.site}'s {len(self.clients)} "
                 "clients"
             )
-        said = _said(self.site, self.clients, self.keys)
-        root.check(self.site, self.certificate, self.signature, PURPOSE, *said)
+        signed = said(self.site, self.keys)
+        root.check(self.site, self.certificate, self.signature, PURPOSE, *signed)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,7 +66,7 @@ def enrol_site(signer: Signer, keys_folder: Path, hosts: Hosts) -> Entry:
     """Make the site's masking keys where it has none, and sign their public halves."""
     keys = tuple(make_identities(keys_folder, hosts))
     clients = Clients.of([n for own in hosts.values() for n in own.numbers()])
-    signature = signer.sign(PURPOSE, *_said(signer.name, clients, keys))
+    signature = signer.sign(PURPOSE, *said(signer.name, keys))
     return Entry(signer.name, clients, keys, signer.certificate, signature)
 
 
@@ -91,5 +91,6 @@ def read_roster(path: Path, root: Root, sites: Mapping[str, Hosts]) -> list[byte
     return [keys[number] for number in sorted(keys)]
 
 
-def _said(site: str, clients: Clients, keys: tuple[bytes, ...]) -> tuple[Item, ...]:
-    return (site, str(clients), tuple(keys))
+def said(site: str, keys: tuple[bytes, ...]) -> tuple[Item, ...]:
+    """What a site signs: its keys, in the order of its clients, whatever their numbers will be."""
+    return (site, tuple(keys))

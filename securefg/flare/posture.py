@@ -1,0 +1,132 @@
+"""What a party can see of its own kit: open doors, ports, policy, books, keys and versions."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.metadata
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from securefg.flare.deployed import read_plan
+from securefg.flare.guard.doors import DOORS, Kind
+from securefg.flare.guard.modes import problems
+from securefg.flare.guard.process import MODULE, REVIEWED
+from securefg.flare.provisioning import home_of
+from securefg.flare.site_ledger import SiteBooks
+from securefg.flare.site_policy import POLICY_FILE, load_policy
+from securefg.foundation.errors import DataError, SecurefgError
+
+SOON = datetime.timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at; `bad` says what is wrong with it."""
+
+    what: str
+    found: str
+    bad: str = ""
+
+
+def posture(kit: Path) -> list[Line]:
+    is_server = (kit / "startup" / "fed_server.json").exists()
+    if not is_server and not (kit / "startup" / "fed_client.json").exists():
+        raise DataError(f"{kit}: not a kit")
+    lines = [*_versions(), *_keys(kit), *_network(kit), *_doors(is_server), *_ports(kit)]
+    return lines if is_server else [*lines, *_site(kit)]
+
+
+def _versions() -> Iterator[Line]:
+    yield Line("securefg", importlib.metadata.version("securefg"))
+    found = importlib.metadata.version("nvflare")
+    bad = "" if found.startswith(REVIEWED) else f"the doors were reviewed for {REVIEWED}x"
+    yield Line("NVIDIA FLARE", found, bad)
+
+
+def _keys(kit: Path) -> Iterator[Line]:
+    found = problems(kit)
+    yield Line(
+        "files", "the owner's alone" if not found else "open to others", "; ".join(found[:5])
+    )
+    for path in sorted((kit / "startup").glob("*.crt")):
+        key = path.with_suffix(".key")
+        ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+        late = ends - datetime.datetime.now(datetime.UTC) < SOON
+        bad = f"ends {ends:%Y-%m-%d}" if late else ""
+        if not key.exists():
+            bad = f"{key} is missing: `securefg deploy install`"
+        yield Line("certificate", f"{path.name}, until {ends:%Y-%m-%d}", bad)
+
+
+def _network(kit: Path) -> Iterator[Line]:
+    """What the settings in the kit say of ports and of code in jobs."""
+    try:
+        network = json.loads((kit / "local" / "comm_config.json").read_text())
+        security = network["internal"]["resources"]["connection_security"]
+        adhoc = network["allow_adhoc_conns"]
+    except (OSError, ValueError, KeyError, TypeError):
+        security, adhoc = "not set", True
+    bad = "" if (security, adhoc) == ("mtls", False) else "wanted mtls, and no others"
+    yield Line("internal port", f"loopback, {security}", bad)
+    try:
+        rights = json.loads((kit / "local" / "authorization.json").read_text())["permissions"]
+        open_rights = {
+            f"{role} may {right}"
+            for role, granted in rights.items()
+            for right in ("byoc", "shell_commands", "operate")
+            if granted == "any" or granted.get(right) != "none"
+        }
+    except (OSError, ValueError, KeyError, AttributeError):
+        open_rights = {"no rights are set"}
+    yield Line(
+        "code in jobs", "none" if not open_rights else "some", "; ".join(sorted(open_rights))
+    )
+
+
+def _doors(is_server: bool) -> Iterator[Line]:
+    kinds = (Kind.SERVER, Kind.SERVER_JOB) if is_server else (Kind.SITE, Kind.SITE_JOB)
+    for kind in kinds:
+        for asks, doors in DOORS[kind].items():
+            names = ", ".join(sorted("/".join(door) for door in doors))
+            yield Line(f"{kind} answers {asks}", names)
+
+
+def _ports(kit: Path) -> Iterator[Line]:
+    """Where the kit's processes listen now, if any run."""
+    psutil: Any = importlib.import_module("psutil")
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if MODULE in words and str(kit.resolve()) in words:
+            found += [
+                f"{one.laddr.ip}:{one.laddr.port}"
+                for one in process.net_connections("inet")
+                if one.status == psutil.CONN_LISTEN
+            ]
+    yield Line("listens on", ", ".join(sorted(found)) or "nothing: not started")
+
+
+def _site(kit: Path) -> Iterator[Line]:
+    home = home_of(kit)
+    try:
+        plan = read_plan(kit)
+        yield Line("plan", f"{plan['run']} with {len(plan['sites'])} sites")
+    except SecurefgError as error:
+        yield Line("plan", "none", str(error))
+    try:
+        policy = load_policy(home / POLICY_FILE)
+        words = ", ".join(f"{k} {v}" for k, v in policy.model_dump(mode="json").items())
+        yield Line("policy", words)
+    except SecurefgError as error:
+        yield Line("policy", "none", str(error))
+    try:
+        books = SiteBooks(home)
+        yield Line("books", f"{len(books.jobs())} jobs, {len(books.releases())} releases, whole")
+    except SecurefgError as error:
+        yield Line("books", "damaged", str(error))
