@@ -42,8 +42,11 @@ class Terms:
         self._largest = max(*vars(job.sizes).values(), self._rounds)
         sizes = job.sizes
         widest = sizes.num_features + sizes.num_classes + sizes.num_clients
-        self._room = LEAST_ROOM + 64 * sizes.num_nodes * widest
-        self._most = {release.name: release.count for release in job.planned()}
+        planned = job.planned()
+        most_sent = max((release.dim for release in planned), default=0)
+        most_clients = max(map(len, own.values()))
+        self._room = LEAST_ROOM + 64 * sizes.num_nodes * widest + 16 * most_sent * most_clients
+        self._most = {release.name: release.count for release in planned}
         self._submissions = submissions
         self._last: dict[str, tuple[int, int]] = {}
         self._now: Counter[tuple[str, int]] = Counter()

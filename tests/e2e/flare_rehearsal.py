@@ -14,9 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from securefg.flare.flare_job import write_flare_job
 from securefg.flare.kits import Kits
 from securefg.flare.party import command_for, environment
+from securefg.flare.plan_file import FederationPlan
 from securefg.flare.provisioning import dealt_out
+from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from tests.small import config
 
 SITES = ["bank-a", "bank-b"]
@@ -24,9 +27,12 @@ SITES = ["bank-a", "bank-b"]
 
 def deployment(folder: Path, *overrides: str, sites: list[str] | None = None) -> Kits:
     """Kits for a small run of FedGL, dealt out with made data."""
-    return dealt_out(
-        folder / "kits", config(folder, *overrides), "localhost", free_port(), sites or SITES
-    )
+    names = sites or SITES
+    kits = dealt_out(folder / "kits", config(folder, *overrides), "localhost", free_port(), names)
+    for name in names:  # made data: the sites let everything go
+        (kits.home(name) / POLICY_FILE).unlink()
+        write_policy(kits.home(name) / POLICY_FILE, SitePolicy.everything_goes())
+    return kits
 
 
 def free_port() -> int:
@@ -79,6 +85,34 @@ class Parties:
                 start_new_session=True,
             )
 
+    def submit(self, job: Path | None = None, number: int = 1) -> subprocess.CompletedProcess[str]:
+        """As the administrator: the planned job, or a folder of another."""
+        plan = FederationPlan.read(self.kits.path)
+        if job is None:
+            job = self._folder / f"job-{number}"
+            write_flare_job(job, plan.job(number))
+        command = [sys.executable, "-m", "securefg.flare.admin"]
+        return subprocess.run(
+            [*command, str(self.kits.admin), str(job), "60", *plan.sites],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def ended(self, number: int = 1, seconds: float = 150) -> dict[str, Any]:
+        """How the run ended, as the server wrote it."""
+        run = FederationPlan.read(self.kits.path).run
+        path = self.kits.server / "securefg_runs" / run / "private" / "outcome.json"
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if path.exists():
+                found: dict[str, Any] = json.loads(path.read_text())
+                if found["submission"] == number:
+                    return found
+            time.sleep(0.3)
+        raise AssertionError("\n".join(self.log(name) for name in self.started))
+
     def pids(self, name: str) -> list[int]:
         """A party's own process and all below it."""
         import psutil
@@ -119,10 +153,3 @@ def listening(pids: list[int]) -> set[tuple[str, int]]:
             if connection.status == psutil.CONN_LISTEN:
                 found.add((connection.laddr.ip, connection.laddr.port))
     return found
-
-
-def wait_for(condition: Any, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
