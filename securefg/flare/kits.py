@@ -83,6 +83,13 @@ def provision(folder: Path, plan: Plan) -> Kits:
     """Make all kits anew: without keys for parties that sent a request, they have theirs."""
     if folder.exists():
         raise ConfigError(f"{folder} exists; wanted a new folder for the kits")
+    for site, hosts in plan.sites.items():
+        count, request = sum(map(len, hosts.values())), plan.requests.get(site)
+        if request is not None and len(request.masking_keys) != count:
+            raise ConfigError(
+                f"--request: {site} sent {len(request.masking_keys)} masking keys; it has {count} "
+                f"clients: `securefg deploy request {site} --clients {count}`"
+            )
     made = _by_flare(folder.with_name(f".{folder.name}.provisioning"), plan)
     shutil.move(made / "prod_00", folder)
     folder.chmod(0o700)
@@ -115,11 +122,6 @@ def _entry(
     if request is None:
         return enrol_site(Signer.load(kit / "startup"), home / "keys", hosts)
     clients = Clients.of([n for own in hosts.values() for n in own.numbers()])
-    if len(request.masking_keys) != len(clients):
-        raise ConfigError(
-            f"--request: {site} sent {len(request.masking_keys)} masking keys; it has "
-            f"{len(clients)} clients: `securefg deploy request {site} --clients {len(clients)}`"
-        )
     certificate = (kit / "startup" / "client.crt").read_bytes()
     return Entry(site, clients, request.masking_keys, certificate, request.signature)
 

@@ -29,20 +29,19 @@ If the file is not there, make it from a folder with edges, features and labels:
 Certificates, addresses, sizes and times of messages are seen by whoever watches the network; their
 content is under TLS. Your own ledger, states and shards stay in `securefg/`.
 
+## Your keys
+If you sent a request, your keys are where you made them: `securefg deploy install . YOUR-KEYS`.
+If you did not, whoever gave you this folder made them: a rehearsal.
+
 ## Your own floor
-Write `securefg/site_policy.yaml`. What is not in it is not asked for:
-
-    methods: [{method}]
-    least_noise: 1.0
-    masking: required
-    budget_per_month: {{epsilon: 8, delta: 1.0e-5}}
-    scores: true
-
+`securefg/site_policy.yaml` is strict as it comes; change it to what you want. Without it nothing
+runs.
 A job below it is refused by your machine, with the reason, whatever the server asks.
 
 ## Look before you agree
     securefg deploy review .      what this job would send, and whether your floor allows it
-    securefg deploy ledger .      what has left this site, and what this month has cost
+    securefg deploy check .       what your machine answers, to whom; keys, policy, books, versions
+    securefg deploy ledger .      what has left this site, and what it has cost
 
 ## Start and stop
     securefg deploy start .
@@ -67,8 +66,8 @@ from its last checkpoint.
 ADMIN = """\
 # Runbook for the admin
 
-`state/` beside the kits holds the root's key: whoever has it can make certificates. Keep it
-offline. Give every party its own folder and nothing else, over a way that you trust.
+Give every party its own folder and nothing else, over a way that you trust, and keep no copy. The
+root's key was written nowhere: for another party, provision anew.
 
     securefg deploy submit KITS     wait for all sites, start the run; again: go on with it
     securefg deploy status KITS     who is connected, how the job does
@@ -86,8 +85,8 @@ def site_page(job: Job, site: str) -> str:
         server=job.server,
         hosts=", ".join(f"`{h}` (clients {c})" for h, c in job.sites[site].items()),
         leaves="\n".join(leaving(job)),
-        scores="How many of your own validation and test nodes a model gets right, and its losses "
-        "there, after rounds\nthat are scored; `scores: false` in your policy keeps them.",
+        scores="With `scores: true` in your policy: how many of your own validation and test nodes "
+        "a model gets right,\nand its loss on the former, rounded, once per round.",
     )
 
 

@@ -19,6 +19,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+CLAIMED = "intruder.claims"
+
 
 def send(cell: Any, order: dict[str, Any], seconds: float = 3.0) -> str:
     """One message, as its order says; what came back, in words."""
@@ -30,34 +32,29 @@ def send(cell: Any, order: dict[str, Any], seconds: float = 3.0) -> str:
     if "command" in order:
         payload = AdminMessage(topic=order["command"], body=order.get("body", ""))
         payload.set_header("job_id", order.get("job_id", ""))
-    message = new_cell_message({}, payload)
-    core = cell.core_cell
-    if "as" in order:
-        spoof(core, order["as"])
-    try:
-        reply = core.send_request(
-            channel=order["channel"],
-            topic=order["topic"],
-            target=order["to"],
-            request=message,
-            timeout=order.get("seconds", seconds),
-        )
-    finally:
-        core.out_req_filter_reg.reg.pop("*:spoof", None)
-        spoof(core, "")
+    message = new_cell_message({CLAIMED: order["as"]} if "as" in order else {}, payload)
+    reply = cell.core_cell.send_request(
+        channel=order["channel"],
+        topic=order["topic"],
+        target=order["to"],
+        request=message,
+        timeout=order.get("seconds", seconds),
+    )
     body = getattr(reply.payload, "body", reply.payload)
     return f"{reply.get_header(Key.RETURN_CODE)}: {body!r:.2000}"
 
 
-def spoof(core: Any, name: str) -> None:
-    """Claim another origin in what leaves from now on; with no name, the own one again."""
+def forge(core: Any) -> None:
+    """Let messages that are marked leave with the origin that they claim."""
     from nvflare.fuel.f3.cellnet.core_cell import CoreCell
     from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey as Key
 
-    def claimed(endpoint: Any, message: Any) -> Any:
+    def claimed(to_endpoint: Any, message: Any) -> Any:
+        name = message.get_header(CLAIMED)
         if name:
             message.set_header(Key.ORIGIN, name)
-        return CoreCell._send_to_endpoint(core, endpoint, message)
+            message.remove_header(CLAIMED)
+        return CoreCell._send_to_endpoint(core, to_endpoint, message)
 
     core._send_to_endpoint = claimed
 
@@ -89,7 +86,6 @@ def running_job(kit: Path) -> str:
 def start(kind: str, kit: Path, orders: Path, answers: Path) -> None:
     """Wait for FLARE's own cell, then obey."""
     from nvflare.fuel.f3.cellnet.core_cell import CoreCell
-    from nvflare.fuel.f3.stream_cell import StreamCell  # noqa: F401
 
     def work() -> None:
         name = "server" if kind == "server" else kit.name
@@ -97,6 +93,7 @@ def start(kind: str, kit: Path, orders: Path, answers: Path) -> None:
             while name not in CoreCell.ALL_CELLS or not CoreCell.ALL_CELLS[name].running:
                 time.sleep(0.1)
             core = CoreCell.ALL_CELLS[name]
+            forge(core)
             time.sleep(4.0)  # until it is registered and has its token
             obey(type("Held", (), {"core_cell": core}), kit, orders, answers)
         except Exception:

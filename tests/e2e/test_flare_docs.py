@@ -64,6 +64,7 @@ def test_the_way_to_four_banks(tmp_path: Path) -> None:
     finally:
         end(started)
     assert "the floor allows it" in said["review"]
+    assert "wrong" not in said["check"]
     assert said["status"].count(": connected") == 4
     assert "Update.weights" in said["ledger"]
     folder = RunFolder(next((tmp_path / "fetched").iterdir()))
