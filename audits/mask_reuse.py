@@ -84,7 +84,7 @@ class Sessions:
         self._round, self._values = self._round + 1, values
         # What comes after the masked replies opens their sum, and is no part of this game.
         with suppress(_Crossed):
-            self._aggregator.collect(Probe(number=self._round), Coins, None)
+            self._aggregator.collect(Probe(number=self._round), Coins, None, self._round)
         return self._crossed
 
     def _exchange(self, request: Message, reply: type[Any], clients: Clients | None) -> Any:

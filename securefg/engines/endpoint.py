@@ -53,6 +53,8 @@ class Endpoint:
         if stage is not None and self.secure is not None:
             return self.secure.handle(codec.decode(request.body, stage), turn)
         message = codec.decode(request.body, self.method.message(request.kind))
+        if self.secure is not None:
+            self.secure.refuse_personal(message)
         reply = self.host.handle(self._opened(message, turn), turn)
         if self.secure is not None and self.channel.policy.masks(type(reply)):
             self.secure.check_request(request_hash(message))

@@ -36,6 +36,7 @@ class HostSpec:
     attempt: int
     identity_file: Path | None = None
     roster: tuple[bytes, ...] = ()
+    memory_file: Path | None = None
 
 
 def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
@@ -71,6 +72,8 @@ def _secure_clients(spec: HostSpec) -> SecureClients | None:
         load_identities(spec.identity_file, spec.clients),
         spec.roster,
         spec.policy.least_survivors,
+        cohorts=spec.policy.cohorts,
+        memory_file=spec.memory_file,
     )
 
 

@@ -21,7 +21,6 @@ from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import ProtocolError
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.arrays import Stored, concatenated
 from securefg.protocol.codec import Clients, Envelope, Turn
@@ -67,9 +66,10 @@ class Federation(Cohort):
                 secure.identities,
                 self.exchange,
                 policy.least_survivors,
+                policy.cohorts,
+                self._blame,
             )
-            bare = [m for m in policy.masked.values() if isinstance(m.rule, Plain)]
-            self.min_holders = secure.settings.min_holders if bare else 1
+            self.min_holders = policy.min_holders if policy.bare else 1
         numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
         if not np.array_equal(numbers, np.arange(len(numbers))):
             raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
@@ -122,7 +122,7 @@ class Federation(Cohort):
     def _ask_masked(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
         """One session of secure aggregation around the ask; of masked fields only sums come out."""
         assert self._aggregator is not None
-        opened = self._aggregator.collect(request, reply, clients)
+        opened = self._aggregator.collect(request, reply, clients, self._round)
         replies: Replies[M] = opened.replies
         sums = {}
         for name in self._policy.masks(reply):
@@ -141,6 +141,16 @@ class Federation(Cohort):
                     sums[name] = masked.decode(total, values.shape[1:])
         self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
         return replace(replies, sums=sums)
+
+    @property
+    def blamed(self) -> dict[int, str]:
+        """Clients that sent what breaks a session, and what it was."""
+        return {} if self._aggregator is None else self._aggregator.blamed
+
+    def _blame(self, client: int, reason: str) -> None:
+        host = next(name for name, own in self._engine.hosts.items() if client in own.numbers())
+        drop = Dropped(host, Clients.of([client]), f"blamed: {reason}")
+        self._recorder.dropped(drop, self._round, self._step)
 
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
         if clients is None:

@@ -178,6 +178,7 @@ class SiteRun:
                     attempt=begin.attempt,
                     identity_file=self._kit.home / "keys" / f"{name}.keys" if masked else None,
                     roster=tuple(roster),
+                    memory_file=self._folder / "memories" / f"{name}.jsonl" if masked else None,
                 ),
                 self._shards(name, clients),
             )

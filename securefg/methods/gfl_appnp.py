@@ -169,12 +169,17 @@ def planned(
         _refuse_private_training(settings, info, shape)
     trainers = None if info.trainers is None else len(info.trainers)
     update = PlannedRelease(
-        Update, "weights", training.rounds, shape.num_parameters, senders=trainers
+        Update,
+        "weights",
+        training.rounds,
+        shape.num_parameters,
+        senders=trainers,
+        steered=True,
     )
     if settings.sums == "recipients":
         _refuse_open_sums(settings, info, shape)
         numbers = info.num_clients * info.num_classes
-        return [PlannedRelease(Parts, "parts", training.rounds, numbers), update]
+        return [PlannedRelease(Parts, "parts", training.rounds, numbers, steered=True), update]
     releases = [PlannedRelease(Representation, "hidden", training.rounds, info.num_classes)]
     if settings.jacobian == "full":
         releases.append(

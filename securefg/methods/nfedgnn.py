@@ -132,11 +132,12 @@ def planned(
 ) -> list[PlannedRelease]:
     width, rounds = settings.width, training.rounds
     if settings.upload == "neighbourhood_sums":
-        return [PlannedRelease(Parts, "parts", rounds, info.num_nodes * width)]
+        return [PlannedRelease(Parts, "parts", rounds, info.num_nodes * width, steered=True)]
     latents = PlannedRelease(Latents, "latent", rounds, width)
     if not settings.average:
         return [latents]
-    return [latents, PlannedRelease(Learnt, "weights", rounds, info.num_features * width)]
+    numbers = info.num_features * width
+    return [latents, PlannedRelease(Learnt, "weights", rounds, numbers, steered=True)]
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:

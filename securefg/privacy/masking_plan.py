@@ -51,9 +51,9 @@ def masked_fields(
                 f"this run sends {', '.join(by_name)}"
             )
         refuse_unless_sum(by_name[name])
+        _refuse_steered(settings, by_name[name])
     for name in by_name.keys() - set(wanted):
         _refuse_unmasked(by_name[name], ".fields")
-    _refuse_chosen_weights(settings, by_name)
     return {
         name: _masked(settings, by_name[name], by_name, rules[name], num_clients) for name in wanted
     }
@@ -68,6 +68,16 @@ def refuse_unless_sum(release: PlannedRelease) -> None:
         )
 
 
+def _refuse_steered(settings: SecureAggregationSettings, release: PlannedRelease) -> None:
+    if settings.malicious and release.steered:
+        raise MaskingRefused(
+            f"privacy.secure_aggregation.malicious: {release.name} depends on rows that the server "
+            "makes for single clients and that none of them can check: one that lies steers all "
+            "uploads in a sum but one to what it knows; allowed: malicious: false, which trusts "
+            "the server to follow the protocol"
+        )
+
+
 def _refuse_unmasked(release: PlannedRelease, where: str) -> None:
     """What is for recipients alone never leaves bare."""
     if release.declaration.scope == "recipients":
@@ -75,18 +85,6 @@ def _refuse_unmasked(release: PlannedRelease, where: str) -> None:
             f"privacy.secure_aggregation{where}: {release.name} is for its recipients alone and "
             "must be masked; secure_aggregation: {} masks it"
         )
-
-
-def _refuse_chosen_weights(
-    settings: SecureAggregationSettings, by_name: Mapping[str, PlannedRelease]
-) -> None:
-    for name, release in by_name.items():
-        if settings.malicious and release.declaration.scope == "recipients":
-            raise MaskingRefused(
-                f"privacy.secure_aggregation.malicious: {name} is weighted as the server says; one "
-                "that lies gives a colluding recipient the sum of a single client, and no "
-                "signature helps; allowed: false"
-            )
 
 
 def _masked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +20,7 @@ from securefg.privacy.rules import (
     TrainedWithNoise,
 )
 from securefg.protocol.messages import Declaration, Message
+from securefg.secagg.graph_parameters import choose
 from securefg.settings.privacy import FieldSettings, Per, PrivacySettings, Unit
 
 
@@ -37,6 +37,7 @@ class PlannedRelease:
     norm      the L2 norm that no client's message passes by its nature; the clip, where given
     node      what one node moves of one holder's message; by default all of it
     edge      what one edge moves
+    steered   the server sends clients rows of their own that move the value
     """
 
     message: type[Message]
@@ -50,6 +51,7 @@ class PlannedRelease:
     norm: float | None = None
     node: Influence = WHOLE_MESSAGE
     edge: Influence = WHOLE_MESSAGE
+    steered: bool = False
 
     @property
     def name(self) -> str:
@@ -72,6 +74,8 @@ class Policy:
     """Rules by `Message.field`, the masked fields among them, and the claim they must keep.
 
     least_survivors  no smaller cohort is unmasked: the sum would lack noise that was planned
+    cohorts          how many clients are to be asked for each kind of message that is masked
+    min_holders      from how many holders on a node's row may be in a sum that carries no noise
     """
 
     rules: Mapping[str, Rule]
@@ -83,6 +87,13 @@ class Policy:
     least_survivors: int = 0
     population: Population | None = None
     influences: Mapping[str, tuple[Influence, Influence]] = field(default_factory=dict)
+    cohorts: Mapping[str, int] = field(default_factory=dict)
+    min_holders: int = 1
+
+    @property
+    def bare(self) -> bool:
+        """Whether any sum is masked and carries no noise: the difference of two is then exact."""
+        return any(isinstance(found.rule, Plain) for found in self.masked.values())
 
     def rule(self, message: type[Message], name: str) -> Rule:
         full = f"{message.__name__}.{name}"
@@ -173,6 +184,8 @@ def make_policy(
         least_survivors=_least_survivors(settings, planned, rules, num_clients),
         population=population,
         influences={r.name: (_settled(r.node), _settled(r.edge)) for r in planned},
+        cohorts=_cohorts(settings, planned, masked, num_clients, largest),
+        min_holders=settings.secure_aggregation.min_holders if settings.secure_aggregation else 1,
     )
 
 
@@ -182,6 +195,30 @@ def _settled(influence: Influence) -> Influence:
     if distance is None:
         return influence
     return replace(influence, moved=Fixed(distance))
+
+
+def _cohorts(
+    settings: PrivacySettings,
+    planned: Sequence[PlannedRelease],
+    masked: Mapping[str, MaskedField],
+    num_clients: int,
+    population: int,
+) -> dict[str, int]:
+    """By message, how many clients a session has. Refuses those that colluders would break."""
+    if settings.secure_aggregation is None:
+        return {}
+    threat = settings.secure_aggregation.threat_among(population)
+    found = {r.message.kind: _senders(r, num_clients) for r in planned if r.name in masked}
+    for kind, cohort in found.items():
+        least = max(threat.least_cohort(cohort), settings.secure_aggregation.min_clients)
+        if cohort < least:
+            raise ConfigError(
+                f"privacy.secure_aggregation: {kind} is asked of {cohort} clients; with "
+                f"corrupt {threat.corrupt:g} of {population} it takes at least {least}; ask more "
+                "(training.participation), or lower corrupt"
+            )
+        choose(cohort, threat)
+    return found
 
 
 def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedRelease]) -> None:
@@ -226,7 +263,7 @@ def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) 
     if settings.secure_aggregation is None:
         raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
     senders = _senders(release, num_clients)
-    corrupt = math.floor(settings.secure_aggregation.corrupt * senders)
+    corrupt = settings.secure_aggregation.threat.num_corrupt(senders)
     noises = _survivors(settings, senders) - corrupt
     noises = max(1, noises)
     return DistributedDiscrete(clip, multiplier, per, 1.0, noises, settings.adjacency, moved)
@@ -239,7 +276,7 @@ def _senders(release: PlannedRelease, num_clients: int) -> int:
 def _survivors(settings: PrivacySettings, senders: int) -> int:
     """The least number of clients whose masked reply must arrive."""
     assert settings.secure_aggregation is not None
-    return senders - math.floor(settings.secure_aggregation.dropout * senders)
+    return senders - settings.secure_aggregation.threat.num_dropped(senders)
 
 
 def _least_survivors(

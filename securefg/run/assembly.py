@@ -128,6 +128,7 @@ def start_engine(
             attempt=attempt,
             identity_file=folder.identities / f"{name}.keys" if secure else None,
             roster=tuple(secure.identities) if secure else (),
+            memory_file=folder.memories / f"{name}.jsonl" if secure else None,
         )
         for name, clients in hosts_of(experiment).items()
     ]

@@ -162,6 +162,10 @@ class RunFolder:
         return self.path / "private" / "identities"
 
     @property
+    def memories(self) -> Path:
+        return self.path / "private" / "memories"
+
+    @property
     def shards(self) -> Path:
         return self.path / "private" / "shards"
 

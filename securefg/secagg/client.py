@@ -1,15 +1,17 @@
 """The clients' side of secure aggregation, for all clients of one host at once.
 
-A client refuses whatever would let a server open a single upload: a roster without it or with
-strangers, a cohort under the minimum, another request than the session was made for, survivors and
-dropped that overlap, itself among the dropped, fewer survivors than the threshold, a second unmask.
-Every refusal raises; nothing of the session leaves after it.
+A client refuses whatever would let a server open a single upload: a second session for what it
+uploaded (it remembers, see `memory`), a roster without it, with strangers or with fewer than were
+planned, a cohort that the colluders among all clients could break, another request than the session
+was made for, survivors and dropped that overlap, itself among the dropped, fewer survivors than the
+threshold, a second unmask. Every refusal raises; nothing of the session leaves after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -24,6 +26,7 @@ from securefg.secagg.graph import MaskGraph
 from securefg.secagg.graph_parameters import choose, fewest
 from securefg.secagg.keys import Identity, verify
 from securefg.secagg.masks import apply_row_masks
+from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (
     Advertise,
     Agreed,
@@ -49,7 +52,11 @@ from securefg.settings.secagg import SecureAggregationSettings
 
 
 class SecureClients:
-    """All clients of a host, with their long-lived identities and the roster of everybody's."""
+    """All clients of a host, with their long-lived identities and the roster of everybody's.
+
+    cohorts      how many clients are to be asked for each kind of message
+    memory_file  where the host keeps what its clients took part in
+    """
 
     def __init__(
         self,
@@ -59,12 +66,22 @@ class SecureClients:
         roster: Sequence[bytes],
         least_survivors: int = 0,
         random_bytes: RandomBytes = SYSTEM_RANDOM,
+        cohorts: Mapping[str, int] | None = None,
+        memory_file: Path | None = None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
+        self._threat = settings.threat_among(len(roster))
         self._least = max(settings.min_clients, least_survivors)
         self._identities, self._roster = identities, roster
-        self._random = random_bytes
+        self._random, self._cohorts = random_bytes, cohorts or {}
+        first = identities[min(identities)]
+        self.memory = Memory(first, self._config, memory_file)
         self._session: Session | None = None
+
+    @property
+    def malicious(self) -> bool:
+        """Whether the server is reckoned to lie."""
+        return self._settings.malicious
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Answer one stage for `turn.clients`."""
@@ -98,6 +115,7 @@ class SecureClients:
     # -------------------------------------------------------------------------- advertise keys
 
     def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
+        self.memory.refuse_repeat(turn.round, request.purpose, numbers, self.malicious)
         parties = {number: Party.fresh(number, self._random) for number in numbers}
         self._session = session = Session(turn.round, request.purpose, parties)
         signatures = [
@@ -122,27 +140,35 @@ class SecureClients:
     def _share(self, request: Roster, numbers: list[int]) -> Shares:
         session = self._current()
         self._accept_roster(session, request, numbers)
-        rows, commitments = [], []
+        rows, digests, commitments = [], [], []
         for number in numbers:
-            rows.append(from_bytes(session.seal_shares(number, self._random)))
+            sealed, said = session.seal_shares(number, self._random)
+            rows.append(from_bytes(sealed))
+            digests.append(from_bytes(said))
             seed, place = session.parties[number].seed, session.places[number]
             commitments.append(shamir.commitment(seed, session.id, place))
-        return Shares(boxes=torch.stack(rows), commitment=from_bytes(commitments))
+        return Shares(
+            boxes=torch.stack(rows),
+            commitment=from_bytes(commitments),
+            share_digests=torch.stack(digests),
+        )
 
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
         clients = tuple(request.clients.tolist())
         self._check_roster(session, clients, numbers)
-        self._check_keys(session, clients, request)
         session.model_hash = to_bytes(request.model_hash[None])[0]
         items = roster_items([self._roster[c] for c in clients], request)
         id = derive.session_id(items, self._config, session.model_hash)
-        parameters = choose(len(clients), self._settings.threat)
+        graph = MaskGraph.drawn(choose(len(clients), self._threat), graph_seed(id, request))
         session.seat(
             id,
-            MaskGraph.drawn(parameters, graph_seed(id, request)),
+            graph,
             dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
             dict(zip(clients, to_bytes(request.box_keys), strict=True)),
+            dict(zip(clients, to_bytes(request.signatures), strict=True)),
         )
+        own = {session.places[n] for n in numbers}
+        self._check_keys(session, own | {p for one in own for p in graph.neighbours(one)})
 
     def _check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
         if session.id:
@@ -153,46 +179,79 @@ class SecureClients:
             raise Refused("the roster leaves out a client that it was sent to")
         if not all(0 <= c < len(self._roster) for c in clients):
             raise Refused("the roster names a client that nobody knows")
-        if len(clients) < self._settings.min_clients:
-            raise Refused(f"a cohort of {len(clients)}, under {self._settings.min_clients}")
+        least = self._least_cohort(session)
+        if len(clients) < least:
+            raise Refused(f"a cohort of {len(clients)}, under {least}")
 
-    def _check_keys(self, session: Session, clients: tuple[int, ...], request: Roster) -> None:
-        """Everybody signed its keys, and this host's clients find their own."""
-        columns = (request.mask_keys, request.box_keys, request.signatures)
-        rows = zip(clients, *(to_bytes(column) for column in columns), strict=True)
-        for client, mask_key, box_key, signature in rows:
+    def _least_cohort(self, session: Session) -> int:
+        """What was planned for this message, all but those that may fall silent; and never so few
+        that the colluders among all clients would leave one honest client alone."""
+        planned = self._cohorts.get(session.purpose, 0)
+        return max(self._settings.min_clients, self._threat.least_cohort(planned))
+
+    def _check_keys(self, session: Session, places: Collection[int]) -> None:
+        """Those at these places signed their keys, and this host's clients find their own.
+
+        For masks the neighbours are enough: every honest client that answers has another within
+        k/2 places on either side (`graph_parameters`), so that every place of the ring is beside
+        one who checks it. Pads for recipients go to everybody, and then everybody is checked.
+        """
+        for place in sorted(set(places) - session.checked):
+            client = session.clients[place]
+            mask_key, box_key = session.mask_keys[client], session.box_keys[client]
             said = self._said(session, client, mask_key, box_key)
-            verify(self._roster[client], signature, "advertise", *said)
+            verify(self._roster[client], session.signatures[client], "advertise", *said)
             own = session.parties.get(client)
             if own is not None and own.mask_pair.public != mask_key:
                 raise Refused(f"the roster has another key for client {client} than its own")
+            session.checked.add(place)
 
     # ------------------------------------------------------------------------- deliver shares
 
     def _open(self, request: Deliver, numbers: list[int]) -> Ready:
         session = self._current()
         sharers = tuple(request.sharers.tolist())
-        if session.sharers or not session.id:
-            raise Refused("shares were delivered twice, or before the roster")
+        if not session.id or session.answered:
+            raise Refused("shares were delivered before the roster, or after the masked reply")
         if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
             raise Refused("the sharers are not of this session, or leave out the receiver")
+        if session.sharers and not set(sharers) < set(session.sharers):
+            raise Refused("shares were delivered twice, and not to leave somebody out")
         if len(set(sharers)) != len(sharers):
             raise Refused("a sharer is named twice")
         near = session.fewest_around(sharers, numbers)
-        if len(sharers) < self._settings.min_clients or near < session.graph.parameters.threshold:
+        few = len(sharers) < self._least_cohort(session)
+        if few or near < session.graph.parameters.threshold:
             raise Refused(f"only {near} clients shared their keys")
         session.sharers = sharers
-        opened = [session.open_boxes(n, request.boxes[i]) for i, n in enumerate(numbers)]
-        return Ready(opened=torch.tensor(opened))
+        rows = enumerate(numbers)
+        bad = [session.open_boxes(n, request.boxes[i], request.share_digests[i]) for i, n in rows]
+        return Ready(bad=torch.tensor(bad, dtype=torch.uint8))
 
     # -------------------------------------------------------------------------- masked input
+
+    def refuse_personal(self, request: Message) -> None:
+        """Rows for single clients steer what these upload, and nobody else sees them: a server that
+        lies would steer all uploads in a sum but one to what it knows."""
+        rows = [n for n, d in request.declarations.items() if d.scope == "personal"]
+        if self.malicious and any(getattr(request, name) is not None for name in rows):
+            raise Refused(
+                f"{request.kind}.{rows[0]} is for single clients, and none can check it against a "
+                "server that may lie; allowed with malicious: false"
+            )
 
     def check_request(self, request_hash: bytes) -> None:
         """The request must be the one that the session id was made with."""
         session = self._current()
         with self._over_when_refused():
+            if session.answered:
+                raise Refused("a second request in one session")
             if not session.sharers or session.model_hash != request_hash:
                 raise Refused("the request is not the one that this session was made for")
+            own = sorted(session.parties.keys() & set(session.sharers))
+            about = (session.round, session.purpose, own)
+            self.memory.refuse_other_request(*about, request_hash)
+            self.memory.uploaded(*about, session.id, len(session.clients), request_hash)
         session.answered = True
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
@@ -201,6 +260,8 @@ class SecureClients:
         with self._over_when_refused():
             self._check_rows(session, numbers, context)
         if context.recipients:
+            with self._over_when_refused():
+                self._check_keys(session, range(len(session.clients)))
             session.pads.put(rows, numbers, context)
         apply_row_masks(rows, session.row_masks(numbers, context))
 
@@ -215,6 +276,9 @@ class SecureClients:
         if context.recipients not in (0, len(self._roster)):
             raise Refused(f"{context.recipients} recipients, wanted all {len(self._roster)}")
         session.contexts.claim(context)
+        if context.constant:
+            about = (session.round, session.purpose, context.field, session.id, numbers)
+            self.memory.claim_constant(*about, len(session.clients))
 
     def open(self, totals: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Take the survivors' pads off what the server passed on to these clients, in place.
@@ -237,11 +301,16 @@ class SecureClients:
         if session.agreed is not None:
             raise Refused("asked twice to agree on the survivors")
         self._check_survivors(session, survivors, numbers)
+        self._remember(session, survivors, numbers)
         session.agreed = survivors
         said = survivors_statement(session.id, session.sharers, survivors)
         return Agreed(
             signature=from_bytes([self._identities[n].sign("survivors", *said) for n in numbers])
         )
+
+    def _remember(self, session: Session, survivors: tuple[int, ...], numbers: list[int]) -> None:
+        about = (session.round, session.purpose, numbers, session.id)
+        self.memory.agreed(*about, list(survivors))
 
     def _check_survivors(
         self, session: Session, survivors: tuple[int, ...], numbers: list[int]
@@ -252,7 +321,11 @@ class SecureClients:
             raise Refused("the survivors name a client twice, or one that shared no keys")
         if not set(numbers) <= set(survivors):
             raise Refused("a client that replied is not among the survivors")
-        least = max(fewest(session.graph.parameters, self._settings.threat), self._least)
+        least = max(
+            fewest(session.graph.parameters, self._threat),
+            self._least,
+            self._least_cohort(session),
+        )
         if len(survivors) < least:
             raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")
 
@@ -266,8 +339,10 @@ class SecureClients:
         if set(survivors) | set(dropped) != set(session.sharers):
             raise Refused("survivors and dropped are not the clients that shared their keys")
         self._check_survivors(session, tuple(survivors), numbers)
-        if self._settings.malicious:
+        if self.malicious:
             self._check_agreement(session, tuple(survivors), request, numbers)
+        else:
+            self._remember(session, tuple(survivors), numbers)
         session.unmasked = True
         session.survivors, session.openers = tuple(survivors), tuple(numbers)
         alive = {session.places[n] for n in survivors}

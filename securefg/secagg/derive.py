@@ -27,6 +27,7 @@ class MaskContext:
 
     recipients  into how many parts the upload falls, one for each client; 0 where the sum is the
                 server's
+    constant    the field never changes in a run, and so leaves once
     """
 
     round: int
@@ -35,6 +36,7 @@ class MaskContext:
     length: int
     modulus_bits: int
     recipients: int = 0
+    constant: bool = False
 
 
 def session_id(roster: Sequence[bytes], config: bytes, model_hash: bytes) -> bytes:

@@ -9,6 +9,8 @@ ProtocolError
 PrivacyError
 ├── MaskKeyReused           a second upload under one mask key
 └── Refused                 a client will not take part in what the server asks
+    ├── AskedBefore         it took part in this round's message, and will not again
+    └── MemoryDamaged       what it remembers of earlier sessions was changed
 RunFailed
 └── AwayAtUnmasking         a recipient that cannot open its sum: it dropped out of the round
 """
@@ -44,6 +46,14 @@ class MaskKeyReused(PrivacyError):
 
 class Refused(PrivacyError):
     """A client will not go on: what the server asks for could open a single upload."""
+
+
+class AskedBefore(Refused):
+    """Two sums of one upload over different clients would hand over their difference."""
+
+
+class MemoryDamaged(Refused):
+    """A client that cannot trust its memory takes part in nothing."""
 
 
 class AwayAtUnmasking(RunFailed):

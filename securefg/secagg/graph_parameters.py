@@ -1,11 +1,12 @@
 """How many neighbours a client masks with, and how many of them must answer: (k, t).
 
-Bell et al. 2020, "Secure Single-Server Aggregation with (Poly)Logarithmic Overhead", section 3.
+The randomly permuted ring of Bell et al. 2020, "Secure Single-Server Aggregation with
+(Poly)Logarithmic Overhead", with a threshold that also holds where the adversary picks, knowing the
+graph, who falls silent.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -18,11 +19,13 @@ from securefg.foundation.errors import ConfigError
 from securefg.settings.secagg import Threat
 
 SECURITY_BITS: Final = 40
-CORRECTNESS_BITS: Final = 20
-COMPLETE_UP_TO: Final = 32
-LEAST_CLIENTS: Final = 3
+GRINDING_BITS: Final = 40
+"""A server that draws graphs until one suits it, by choosing colluders' keys and whom to ask, is
+allowed 2^40 tries."""
 
-_ROUNDING: Final = 1e-14
+CORRECTNESS_BITS: Final = 20
+LEAST_DEGREE: Final = 32
+LEAST_CLIENTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,26 @@ class GraphParameters:
 
 @lru_cache(maxsize=256)
 def choose(num_clients: int, threat: Threat) -> GraphParameters:
-    """The complete graph up to 32 clients; above, the least even degree k that is safe.
+    """The least even degree from 32 on that is safe, else everybody; t about 2/3 of the holders.
 
-    Safe means, with sigma = 40 and eta = 20: the honest survivors stay connected but for
-    2^-(sigma+1); some client has t or more corrupt neighbours with at most 2^-(sigma+1); and
-    some client has fewer than t living ones with at most 2^-eta. Corrupt and living neighbours
-    are hypergeometric, and t is the least that fits. k grows as log n.
+    Safe: a client answers only where t of its k neighbours signed the same survivors, and
+
+        t > k/2 + c     c colluders sit within k/2 places on one side of any client, or fewer, but
+                        for 2^-40 after 2^40 tries at the graph (hypergeometric)
+        2 t > k + c'    likewise c' among all k: no two stories find t listeners each
+        t <= a          a of the k are alive, or more, but for 2^-20 where drop-outs are random
+
+    By the first, every client that answers has an honest one that answers within k/2 places on
+    either side, whoever was made to fall silent: the honest stay one ring, and no part of the sum
+    opens by itself.
     """
     if num_clients < LEAST_CLIENTS:
         raise ConfigError(f"secure aggregation: {num_clients} clients, wanted >= {LEAST_CLIENTS}")
-    if num_clients > COMPLETE_UP_TO:
-        tails = _Tails(num_clients, threat)
-        for degree in range(2, num_clients - 1, 2):
-            threshold = tails.threshold(degree)
-            if threshold is not None:
-                return GraphParameters(num_clients, degree, threshold)
-    return GraphParameters(num_clients, num_clients - 1, _complete_threshold(num_clients, threat))
+    for degree in range(LEAST_DEGREE, num_clients - 1, 2):
+        least, most = _sparse_bounds(num_clients, degree, threat)
+        if least <= most:
+            return GraphParameters(num_clients, degree, _between(degree, least, most))
+    return _complete(num_clients, threat)
 
 
 def fewest(parameters: GraphParameters, threat: Threat) -> int:
@@ -65,70 +72,51 @@ def fewest(parameters: GraphParameters, threat: Threat) -> int:
     return parameters.num_clients - threat.num_dropped(parameters.num_clients)
 
 
-def _complete_threshold(num_clients: int, threat: Threat) -> int:
-    """floor(2n/3) + 1 of n holders, moved into what corruption and drop-outs leave room for."""
-    least = threat.threshold_above(threat.num_corrupt(num_clients), num_clients)
+def _complete(num_clients: int, threat: Threat) -> GraphParameters:
+    least = (num_clients + threat.num_corrupt(num_clients)) // 2 + 1
     most = num_clients - threat.num_dropped(num_clients)
     if least > most:
         raise ConfigError(
-            f"{num_clients} clients, {threat}: a threshold must lie between {least} (corrupt) and "
-            f"{most} (living); lower corrupt or dropout, or take more clients"
+            f"secure aggregation: {num_clients} clients of which {threat.num_corrupt(num_clients)} "
+            f"may collude and {threat.num_dropped(num_clients)} fall silent: a threshold must lie "
+            f"between {least} and {most}; lower corrupt or dropout, or ask more clients"
         )
-    return min(max(2 * num_clients // 3 + 1, least), most)
+    return GraphParameters(num_clients, num_clients - 1, _between(num_clients, least, most))
 
 
-class _Tails:
-    """Hypergeometric tails for growing degrees, on tables of log binomials made once."""
-
-    def __init__(self, num_clients: int, threat: Threat) -> None:
-        self.n, self.threat = num_clients, threat
-        self.corrupt = threat.num_corrupt(num_clients)
-        self.bad = self.corrupt + threat.num_dropped(num_clients)
-        alive = math.ceil((1 - threat.dropout - _ROUNDING) * num_clients)
-        self.log_all = _log_binomials(num_clients)
-        self.log_corrupt = _log_binomials(self.corrupt), _log_binomials(num_clients - self.corrupt)
-        self.log_alive = _log_binomials(alive), _log_binomials(num_clients - alive)
-
-    def threshold(self, degree: int) -> int | None:
-        """The least safe threshold at this degree, if there is one."""
-        if self._log_disconnected(degree) >= -(SECURITY_BITS + 1) * math.log(2):
-            return None
-        corrupt = np.cumsum(self._pmf(self.log_corrupt, degree)[::-1])[::-1]
-        alive = np.cumsum(self._pmf(self.log_alive, degree))
-        # Up to `likely` corrupt neighbours must be reckoned with, and `most` living ones are sure.
-        likely = int(np.count_nonzero(corrupt > 2.0 ** -(SECURITY_BITS + 1) / self.n)) - 1
-        most = int(np.count_nonzero(alive <= 2.0**-CORRECTNESS_BITS / self.n))
-        least = self.threat.threshold_above(likely, degree)
-        return least if least <= most else None
-
-    def _log_disconnected(self, degree: int) -> float:
-        """Union bound over two gaps of k/2 neighbours on the ring, all of them bad.
-
-        ln [n (n - k - 1) / 2 * C(bad, k) / C(n, k)]: cutting a Harary graph takes two such gaps.
-        """
-        if degree > self.bad:
-            return -math.inf
-        gaps = math.log(self.n) + math.log(self.n - degree - 1) - math.log(2)
-        all_bad = math.lgamma(self.bad + 1) - math.lgamma(self.bad - degree + 1)
-        return gaps + all_bad + math.lgamma(self.n - degree + 1) - math.lgamma(self.n + 1)
-
-    def _pmf(
-        self, logs: tuple[NDArray[np.float64], NDArray[np.float64]], degree: int
-    ) -> NDArray[np.float64]:
-        """P[j of k draws are marked] = C(K, j) C(n - K, k - j) / C(n, k) for j = 0 … k."""
-        marked, unmarked = (_padded(table, degree + 1) for table in logs)
-        pmf: NDArray[np.float64] = np.exp(marked + unmarked[::-1] - self.log_all[degree])
-        return pmf
+def _between(num_holders: int, least: int, most: int) -> int:
+    return min(max(2 * num_holders // 3 + 1, least), most)
 
 
-def _log_binomials(total: int) -> NDArray[np.float64]:
-    """ln C(total, j) for j = 0 … total."""
-    j = np.arange(total + 1, dtype=np.float64)
+def _sparse_bounds(num_clients: int, degree: int, threat: Threat) -> tuple[int, int]:
+    """The least threshold that is safe, and the most that drop-outs leave room for."""
+    corrupt, others = threat.num_corrupt(num_clients), num_clients - 1
+    alive = others - threat.num_dropped(num_clients)
+    rare = 2.0 ** -(SECURITY_BITS + GRINDING_BITS + 1) / (2 * num_clients)
+    beside = _at_most(others, corrupt, degree // 2, rare)
+    around = _at_most(others, corrupt, degree, rare)
+    least = max(degree // 2 + beside, (degree + around) // 2) + 1
+    silent = _at_most(others, others - alive, degree, 2.0**-CORRECTNESS_BITS / num_clients)
+    return least, degree - silent
+
+
+def _at_most(total: int, marked: int, drawn: int, rare: float) -> int:
+    """The number of marked among those drawn that is passed with a probability of at most `rare`.
+
+    P[j of the drawn are marked] = C(marked, j) C(total - marked, drawn - j) / C(total, drawn).
+    """
+    counts = np.arange(min(marked, drawn) + 1)
+    pmf = np.exp(
+        _log_binomials(marked, counts)
+        + _log_binomials(total - marked, drawn - counts)
+        - _log_binomials(total, np.array([drawn]))
+    )
+    passed = np.append(np.cumsum(pmf[::-1])[::-1][1:], 0.0)
+    return int(np.argmax(passed <= rare))
+
+
+def _log_binomials(total: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    """ln C(total, j); ln 0 where j is more than there are."""
+    j = np.clip(chosen, 0, total).astype(np.float64)
     table: NDArray[np.float64] = gammaln(total + 1.0) - gammaln(j + 1.0) - gammaln(total - j + 1.0)
-    return table
-
-
-def _padded(table: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-    """The head of a table; beyond its end there is no way to draw, ln 0."""
-    head = table[:length]
-    return np.concatenate([head, np.full(length - len(head), -np.inf)])
+    return np.where((chosen >= 0) & (chosen <= total), table, -np.inf)

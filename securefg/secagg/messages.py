@@ -3,9 +3,9 @@
 server                              every client
 Advertise            ->             Keys                two fresh public keys, signed
 Roster               ->             Shares              sealed shares for the holders
-Deliver              ->             Ready               the shares meant for it
+Deliver              ->             Ready               which boxes were bad
 the method's request ->             its masked reply
-Survivors            ->             Agreed              only against a malicious server
+Survivors            ->             Agreed              unless the server is trusted
 Unmask               ->             Revealed            a share of every neighbour's, of one kind
 """
 
@@ -42,17 +42,23 @@ class Roster(Message, kind="messages.Roster"):
 class Shares(Message, kind="messages.Shares"):
     boxes: Tensor = public("sealed shares, row j for the j-th holder")
     commitment: Tensor = public("commitment to the seed of the self mask")
+    share_digests: Tensor = public("SHA-256 of the two shares in every box, row j for holder j")
 
 
 class Deliver(Message, kind="messages.Deliver"):
+    """A second one may only leave out sharers, of whom holders complained."""
+
     sharers: Tensor = public("the clients whose shares were handed out")
     boxes: Tensor = personal(
         "the sealed shares that others made for this client", means=Public("sealed boxes")
     )
+    share_digests: Tensor = personal(
+        "what their senders said is in the boxes", means=Public("hashes of shares")
+    )
 
 
 class Ready(Message, kind="messages.Ready"):
-    opened: Tensor = public("number of boxes that opened")
+    bad: Tensor = public("1 for every box that did not hold what its sender said")
 
 
 class Survivors(Message, kind="messages.Survivors"):

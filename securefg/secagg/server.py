@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from securefg.foundation.errors import RoundAborted
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
-from securefg.secagg import derive, shamir
+from securefg.secagg import derive
 from securefg.secagg.arrays import from_bytes, to_bytes
+from securefg.secagg.dealt import Dealt
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.errors import BadShares, ReconstructionFailed
+from securefg.secagg.encoding import Item
+from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.graph_parameters import choose, fewest
-from securefg.secagg.keys import KeyPair, opens
-from securefg.secagg.masks import Mask, Sign, apply_masks
+from securefg.secagg.keys import KeyPair, verify
+from securefg.secagg.masks import Mask, apply_masks
 from securefg.secagg.messages import (
     Advertise,
     Agreed,
-    Deliver,
     Keys,
     Ready,
     Revealed,
@@ -32,9 +32,15 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
+from securefg.secagg.rebuilt import Secrets
 from securefg.secagg.ring import Ring, RingArray
-from securefg.secagg.secret import Secret
-from securefg.secagg.statements import graph_seed, request_hash, roster_items
+from securefg.secagg.statements import (
+    advertised,
+    graph_seed,
+    request_hash,
+    roster_items,
+    survivors_statement,
+)
 from securefg.settings.secagg import SecureAggregationSettings
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
@@ -59,7 +65,12 @@ class Opened:
 
 
 class Aggregator:
-    """Runs one session per ask."""
+    """Runs one session per ask. Whoever sends a bad key, box, signature or share is named, and is
+    asked no more; the session goes on while enough are left.
+
+    blame    told a client's number and what it sent
+    cohorts  how many clients are to be asked for each kind of message
+    """
 
     def __init__(
         self,
@@ -68,41 +79,90 @@ class Aggregator:
         identities: Sequence[bytes],
         exchange: Exchange,
         least_survivors: int = 0,
+        cohorts: Mapping[str, int] | None = None,
+        blame: Callable[[int, str], None] = lambda client, reason: None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
+        self._threat = settings.threat_among(len(identities))
         self._identities, self._exchange = identities, exchange
-        self._least = max(settings.min_clients, least_survivors)
+        self._least_survivors, self._cohorts = least_survivors, cohorts or {}
+        self._tell, self._round, self._least = blame, 0, settings.min_clients
+        self.blamed: dict[int, str] = {}
 
-    def collect(self, request: Message, reply: type[Message], clients: Clients | None) -> Opened:
+    def collect(
+        self, request: Message, reply: type[Message], clients: Clients | None, round: int
+    ) -> Opened:
         """All stages, from fresh keys to the shares that open the sum."""
+        self._round = round
+        planned = self._threat.least_cohort(self._cohorts.get(reply.kind, 0))
+        self._least = max(self._settings.min_clients, self._least_survivors, planned)
         roster, graph, session = self._gather_keys(request, reply, clients)
         numbers = roster.clients.tolist()
         shares = self._step(roster, Shares, Clients.of(numbers), graph)
-        sharers = shares.clients.numbers()
-        ready = self._deliver(shares, sharers, numbers, graph)
+        dealt = Dealt(shares, numbers, graph)
+        ready = self._deliver(dealt, graph)
         replies = self._step(request, reply, ready, graph)
         survivors = replies.clients.numbers()
-        revealed = self._unmask(survivors, sharers, graph)
-        secrets = _Secrets(roster, graph, session, sharers, survivors, shares, revealed)
+        revealed = self._unmask(survivors, dealt.sharers, graph, session)
+        secrets = Secrets(roster, graph, session, dealt, survivors, revealed, self._blame)
         return Opened(replies, tuple(survivors), secrets.unmasking())
+
+    def _blame(self, client: int, reason: str) -> None:
+        if client not in self.blamed:
+            self.blamed[client] = reason
+            self._tell(client, reason)
 
     def _gather_keys(
         self, request: Message, reply: type[Message], clients: Clients | None
     ) -> tuple[Roster, MaskGraph, bytes]:
-        keys = self._exchange(Advertise(purpose=reply.kind), Keys, clients)
-        self._require(keys.count, self._least, "advertised keys")
+        keys = self._advertised(Advertise(purpose=reply.kind), clients)
+        good = [
+            row
+            for row, n in enumerate(keys.clients.numbers())
+            if self._is_good(keys, row, n, reply.kind)
+        ]
+        self._require(len(good), self._least, "advertised keys")
         model_hash = request_hash(request)
+        numbers = [keys.clients.numbers()[row] for row in good]
         roster = Roster(
-            clients=torch.tensor(keys.clients.numbers()),
-            mask_keys=keys.message.mask_key,
-            box_keys=keys.message.box_key,
-            signatures=keys.message.signature,
+            clients=torch.tensor(numbers),
+            mask_keys=keys.message.mask_key[good],
+            box_keys=keys.message.box_key[good],
+            signatures=keys.message.signature[good],
             model_hash=from_bytes([model_hash])[0],
         )
-        known = [self._identities[n] for n in keys.clients.numbers()]
+        known = [self._identities[n] for n in numbers]
         session = derive.session_id(roster_items(known, roster), self._config, model_hash)
-        parameters = choose(keys.count, self._settings.threat)
+        parameters = choose(len(numbers), self._threat)
         return roster, MaskGraph.drawn(parameters, graph_seed(session, roster)), session
+
+    def _advertised(self, request: Advertise, clients: Clients | None) -> Any:
+        """Fresh keys of all that were not blamed before."""
+        asked = range(len(self._identities)) if clients is None else clients.numbers()
+        trusted = [n for n in asked if n not in self.blamed]
+        everybody = clients is None and not self.blamed
+        try:
+            keys = self._exchange(request, Keys, None if everybody else Clients.of(trusted))
+        except AskedBefore as refusal:
+            raise RoundAborted(f"secure aggregation: {refusal}; nothing was unmasked") from refusal
+        self._require(keys.count, self._least, "advertised keys")
+        return keys
+
+    def _is_good(self, keys: Any, row: int, client: int, purpose: str) -> bool:
+        """Keys that their owner signed, and that agree on something."""
+        mask_key, box_key, signature = (
+            to_bytes(column[row][None])[0]
+            for column in (keys.message.mask_key, keys.message.box_key, keys.message.signature)
+        )
+        said = advertised(self._config, self._round, purpose, client, mask_key, box_key)
+        try:
+            verify(self._identities[client], signature, "advertise", *said)
+            for key in (mask_key, box_key):
+                KeyPair.fresh().agree(key, b"")
+        except (BadSignature, BadKey) as error:
+            self._blame(client, f"sent a bad key: {error}")
+            return False
+        return True
 
     def _step(
         self,
@@ -116,7 +176,7 @@ class Aggregator:
         replies are in, no more than the threshold."""
         replies = self._exchange(request, reply, clients)
         parameters = graph.parameters
-        least = parameters.threshold if last else fewest(parameters, self._settings.threat)
+        least = parameters.threshold if last else fewest(parameters, self._threat)
         self._require(
             replies.count,
             max(least, self._settings.min_clients if last else self._least),
@@ -124,36 +184,40 @@ class Aggregator:
         )
         return replies
 
-    def _deliver(
-        self, shares: Any, sharers: list[int], numbers: list[int], graph: MaskGraph
-    ) -> Clients:
-        """Carry every sealed share to its holder; the server cannot read any."""
-        places = {number: place for place, number in enumerate(numbers)}
-        made: Tensor = shares.message.boxes
-        sealed = {
-            (places[sender], receiver): (row, column)
-            for row, sender in enumerate(sharers)
-            for column, receiver in enumerate(graph.holders(places[sender]))
-        }
-        delivered = torch.zeros_like(made)
-        for row, number in enumerate(sharers):
-            for column, sender in enumerate(graph.holders(places[number])):
-                if (sender, places[number]) in sealed:
-                    delivered[row, column] = made[sealed[sender, places[number]]]
-        request = Deliver(sharers=torch.tensor(sharers), boxes=delivered)
-        ready: Clients = self._step(request, Ready, Clients.of(sharers), graph).clients
-        return ready
+    def _deliver(self, dealt: Dealt, graph: MaskGraph) -> Clients:
+        """Carry every sealed share to its holder; the server cannot read any. More complaints than
+        there can be colluders prove a sender wrong: all is delivered once more, without it."""
+        while True:
+            request = dealt.delivery()
+            ready = self._step(request, Ready, Clients.of(dealt.sharers), graph)
+            least = self._threat.num_corrupt(graph.parameters.num_clients) + 1
+            wrong = [c for c, count in dealt.complaints(ready).items() if count >= least]
+            if not wrong:
+                clients: Clients = ready.clients
+                return clients
+            for client in wrong:
+                self._blame(client, "sent boxes that do not hold the shares that it named")
+            dealt.leave_out(wrong)
 
-    def _unmask(self, survivors: list[int], sharers: list[int], graph: MaskGraph) -> Any:
+    def _unmask(
+        self, survivors: list[int], sharers: list[int], graph: MaskGraph, session: bytes
+    ) -> Any:
         alive, signers, signatures = Clients.of(survivors), torch.empty(0), torch.empty(0, 64)
         if self._settings.malicious:
-            agreed = self._step(
-                Survivors(clients=torch.tensor(survivors)), Agreed, alive, graph, last=True
-            )
-            signers = torch.tensor(agreed.clients.numbers())
-            signatures = agreed.message.signature
-            alive = agreed.clients
-        request = Unmask(
+            request = Survivors(clients=torch.tensor(survivors))
+            agreed = self._step(request, Agreed, alive, graph, last=True)
+            said = survivors_statement(session, tuple(sharers), tuple(survivors))
+            rows = [
+                row
+                for row, n in enumerate(agreed.clients.numbers())
+                if self._signed(n, to_bytes(agreed.message.signature[row][None])[0], said)
+            ]
+            numbers = [agreed.clients.numbers()[row] for row in rows]
+            least = max(graph.parameters.threshold, self._settings.min_clients)
+            self._require(len(numbers), least, "signed the survivors")
+            signers, signatures = torch.tensor(numbers), agreed.message.signature[rows]
+            alive = Clients.of(numbers)
+        unmask = Unmask(
             survivors=torch.tensor(survivors),
             dropped=torch.tensor(
                 [n for n in sharers if n not in set(survivors)], dtype=torch.int64
@@ -161,7 +225,15 @@ class Aggregator:
             signers=signers.long(),
             signatures=signatures.to(torch.uint8),
         )
-        return self._step(request, Revealed, alive, graph, last=True)
+        return self._step(unmask, Revealed, alive, graph, last=True)
+
+    def _signed(self, client: int, signature: bytes, said: tuple[Item, ...]) -> bool:
+        try:
+            verify(self._identities[client], signature, "survivors", *said)
+        except BadSignature:
+            self._blame(client, "sent a bad signature on the survivors")
+            return False
+        return True
 
     def _require(self, count: int, least: int, what: str) -> None:
         if count < least:
@@ -169,86 +241,3 @@ class Aggregator:
                 f"secure aggregation: {count} clients {what}, {least} are needed; nothing was "
                 "unmasked"
             )
-
-
-class _Secrets:
-    """What the server may rebuild: survivors' seeds and dropped clients' mask keys."""
-
-    def __init__(
-        self,
-        roster: Roster,
-        graph: MaskGraph,
-        session: bytes,
-        sharers: list[int],
-        survivors: list[int],
-        shares: Any,
-        revealed: Any,
-    ) -> None:
-        numbers = roster.clients.tolist()
-        self._places = {number: place for place, number in enumerate(numbers)}
-        self._graph, self._session = graph, session
-        self._mask_keys = to_bytes(roster.mask_keys)
-        self._alive = [self._places[n] for n in survivors]
-        self._dropped = sorted({self._places[n] for n in sharers} - set(self._alive))
-        self._commitments = {
-            self._places[n]: c
-            for n, c in zip(sharers, to_bytes(shares.message.commitment), strict=True)
-        }
-        self._shares = self._sorted_out(revealed)
-
-    def _sorted_out(self, revealed: Any) -> dict[int, list[shamir.Share]]:
-        """Every owner's shares, as they came from the holders."""
-        found: dict[int, list[shamir.Share]] = {}
-        rows = revealed.message.shares.reshape(revealed.count, -1, shamir.SHARE_BYTES)
-        for number, row, which in zip(
-            revealed.clients.numbers(), rows, revealed.message.which.tolist(), strict=True
-        ):
-            holder = self._places[number]
-            owners = zip(self._graph.holders(holder), to_bytes(row), which, strict=True)
-            for owner, share, kind in owners:
-                if kind:
-                    found.setdefault(owner, []).append(shamir.Share.decode(holder + 1, share))
-        return found
-
-    def unmasking(self) -> Callable[[MaskContext], list[Mask]]:
-        """The masks to put on a sum so that nothing but the sum is left, for any field."""
-        seeds = {place: self._combined(place, self._seed_check(place)) for place in self._alive}
-        roots = [(gone, peer, root) for gone in self._dropped for peer, root in self._roots(gone)]
-
-        def masks(context: MaskContext) -> list[Mask]:
-            own = [
-                Mask(derive.self_mask_key(seed, self._session, place, context), Sign.SUBTRACT)
-                for place, seed in seeds.items()
-            ]
-            pairs = [
-                Mask(
-                    derive.pair_mask_key(root, gone, peer, context),
-                    Sign.of(peer, gone).opposite(),
-                )
-                for gone, peer, root in roots
-            ]
-            return own + pairs
-
-        return masks
-
-    def _seed_check(self, place: int) -> shamir.Check:
-        return shamir.commits_to(self._commitments[place], self._session, place)
-
-    def _roots(self, gone: int) -> list[tuple[int, Secret]]:
-        pair = KeyPair(self._combined(gone, opens(self._mask_keys[gone])))
-        alive = set(self._alive)
-        peers = [peer for peer in self._graph.neighbours(gone) if peer in alive]
-        return [(peer, pair.agree(self._mask_keys[peer], self._session)) for peer in peers]
-
-    def _combined(self, place: int, check: shamir.Check) -> Secret:
-        threshold = self._graph.parameters.threshold
-        shares = self._shares.get(place, [])
-        if len(shares) < threshold:
-            raise RoundAborted(
-                f"secure aggregation: {len(shares)} shares of one client's secret, {threshold} "
-                "are needed; the sum stays masked"
-            )
-        try:
-            return shamir.combine(shares, threshold, check)
-        except (BadShares, ReconstructionFailed) as error:
-            raise RoundAborted(f"secure aggregation: {error}; the sum stays masked") from error

@@ -14,12 +14,16 @@ from torch import Tensor
 from securefg.secagg import boxes, derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import FreshContexts, MaskContext
+from securefg.secagg.errors import BadBox, BadShares
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.keys import KeyPair
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.secret import RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share
+
+KEY, SEED = "key", "seed"
+"""What a share is of."""
 
 
 @dataclass
@@ -47,6 +51,7 @@ class Session:
     clients    everybody in the session, in the order of their places; known from `seat` on
     sharers    those of them whose shares were delivered
     survivors  those of the sharers whose masked replies arrived
+    checked    places whose keys were found signed
     openers    the clients of this host that were told the survivors
     """
 
@@ -59,6 +64,8 @@ class Session:
     places: dict[int, int] = field(default_factory=dict)
     mask_keys: Mapping[int, bytes] = field(default_factory=dict)
     box_keys: Mapping[int, bytes] = field(default_factory=dict)
+    signatures: Mapping[int, bytes] = field(default_factory=dict)
+    checked: set[int] = field(default_factory=set)
     sharers: tuple[int, ...] = ()
     contexts: FreshContexts = field(default_factory=FreshContexts)
     agreed: tuple[int, ...] | None = None
@@ -75,9 +82,10 @@ class Session:
         graph: MaskGraph,
         mask_keys: Mapping[int, bytes],
         box_keys: Mapping[int, bytes],
+        signatures: Mapping[int, bytes],
     ) -> None:
-        """Give everybody on the roster, once it was checked, a place in the graph."""
-        self.id, self._graph = id, graph
+        """Give everybody on the roster a place in the graph."""
+        self.id, self._graph, self.signatures = id, graph, signatures
         self.clients, self.mask_keys, self.box_keys = tuple(mask_keys), mask_keys, box_keys
         self.places = {client: place for place, client in enumerate(self.clients)}
         own_pairs = {number: party.box_pair for number, party in self.parties.items()}
@@ -101,34 +109,54 @@ class Session:
 
     # --------------------------------------------------------------------------- shares and boxes
 
-    def seal_shares(self, number: int, random_bytes: RandomBytes) -> list[bytes]:
-        """Shares of the client's mask key and of its seed, in one box for each holder."""
+    def seal_shares(
+        self, number: int, random_bytes: RandomBytes
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Shares of the client's mask key and of its seed, in one box for each holder; and the
+        digests of both."""
         party, place = self.parties[number], self.places[number]
         holders = self.graph.holders(place)
         points = [holder + 1 for holder in holders]
         threshold = self.graph.parameters.threshold
         of_key = shamir.split(party.mask_pair.secret, points, threshold, random_bytes)
         of_seed = shamir.split(party.seed, points, threshold, random_bytes)
-        sealed = []
+        sealed, digests = [], []
         for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
             root = party.box_pair.agree(self.box_keys[self.clients[holder]], self.id)
             party.box_roots[holder] = root
             both = key_share.encode() + seed_share.encode()
             sealed.append(boxes.seal(root, self.id, place, holder, both, random_bytes))
-        return sealed
+            digests.append(self._digests(place, key_share, seed_share))
+        return sealed, digests
 
-    def open_boxes(self, number: int, rows: Tensor) -> int:
-        """Keep the shares that the sharers sealed for this client; how many there were."""
+    def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
+        return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(
+            seed_share, self.id, owner, SEED
+        )
+
+    def open_boxes(self, number: int, rows: Tensor, digests: Tensor) -> list[int]:
+        """Keep the shares that the sharers sealed for this client; 1 for every box that does not
+        hold what its sender said."""
         party, place = self.parties[number], self.places[number]
-        sharers, opened = set(self.sharers), 0
-        for sender, box in zip(self.graph.holders(place), to_bytes(rows), strict=True):
+        sharers, bad = set(self.sharers), []
+        party.held_key, party.held_seed = {}, {}
+        senders = zip(self.graph.holders(place), to_bytes(rows), to_bytes(digests), strict=True)
+        for sender, box, said in senders:
+            bad.append(0)
             if self.clients[sender] not in sharers:
                 continue
-            both = boxes.open_box(party.box_roots[sender], self.id, sender, place, box)
-            party.held_key[sender] = Share.decode(place + 1, both[:SHARE_BYTES])
-            party.held_seed[sender] = Share.decode(place + 1, both[SHARE_BYTES:])
-            opened += 1
-        return opened
+            try:
+                both = boxes.open_box(party.box_roots[sender], self.id, sender, place, box)
+                of_key = Share.decode(place + 1, both[:SHARE_BYTES])
+                of_seed = Share.decode(place + 1, both[SHARE_BYTES:])
+            except (BadBox, BadShares):
+                bad[-1] = 1
+                continue
+            if self._digests(sender, of_key, of_seed) != said:
+                bad[-1] = 1
+                continue
+            party.held_key[sender], party.held_seed[sender] = of_key, of_seed
+        return bad
 
     def shares_to_reveal(self, number: int, alive: set[int]) -> tuple[Tensor, Tensor]:
         """Of those alive the share of the seed, of all others that of the mask key; never both."""

@@ -101,6 +101,14 @@ def commitment(secret: Secret, session: bytes, party: int) -> bytes:
     ).digest()
 
 
+def share_digest(share: Share, session: bytes, owner: int, what: str) -> bytes:
+    """SHA-256 by which a revealed share is known to be the one that its owner dealt. A share is
+    uniform over 2^256 values, so that the digest gives nothing of it away."""
+    return hashlib.sha256(
+        encode((PROTOCOL, VERSION, "share", session, owner, what, share.point, share.encode()))
+    ).digest()
+
+
 def commits_to(expected: bytes, session: bytes, party: int) -> Check:
     """A check for `combine`: the secret must be the one that the party committed to."""
 

@@ -16,34 +16,41 @@ _ROUNDING: Final = 1e-14
 
 @dataclass(frozen=True)
 class Threat:
-    """At most `corrupt` of the clients collude with the server, at most `dropout` fall silent.
+    """At most `corrupt` of all clients collude with the server, at most `dropout` of those asked
+    fall silent; None: a third of a small cohort, and little more than a tenth of a large one.
 
-    A `malicious` server may also tell different clients different survivors; that takes a higher
-    threshold, so that no two disjoint sets of answers open both secrets of one client.
+    population  how many clients there are: a server that picks whom to ask can pick all colluders
+                among them; by default those that are asked
     """
 
     corrupt: float = 0.05
-    dropout: float = 0.05
-    malicious: bool = False
+    dropout: float | None = None
+    population: int | None = None
 
     def __post_init__(self) -> None:
-        silent = 2 * self.dropout if self.malicious else self.dropout
-        if not (0 <= self.corrupt < 1 and 0 <= self.dropout < 1 and self.corrupt + silent <= 0.9):
+        silent = self.dropout or 0.0
+        if not (0 <= self.corrupt < 1 and 0 <= silent < 1 and self.corrupt + 2 * silent <= 0.9):
             raise ConfigError(
-                f"corrupt {self.corrupt} and dropout {self.dropout}: wanted fractions with "
-                f"corrupt + {'2 dropout' if self.malicious else 'dropout'} <= 0.9"
+                f"corrupt {self.corrupt} and dropout {silent}: wanted fractions with "
+                "corrupt + 2 dropout <= 0.9"
             )
 
     def num_corrupt(self, num_clients: int) -> int:
-        return math.floor((self.corrupt + _ROUNDING) * num_clients)
+        """The colluders that a cohort of so many can have in it."""
+        return min(self._colluders(num_clients), num_clients)
+
+    def _colluders(self, num_clients: int) -> int:
+        return math.floor((self.corrupt + _ROUNDING) * (self.population or num_clients))
 
     def num_dropped(self, num_clients: int) -> int:
+        if self.dropout is None:
+            return min(num_clients // 3, 2 + num_clients // 10)
         return math.floor((self.dropout + _ROUNDING) * num_clients)
 
-    def threshold_above(self, num_corrupt: int, num_holders: int) -> int:
-        """The least t that keeps a secret: t > c; against a malicious server 2t > holders + c."""
-        least = (num_holders + num_corrupt) // 2 + 1 if self.malicious else num_corrupt + 1
-        return max(least, 2)
+    def least_cohort(self, planned: int) -> int:
+        """Fewer are never summed, where `planned` are to be asked: all but those that may fall
+        silent, and at least two who do not collude."""
+        return max(planned - self.num_dropped(planned), self._colluders(planned) + 2)
 
 
 class SecureAggregationSettings(Settings):
@@ -60,12 +67,20 @@ class SecureAggregationSettings(Settings):
         None, description="quantisation steps per unit; by default the finest that cannot overflow"
     )
     corrupt: float = Field(
-        0.05, ge=0, lt=1, description="fraction of the clients that may collude with the server"
+        0.05, ge=0, lt=1, description="fraction of all clients that may collude with the server"
     )
-    dropout: float = Field(
-        0.34, ge=0, lt=1, description="fraction of the clients that may drop out"
+    dropout: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="fraction of the clients asked that may drop out; "
+        "by default a third of few clients, a tenth of many",
     )
-    malicious: bool = Field(False, description="survivors sign what the server told them")
+    malicious: bool = Field(
+        True,
+        description="the server may lie: survivors sign what they were told; "
+        "false saves a stage and trusts the server to follow the protocol",
+    )
     min_clients: int = Field(3, ge=3, description="smaller cohorts are refused by every client")
     min_holders: int = Field(
         2, ge=1, description="least number of holders of a node for its sum to be released"
@@ -76,4 +91,8 @@ class SecureAggregationSettings(Settings):
 
     @property
     def threat(self) -> Threat:
-        return Threat(self.corrupt, self.dropout, self.malicious)
+        return Threat(self.corrupt, self.dropout)
+
+    def threat_among(self, population: int) -> Threat:
+        """Where the server picks whom to ask out of so many."""
+        return Threat(self.corrupt, self.dropout, population)

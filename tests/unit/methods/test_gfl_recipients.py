@@ -33,9 +33,12 @@ from securefg.settings.config import RunConfig
 from tests.small import config
 
 SMALL = "data.csbm={task: dnc, num_nodes: 20, degree: 10, num_features: 12}"
-MASKED = ("method.sums=recipients", "privacy.secure_aggregation={fields: [Parts.parts]}")
+MASKED = (
+    "method.sums=recipients",
+    "privacy.secure_aggregation={malicious: false, fields: [Parts.parts]}",
+)
 PARTS, SUM = "Parts.parts", "gfl_appnp.Parts.sum.parts"
-ALL_MASKED = ("method.sums=recipients", "privacy.secure_aggregation={}")
+ALL_MASKED = ("method.sums=recipients", "privacy.secure_aggregation={malicious: false}")
 
 
 def v2(root: Path, *overrides: str) -> RunConfig:
@@ -226,7 +229,7 @@ def test_sums_of_one_or_two_contributors_are_refused(tmp_path: Path) -> None:
     ("secure", "message"),
     [
         ("null", "Parts.parts is for its recipients alone"),
-        ("{fields: [Update.weights]}", "Parts.parts is for its recipients alone"),
+        ("{malicious: false, fields: [Update.weights]}", "Parts.parts is for its recipients alone"),
     ],
 )
 def test_parts_never_leave_without_masks(secure: str, message: str, tmp_path: Path) -> None:
@@ -236,7 +239,7 @@ def test_parts_never_leave_without_masks(secure: str, message: str, tmp_path: Pa
 
 
 def test_a_server_that_may_lie_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MaskingRefused, match="weighted as the server says"):
+    with pytest.raises(MaskingRefused, match="none of them can check"):
         prepare(v2(tmp_path, *MASKED, "privacy.secure_aggregation={malicious: true}"))
 
 

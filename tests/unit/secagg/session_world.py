@@ -91,7 +91,7 @@ class World:
     least_survivors: int = 0
     drops: dict[type[Message], set[int]] = field(default_factory=dict)
     lies: list[Lie] = field(default_factory=list)
-    round: int = 1
+    round: int = 0
     said: list[Message] = field(default_factory=list)
     masked: dict[int, dict[str, RingArray]] = field(default_factory=dict)
 
@@ -122,8 +122,10 @@ class World:
         return Ask(model=torch.arange(4.0))
 
     def collect(self, reply: type[Message] = Upload) -> Opened:
+        """One session; the next one is of the next round."""
         self.silent = set()
-        return self.aggregator.collect(self.request, reply, None)
+        self.round += 1
+        return self.aggregator.collect(self.request, reply, None, self.round)
 
     def sums(self, reply: type[Message] = Upload) -> dict[str, RingArray]:
         opened = self.collect(reply)
@@ -208,7 +210,7 @@ def world(
         "numbers": rng.integers(0, 2**bits, (num_clients, dim), np.uint64).astype(ring.dtype),
         "size": rng.integers(0, 2**bits, (num_clients, 1), np.uint64).astype(ring.dtype),
     }
-    chosen = SecureAggregationSettings(ring_bits=bits, **settings)
+    chosen = SecureAggregationSettings(ring_bits=bits, **{"malicious": False, **settings})
     return World(layout or one_each(num_clients), rows, chosen, least_survivors, drops or {})
 
 

@@ -15,7 +15,7 @@ SEED = bytes(range(32))
 
 @pytest.fixture(scope="module")
 def sparse() -> MaskGraph:
-    return MaskGraph.drawn(choose(100, Threat(0.2, 0.2)), SEED)
+    return MaskGraph.drawn(GraphParameters(100, 40, 27), SEED)
 
 
 def test_neighbours_are_mutual_and_as_many_as_the_degree(sparse: MaskGraph) -> None:

@@ -27,7 +27,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import errors
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import FreshContexts, MaskContext
-from securefg.secagg.errors import MaskKeyReused, Refused
+from securefg.secagg.errors import Refused
 from securefg.secagg.graph_parameters import choose
 from securefg.secagg.keys import Identity
 from securefg.secagg.messages import (
@@ -156,7 +156,7 @@ def test_sparse_graphs_give_the_plain_sum_with_drop_outs_at_every_stage(num_clie
     drops: dict[type[Message], set[int]] = {
         stage: {5 * i, 5 * i + 1} for i, stage in enumerate(STAGES)
     }
-    bed = world(num_clients, layout=hosts, drops=drops, malicious=num_clients == 64)
+    bed = world(num_clients, layout=hosts, drops=drops, malicious=num_clients == 64, dropout=0.34)
     assert not choose(num_clients - 2, bed.settings.threat).complete
     assert same_sums(bed.sums(), bed.plain_sums(survivors(num_clients, drops)))
 
@@ -169,13 +169,13 @@ def test_cohorts_up_to_two_hundred_give_the_plain_sum(
 ) -> None:
     hosts = dealt(num_clients, [num_clients // num_hosts] * num_hosts)
     drops: dict[type[Message], set[int]] = {Upload: set(range(3, 3 + num_clients * gone // 100))}
-    bed = world(num_clients, layout=hosts, drops=drops)
+    bed = world(num_clients, layout=hosts, drops=drops, dropout=0.25)
     assert same_sums(bed.sums(), bed.plain_sums(survivors(num_clients, drops)))
 
 
 def test_a_sparse_graph_with_too_few_holders_left_stays_masked() -> None:
     bed = world(40, layout=dealt(40, [20]), drops={Revealed: set(range(36))})
-    with pytest.raises(RoundAborted, match="the sum stays masked"):
+    with pytest.raises(RoundAborted, match=r"secure aggregation: .* masked"):
         bed.collect()
 
 
@@ -272,7 +272,7 @@ def test_the_two_ends_of_a_pair_are_the_only_ones_that_share_a_key(
 def test_a_second_masked_reply_in_one_session_is_refused() -> None:
     bed = world(4)
     bed.collect()
-    with pytest.raises(MaskKeyReused, match="would give away the difference"):
+    with pytest.raises(Refused, match="a second request in one session"):
         bed.answer(0, bed.request, [0])
 
 
@@ -285,6 +285,7 @@ def test_a_client_that_forgot_what_it_masked_would_repeat_its_keys(
     first = bed.masked[0]["numbers"]
     monkeypatch.setattr(FreshContexts, "claim", lambda self, context: context)
     bed.rows["numbers"][0] += np.uint32(5)
+    bed.hosts[0]._session.answered = False
     bed.answer(0, bed.request, [0])
     assert (bed.masked[0]["numbers"] - first == 5).all()
 
@@ -318,8 +319,8 @@ def test_every_session_has_fresh_secrets(monkeypatch: pytest.MonkeyPatch) -> Non
 # --------------------------------------------------------------------------- what clients tell
 
 
-def test_a_corrupt_share_is_noticed_and_no_sum_comes_out() -> None:
-    bed = world(4)
+def test_a_corrupt_share_names_its_sender_and_the_sum_comes_out() -> None:
+    bed = world(6)
     honest = bed.exchange
 
     def tampering(request: Message, reply: type[Message], clients: Clients | None = None) -> object:
@@ -329,8 +330,8 @@ def test_a_corrupt_share_is_noticed_and_no_sum_comes_out() -> None:
         return replies
 
     bed.aggregator._exchange = tampering
-    with pytest.raises(RoundAborted, match="the sum stays masked"):
-        bed.collect()
+    assert same_sums(bed.sums(), bed.plain_sums(range(6)))
+    assert bed.aggregator.blamed == {1: "revealed a share that it was not dealt"}
 
 
 @pytest.mark.parametrize("malicious", [False, True])
@@ -409,7 +410,7 @@ def test_a_client_without_a_session_refuses_every_stage_but_the_first() -> None:
     bed = world(3)
     for request in (
         Ask(model=torch.zeros(1)),
-        Deliver(sharers=torch.arange(3), boxes=torch.zeros(1)),
+        Deliver(sharers=torch.arange(3), boxes=torch.zeros(1), share_digests=torch.zeros(1)),
     ):
         with pytest.raises(Refused, match="no session is open"):
             bed.answer(0, request, [0])

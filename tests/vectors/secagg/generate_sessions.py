@@ -83,7 +83,7 @@ class Recorded:
         return MaskContext(ROUND, Upload.kind, "numbers", DIM, 32)
 
     def vector(self) -> Vector:
-        opened = self.server.collect(self.ask, Upload, None)
+        opened = self.server.collect(self.ask, Upload, None, ROUND)
         survivors = list(opened.survivors)
         return {
             "config": CONFIG,
@@ -154,7 +154,7 @@ def _plain(value: Any) -> Any:
 
 def bad_vectors(base: Vector) -> dict[str, list[Vector]]:
     told = {one["step"]: one["fields"] for one in base["told"]}
-    roster, boxes, unmask = told["Roster"], told["Deliver"]["boxes"][0], told["Unmask"]
+    roster, unmask = told["Roster"], told["Unmask"]
     keys, signatures = roster["mask_keys"], unmask["signatures"]
     other = hashlib.sha256(b"another model").hexdigest()
 
@@ -173,9 +173,7 @@ def bad_vectors(base: Vector) -> dict[str, list[Vector]]:
         "bad_roster_with_swapped_keys": lie(
             "Roster", "BadSignature", mask_keys=[keys[0], keys[2], keys[1], keys[3]]
         ),
-        "bad_delivery_of_a_tampered_box": lie(
-            "Deliver", "BadBox", boxes=[[boxes[0], flipped(boxes[1]), *boxes[2:]]]
-        ),
+        "bad_delivery_under_the_threshold": lie("Deliver", "Refused", sharers=[0, 1]),
         "bad_delivery_without_the_receiver": lie("Deliver", "Refused", sharers=[1, 2, 3]),
         "bad_request_for_another_model": lie("Ask", "Refused", request_hash=other),
         "bad_survivors_without_the_receiver": lie("Survivors", "Refused", clients=[1, 2, 3]),

@@ -72,8 +72,20 @@ class Session:
             check("commitment", [hashlib.sha256(text).hexdigest()], said["commitment"])
             for j, box in enumerate(said["boxes"][0]):
                 check(f"box from {i} to {j}", self.box(i, j).hex(), box)
+                check(
+                    f"digests from {i} to {j}",
+                    self.digests(i, j).hex(),
+                    said["share_digests"][0][j],
+                )
         delivered = [said["boxes"][0][self.v["listener"]] for said in self.said["Shares"]]
         check("delivered boxes", self.told["Deliver"]["boxes"], [delivered])
+
+    def digests(self, owner: int, holder: int) -> bytes:
+        texts = [
+            labelled("share", self.id, owner, what, holder + 1, self.share(owner, kind, holder))
+            for kind, what in enumerate(("key", "seed"))
+        ]
+        return b"".join(hashlib.sha256(text).digest() for text in texts)
 
     def box(self, sender: int, receiver: int) -> bytes:
         shared = pure.x25519(self.box_secrets[sender], self.box_keys[receiver])

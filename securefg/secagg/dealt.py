@@ -1,0 +1,74 @@
+"""The sealed shares on their way through the server, and whose boxes their holders found bad."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from securefg.secagg.arrays import to_bytes
+from securefg.secagg.graph import MaskGraph
+from securefg.secagg.messages import Deliver
+
+
+class Dealt:
+    """What the sharers of a session dealt.
+
+    numbers  everybody in the session, in the order of their places
+    sharers  those of them whose shares count
+    """
+
+    def __init__(self, shares: Any, numbers: list[int], graph: MaskGraph) -> None:
+        self.sharers: list[int] = shares.clients.numbers()
+        self._graph, self._numbers = graph, numbers
+        self._places = {number: place for place, number in enumerate(numbers)}
+        self._row = {self._places[n]: row for row, n in enumerate(self.sharers)}
+        self._boxes: Tensor = shares.message.boxes
+        self._digests: Tensor = shares.message.share_digests
+        self._commitments: Tensor = shares.message.commitment
+
+    def leave_out(self, clients: Collection[int]) -> None:
+        self.sharers = [n for n in self.sharers if n not in clients]
+
+    def delivery(self) -> Deliver:
+        """Every box to its holder, with what its sender said of it."""
+        rows = [self._placed(number) for number in self.sharers]
+        return Deliver(
+            sharers=torch.tensor(self.sharers),
+            boxes=torch.stack([boxes for boxes, _ in rows]),
+            share_digests=torch.stack([digests for _, digests in rows]),
+        )
+
+    def _placed(self, number: int) -> tuple[Tensor, Tensor]:
+        boxes, digests = torch.zeros_like(self._boxes[0]), torch.zeros_like(self._digests[0])
+        kept = {self._places[n] for n in self.sharers}
+        for column, sender in enumerate(self._graph.holders(self._places[number])):
+            if sender in kept:
+                at = self._row[sender], self._column(sender, self._places[number])
+                boxes[column], digests[column] = self._boxes[at], self._digests[at]
+        return boxes, digests
+
+    def _column(self, sender: int, holder: int) -> int:
+        return self._graph.holders(sender).index(holder)
+
+    def digest(self, owner: int, holder: int) -> bytes:
+        """What the client at place `owner` said that it sealed for the one at `holder`."""
+        row = self._digests[self._row[owner], self._column(owner, holder)]
+        return to_bytes(row[None])[0]
+
+    def commitment(self, owner: int) -> bytes:
+        return to_bytes(self._commitments[self._row[owner]][None])[0]
+
+    def complaints(self, ready: Any) -> Counter[int]:
+        """How many holders found a client's box bad. One that finds most bad is at fault itself."""
+        found: Counter[int] = Counter()
+        sharers = set(self.sharers)
+        for number, flags in zip(ready.clients.numbers(), ready.message.bad.tolist(), strict=True):
+            senders = [self._numbers[p] for p in self._graph.holders(self._places[number])]
+            named = [s for s, bad in zip(senders, flags, strict=True) if bad and s in sharers]
+            if 2 * len(named) <= len(senders):
+                found.update(named)
+        return found

@@ -1,0 +1,186 @@
+"""What the clients of a host remember of all sessions that they took part in, across restarts.
+
+A file of lines, each with a link = SHA-256(link before, line) and a signature on it: what was done
+is written, and on the disk, before anything that follows from it leaves. Whoever changes, drops or
+swaps lines breaks the chain, and the clients then take part in nothing. A disk that is set back as
+a whole is not noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from securefg.protocol.codec import Clients
+from securefg.secagg.encoding import encode
+from securefg.secagg.errors import AskedBefore, BadSignature, MemoryDamaged
+from securefg.secagg.keys import PROTOCOL, VERSION, Identity, verify
+
+Did = Literal["uploaded", "agreed", "constant"]
+FIRST = bytes(32)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that clients did in a session.
+
+    did      uploaded under masks; agreed to have the sum opened; let a `constant` field leave
+    message  the message, or for a constant the field
+    cohort   how many clients were in the session
+    context  SHA-256 of the request, of the survivors or of nothing, in hex
+    life     tells the process that wrote it from those after a restart
+    """
+
+    did: Did
+    round: int
+    message: str
+    clients: str
+    session: str
+    cohort: int
+    context: str
+    life: str
+
+    def link(self, before: bytes, job: bytes) -> bytes:
+        items = tuple(str(value) for value in asdict(self).values())
+        return hashlib.sha256(encode((PROTOCOL, VERSION, "memory", job, before, items))).digest()
+
+
+class Memory:
+    """The chain of one host. Its lines are signed with the key of the host's first client.
+
+    job   what the entries belong to: the run's config
+    path  where it is kept; None forgets with the process
+    """
+
+    def __init__(self, identity: Identity, job: bytes, path: Path | None = None) -> None:
+        self._identity, self._job, self._path = identity, job, path
+        self._life = secrets.token_hex(8)
+        self._entries: dict[tuple[int, str], list[Entry]] = {}
+        self._constants: dict[str, list[Entry]] = {}
+        self.head, self.length = FIRST, 0
+        if path is not None and path.exists():
+            self._load(path)
+
+    # --------------------------------------------------------------------------------- what to do
+
+    def refuse_repeat(
+        self, round: int, message: str, numbers: Iterable[int], agreeing: bool
+    ) -> None:
+        """Raise where any of these clients took part in this round's message.
+
+        One exception, where sums open by agreement (`agreeing`): a client that went down between
+        its upload and its agreement may answer again. Its own part in opening the first sum died
+        with it, and those who agreed to that sum refuse: too few are left for two sums.
+        """
+        for entry in self._of(round, message, numbers):
+            if entry.did == "agreed" or entry.life == self._life or not agreeing:
+                raise AskedBefore(
+                    f"round {round}: {message} was {entry.did} before by clients {entry.clients}; "
+                    "a second sum of it over other clients would show the difference"
+                )
+
+    def refuse_other_request(
+        self, round: int, message: str, numbers: Iterable[int], request: bytes
+    ) -> None:
+        """A repeated upload must answer what the first one answered."""
+        for entry in self._of(round, message, numbers):
+            if entry.context != request.hex():
+                raise AskedBefore(f"round {round}: {message} was asked for with another request")
+
+    def claim_constant(
+        self, round: int, message: str, field: str, session: bytes, numbers: list[int], cohort: int
+    ) -> None:
+        """Let a field that never changes leave, in this round's message alone."""
+        name = f"{message}.{field}"
+        own = set(numbers)
+        for entry in self._constants.get(name, []):
+            if entry.round != round and own & set(Clients.parse(entry.clients).numbers()):
+                raise AskedBefore(
+                    f"{name} never changes and left in round {entry.round}: another sum of it over "
+                    "other clients would show the difference"
+                )
+        self._append(self._entry("constant", round, name, numbers, session, cohort, b""))
+
+    def uploaded(
+        self,
+        round: int,
+        message: str,
+        numbers: list[int],
+        session: bytes,
+        cohort: int,
+        request: bytes,
+    ) -> None:
+        self._append(self._entry("uploaded", round, message, numbers, session, cohort, request))
+
+    def agreed(
+        self, round: int, message: str, numbers: list[int], session: bytes, survivors: list[int]
+    ) -> None:
+        said = hashlib.sha256(encode(tuple(survivors))).digest()
+        self._append(self._entry("agreed", round, message, numbers, session, len(survivors), said))
+
+    # ------------------------------------------------------------------------------------ the file
+
+    def _entry(
+        self,
+        did: Did,
+        round: int,
+        message: str,
+        numbers: list[int],
+        session: bytes,
+        cohort: int,
+        context: bytes,
+    ) -> Entry:
+        clients = str(Clients.of(numbers))
+        return Entry(did, round, message, clients, session.hex(), cohort, context.hex(), self._life)
+
+    def _of(self, round: int, message: str, numbers: Iterable[int]) -> list[Entry]:
+        own = set(numbers)
+        found = self._entries.get((round, message), [])
+        return [e for e in found if own & set(Clients.parse(e.clients).numbers())]
+
+    def _append(self, entry: Entry) -> None:
+        link = entry.link(self.head, self._job)
+        signature = self._identity.sign("memory", self._job, link)
+        if self._path is not None:
+            line = {**asdict(entry), "link": link.hex(), "signature": signature.hex()}
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        self._keep(entry, link)
+
+    def _keep(self, entry: Entry, link: bytes) -> None:
+        if entry.did == "constant":
+            self._constants.setdefault(entry.message, []).append(entry)
+        else:
+            self._entries.setdefault((entry.round, entry.message), []).append(entry)
+        self.head, self.length = link, self.length + 1
+
+    def _load(self, path: Path) -> None:
+        """Take up the chain. A last line without its end was cut by a crash: what it would have
+        allowed did not happen."""
+        whole, _, torn = path.read_bytes().rpartition(b"\n")
+        if torn:
+            with path.open("r+b") as file:
+                file.truncate(len(whole) + 1 if whole else 0)
+        for number, line in enumerate(whole.split(b"\n") if whole else [], 1):
+            try:
+                told = json.loads(line)
+                entry = Entry(**{field.name: told[field.name] for field in fields(Entry)})
+                link, signature = bytes.fromhex(told["link"]), bytes.fromhex(told["signature"])
+                verify(self._identity.public, signature, "memory", self._job, link)
+                if link != entry.link(self.head, self._job):
+                    raise ValueError("the links do not fit")
+            except (ValueError, KeyError, TypeError, BadSignature) as error:
+                raise MemoryDamaged(
+                    f"{path.name}:{number}: what these clients remember of earlier sessions was "
+                    f"changed ({error}); nothing leaves"
+                ) from error
+            self._keep(entry, link)
