@@ -52,10 +52,14 @@ class Endpoint:
         stage = STAGES.get(request.kind)
         if stage is not None and self.secure is not None:
             return self.secure.handle(codec.decode(request.body, stage), turn)
-        message = codec.decode(request.body, self.method.message(request.kind))
+        redo = request.kind.startswith(secagg_messages.REDO)
+        kind = request.kind.removeprefix(secagg_messages.REDO)
+        message = codec.decode(request.body, self.method.message(kind))
         if self.secure is not None:
             self.secure.refuse_personal(message)
         reply = self.host.handle(self._opened(message, turn), turn)
+        if redo:
+            return secagg_messages.Redone(number=turn.round)
         if self.secure is not None and self.channel.policy.masks(type(reply)):
             self.secure.check_request(request_hash(message))
         return reply

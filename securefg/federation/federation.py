@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,10 +16,11 @@ from torch import Tensor
 
 from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
+from securefg.federation.journal import Entry, Journal, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
 from securefg.federation.recorder import Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
-from securefg.foundation.errors import ProtocolError
+from securefg.foundation.errors import ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec
@@ -27,7 +29,9 @@ from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
 from securefg.secagg.arrays import from_ring
-from securefg.secagg.server import Aggregator
+from securefg.secagg.messages import REDO, Redone
+from securefg.secagg.server import Aggregator, Opened
+from securefg.secagg.statements import request_hash
 from securefg.settings.secagg import SecureAggregationSettings
 
 M = TypeVar("M", bound=Message)
@@ -57,7 +61,9 @@ class Federation(Cohort):
         keep_body: Callable[[int], bool] = lambda round: True,
         attempt: int = 1,
         secure: Secure | None = None,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal or Journal()
         self._aggregator = None
         if secure is not None:
             self._aggregator = Aggregator(
@@ -81,6 +87,8 @@ class Federation(Cohort):
         self._ledger = ledger
         self._round = 0
         self._step = 0
+        self._masked_asks = 0
+        self._sent_at: dict[type[Message], int] = {}
         self._planned: dict[type[Message], list[Mechanism]] = {}
 
     @property
@@ -92,7 +100,7 @@ class Federation(Cohort):
         self._recorder.traffic = traffic
 
     def begin_round(self, number: int) -> None:
-        self._round, self._step = number, 0
+        self._round, self._step, self._masked_asks = number, 0, 0
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
         if self._policy.masks(reply):
@@ -112,18 +120,57 @@ class Federation(Cohort):
         self, request: Message, reply: type[M], clients: Clients | None = None
     ) -> Replies[M]:
         """One request, one reply from each: masked fields stay masked."""
+        return self._exchange(request, reply, clients)
+
+    def _exchange(
+        self, request: Message, reply: type[M], clients: Clients | None, prefix: str = ""
+    ) -> Replies[M]:
         self._step += 1
+        self._sent_at[type(request)] = self._step
         asked = self._hosts_of(clients)
         everybody = Clients.joined(asked.values())
         check_budget(self._policy, self._ledger, everybody, self._planned.get(reply, []))
-        answers = self._engine.deliver(self._send(request, asked))
+        answers = self._engine.deliver(self._send(request, asked, prefix))
         return self._receive(reply, asked, answers)
 
     def _ask_masked(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
         """One session of secure aggregation around the ask; of masked fields only sums come out."""
         assert self._aggregator is not None
-        opened = self._aggregator.collect(request, reply, clients, self._round)
-        replies: Replies[M] = opened.replies
+        self._masked_asks += 1
+        digest = request_hash(request).hex()
+        before = self._journal.find(self._round, self._masked_asks)
+        if before is not None:
+            return self._taken_up(request, reply, digest, before)
+        note = partial(Entry, reply.kind, digest)
+        try:
+            opened = self._aggregator.collect(request, reply, clients, self._round)
+            replies: Replies[M] = opened.replies
+            sums = self._opened(reply, replies, opened)
+        except RoundAborted as error:
+            self._note(note(0, self._step, Clients(()), {}, {}, str(error)))
+            raise
+        assert replies.message is not None
+        fields = without_rows(replies.message, self._policy.masks(reply))
+        sent = self._sent_at[type(request)]
+        self._note(note(sent, self._step, replies.clients, fields, sums))
+        self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
+        return replace(replies, sums=sums)
+
+    def _note(self, entry: Entry) -> None:
+        self._journal.write(self._round, self._masked_asks, entry)
+
+    def _taken_up(self, request: Message, reply: type[M], digest: str, before: Entry) -> Replies[M]:
+        """A session that ended before a crash is not held again: its outcome stands. The hosts
+        handle the request once more and keep what they make of it to themselves."""
+        if before.aborted or (before.kind, before.request) != (reply.kind, digest):
+            raise RoundAborted(before.aborted or "the sum that was opened is of another request")
+        self._step = before.step - 1
+        self._exchange(request, Redone, before.clients, REDO)
+        self._step = before.last
+        message = reply(**{**dict.fromkeys(reply.declarations), **before.fields})
+        return Replies(message, before.clients, (), before.sums)
+
+    def _opened(self, reply: type[M], replies: Replies[M], opened: Opened) -> dict[str, Tensor]:
         sums = {}
         for name in self._policy.masks(reply):
             values, masked = getattr(replies.message, name), self._policy.mask(reply, name)
@@ -138,9 +185,9 @@ class Federation(Cohort):
                 if masked.recipients:
                     sums[name] = from_ring(total).reshape(values.shape[1:])
                 else:
+                    masked.require_bound(total, replies.count, f"{reply.kind}.{name}")
                     sums[name] = masked.decode(total, values.shape[1:])
-        self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
-        return replace(replies, sums=sums)
+        return sums
 
     @property
     def blamed(self) -> dict[int, str]:
@@ -164,7 +211,9 @@ class Federation(Cohort):
         }
         return {name: own for name, own in chosen.items() if len(own)}
 
-    def _send(self, request: Message, asked: Mapping[HostId, Clients]) -> dict[HostId, bytes]:
+    def _send(
+        self, request: Message, asked: Mapping[HostId, Clients], prefix: str
+    ) -> dict[HostId, bytes]:
         """Frame the request for every host: the body once for all, or a host's own rows of it."""
         personal = [
             name
@@ -181,20 +230,19 @@ class Federation(Cohort):
             rows = slice(first, first + len(clients))
             body = shared or codec.encode_fields(_rows(request, personal, rows))
             first += len(clients)
-            envelope = self._envelope(name, request, clients, body)
+            envelope = self._envelope(name, prefix + request.kind, clients, body)
             framed[name] = codec.frame(envelope)
             if shared is None:
                 self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
         if shared is not None and asked:
             everybody = Clients.joined(asked.values())
-            self._recorder.sent(self._envelope("", request, everybody, shared), framed)
+            kind = prefix + request.kind
+            self._recorder.sent(self._envelope("", kind, everybody, shared), framed)
         return framed
 
-    def _envelope(self, receiver: str, request: Message, clients: Clients, body: bytes) -> Envelope:
+    def _envelope(self, receiver: str, kind: str, clients: Clients, body: bytes) -> Envelope:
         seq = self._recorder.next_seq()
-        return Envelope(
-            seq, self._round, self._step, "server", receiver, request.kind, clients, body
-        )
+        return Envelope(seq, self._round, self._step, "server", receiver, kind, clients, body)
 
     def _receive(
         self,

@@ -160,7 +160,9 @@ class SiteRun:
         roster = read_roster(self._kit.roster, self._kit.root, job.sites) if masked else []
         self._books.take_up(job, self._policy.submissions)
         self._terms = Terms(job, hosts, before, self._policy.submissions)
-        fresh_noise = policy.protects and any(r.name != "plain" for r in policy.rules.values())
+        fresh_noise = masked or (
+            policy.protects and any(r.name != "plain" for r in policy.rules.values())
+        )
         ledger_path = self._folder / "ledger.jsonl"
         self._folder.mkdir(parents=True, exist_ok=True)
         Ledger.resume(ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise)

@@ -9,7 +9,7 @@ survivors carries what was planned, and no smaller cohort is ever unmasked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from securefg.foundation.errors import RoundAborted
 from securefg.privacy.discrete_gaussian import sample
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.rounding import round_rows
@@ -56,6 +57,18 @@ class MaskedField:
         if weights is not None:
             protected = protected * weights.double().reshape(-1, *[1] * (values.dim() - 1))
         return self.grid.quantise(protected.reshape(len(values), -1).numpy())
+
+    def require_bound(self, total: RingArray, num_clients: int, name: str) -> None:
+        """No sum of so many honest uploads passes their bounds; one that does holds something else,
+        and nobody can tell whose."""
+        grid = replace(self.grid, num_clients=num_clients)
+        largest = int(np.abs(self.grid.ring.to_signed(total)).max(initial=0))
+        if largest > grid.worst_case:
+            raise RoundAborted(
+                f"secure aggregation: a sum of {name} over {num_clients} clients passes what all "
+                "of them could send; one or more sent numbers outside the bound, and the sum is "
+                "not used"
+            )
 
     def decode(self, total: RingArray, shape: torch.Size) -> Tensor:
         return torch.from_numpy(self.grid.dequantise(total).astype(np.float32)).reshape(shape)

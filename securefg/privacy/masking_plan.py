@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LEAST_SIGMA: Final = 3.0
 """Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
 
+HEADROOM_BITS: Final = 2
+"""Numbers all over the ring pass for a sum within the bound with a probability of 1/4 each."""
+
 COMFORTABLE_SIGMA: Final = 2.0**14
 """A finer grid gains nothing: rounding is part of the bound, and tables grow with sigma."""
 
@@ -115,8 +118,9 @@ def _masked(
 
 
 def _finest(ring: Ring, largest_sum: float) -> float:
-    """The largest power of two by which a sum can be scaled and stay in the ring."""
-    return 2.0 ** math.floor(math.log2(ring.largest / largest_sum) - 1e-9)
+    """A power of two by which a sum can be scaled and stay in a quarter of the ring, so that one
+    that holds more than honest uploads is seen."""
+    return 2.0 ** (math.floor(math.log2(ring.largest / largest_sum) - 1e-9) - HEADROOM_BITS)
 
 
 def _discrete(

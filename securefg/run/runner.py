@@ -15,6 +15,7 @@ import torch
 from securefg.federation.engine import AT_THE_END, Engine
 from securefg.federation.evaluation import Scores, pool
 from securefg.federation.federation import Federation, Secure
+from securefg.federation.journal import Journal
 from securefg.federation.recorder import Traffic
 from securefg.federation.roles import Server
 from securefg.foundation.errors import (
@@ -154,6 +155,7 @@ class Run:
         self._best = Best()
         self._scores = Scores(0.0, 0.0, 0.0, 0.0)
         self._unscored = False
+        self._journal = Journal(folder.path / "opened")
         self._seconds_before = 0.0
         self._started = time.monotonic()
         torch.set_num_threads(self._config.engine.threads)
@@ -182,13 +184,15 @@ class Run:
         """Bring ledger, transcript and metrics to where the checkpoint stands.
 
         Bytes that a repeated round sends again are the same ones, so what was recorded of it goes;
-        but where noise is drawn afresh, the lost rounds told something that the repeated ones do
-        not, and both stay on the books.
+        but where noise or masks are drawn afresh, the lost rounds told something that the repeated
+        ones do not, and both stay on the books.
         """
         progress = self._checkpoint.progress if self._checkpoint else None
         done = progress.round if progress else 0
-        fresh_noise = self._config.privacy.noise_rng == "system" and any(
-            rule.name != "plain" for rule in self._x.policy.rules.values()
+        masked = bool(self._x.policy.masked)
+        fresh_noise = masked or (
+            self._config.privacy.noise_rng == "system"
+            and any(rule.name != "plain" for rule in self._x.policy.rules.values())
         )
         attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.partition.num_clients
         found = reconcile(self._folder, done, num_clients, self._claims_of, not fresh_noise)
@@ -228,6 +232,7 @@ class Run:
             keep_body=lambda round: every > 0 and (round == 1 or round % every == 0),
             attempt=self._attempt,
             secure=secure,
+            journal=self._journal,
         )
         if self._checkpoint:
             progress = self._checkpoint.progress
@@ -268,9 +273,14 @@ class Run:
             except (BudgetExceeded, Diverged) as error:
                 reason = DIVERGED if isinstance(error, Diverged) else "privacy budget: "
                 return self._finish(engine, federation, number - 1, f"{reason}{error}")
-            self._tell(number, federation.traffic, aborted)
+            report = self._report(number, federation.traffic, aborted)
+            self._append_metrics(report)
+            masked = bool(self._x.policy.masked)
+            if masked:  # an opened round is never asked again, so every one is kept at once
+                self._write_checkpoint(number, federation.traffic, server.state(), engine)
+            self._observer.round_done(report)
             interrupted = self._observer.stop_requested() and number < config.training.rounds
-            if interrupted or number % config.output.checkpoint_every == 0:
+            if not masked and (interrupted or number % config.output.checkpoint_every == 0):
                 self._write_checkpoint(number, federation.traffic, server.state(), engine)
             if interrupted:
                 return Outcome(self._folder, None, "interrupted")
@@ -293,8 +303,8 @@ class Run:
         self._keep_best(number, release, body)
         return ""
 
-    def _tell(self, number: int, traffic: Traffic, aborted: str) -> None:
-        report = RoundReport(
+    def _report(self, number: int, traffic: Traffic, aborted: str) -> RoundReport:
+        return RoundReport(
             round=number,
             **asdict(self._scores),
             epsilon={c.unit: finite(c.epsilon) for c in self._claims_of(self._ledger)},
@@ -304,8 +314,6 @@ class Run:
             seconds=self._seconds(),
             aborted=aborted,
         )
-        self._append_metrics(report)
-        self._observer.round_done(report)
 
     def _is_stale(self, number: int) -> bool:
         patience = self._config.training.patience
@@ -360,6 +368,7 @@ class Run:
             seconds=self._seconds(),
         )
         write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)
+        self._journal.forget(number)
 
     def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)

@@ -83,6 +83,16 @@ class Revealed(Message, kind="messages.Revealed"):
     which: Tensor = public("0 none, 1 of the seed, 2 of the mask key")
 
 
+REDO = "redo/"
+"""Before the kind of a request that a host is to handle once more, and to tell nothing of."""
+
+
+class Redone(Message, kind="messages.Redone"):
+    """In place of a reply that was in a sum before a crash."""
+
+    number: int = public("the round")
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Advertise,
     Keys,

@@ -44,7 +44,8 @@ class Threat:
 
     def num_dropped(self, num_clients: int) -> int:
         if self.dropout is None:
-            return min(num_clients // 3, 2 + num_clients // 10)
+            agreeing = (num_clients + self.num_corrupt(num_clients)) // 2 + 1
+            return max(0, min(num_clients // 3, 2 + num_clients // 10, num_clients - agreeing))
         return math.floor((self.dropout + _ROUNDING) * num_clients)
 
     def least_cohort(self, planned: int) -> int:

@@ -126,7 +126,7 @@ def test_the_row_that_moved_up_is_the_label(one_hop: Truth) -> None:
 
 
 def test_masks_hide_the_labels(tmp_path: Path) -> None:
-    truth = made(tmp_path, {"secure_aggregation": {}}, steps=1)
+    truth = made(tmp_path, {"secure_aggregation": {"malicious": False}}, steps=1)
     server = Adversary("server")
     game = make_game("client_labels", truth, server, RNG(0))
     guess = gradient_labels.run(truth.view(server), game.targets, RNG(0))

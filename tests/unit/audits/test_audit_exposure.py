@@ -93,7 +93,7 @@ def test_under_noise_what_follows_is_noisy_too(tmp_path: Path) -> None:
 
 def test_sums_over_neighbourhoods_are_solved_as_the_algebra_says(tmp_path: Path) -> None:
     method = {"name": "nfedgnn", "upload": "neighbourhood_sums", "smoothness": 0, "missing": "zero"}
-    truth = made(tmp_path, method, {"secure_aggregation": {}})
+    truth = made(tmp_path, method, {"secure_aggregation": {"malicious": False}})
     server = Adversary("server")
     share = by_adversary(exposures(truth, 0), "server")
     assert share.verdict is Verdict.LEAK

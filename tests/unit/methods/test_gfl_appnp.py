@@ -334,7 +334,7 @@ def test_the_papers_noise_on_jacobians_is_booked_as_no_protection(tmp_path: Path
 
 def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
     plain = runner.start(gfl(tmp_path / "plain", TASKS["dnc"]))
-    masks = "privacy.secure_aggregation={}"
+    masks = "privacy.secure_aggregation={malicious: false}"
     masked = runner.start(gfl(tmp_path / "masked", TASKS["dnc"], masks))
     losses = [[line["val_loss"] for line in run.folder.metrics()] for run in (plain, masked)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
@@ -344,7 +344,7 @@ def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
 def test_masking_representations_is_refused(field: str, tmp_path: Path) -> None:
-    masks = f"privacy.secure_aggregation={{fields: [{field}]}}"
+    masks = f"privacy.secure_aggregation={{malicious: false, fields: [{field}]}}"
     with pytest.raises(MaskingRefused, match=f"{field} cannot be masked"):
         prepare(gfl(tmp_path, masks))
 

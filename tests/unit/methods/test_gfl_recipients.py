@@ -35,7 +35,7 @@ from tests.small import config
 SMALL = "data.csbm={task: dnc, num_nodes: 20, degree: 10, num_features: 12}"
 MASKED = (
     "method.sums=recipients",
-    "privacy.secure_aggregation={malicious: false, fields: [Parts.parts]}",
+    "privacy.secure_aggregation={malicious: false, dropout: 0.34, fields: [Parts.parts]}",
 )
 PARTS, SUM = "Parts.parts", "gfl_appnp.Parts.sum.parts"
 ALL_MASKED = ("method.sums=recipients", "privacy.secure_aggregation={malicious: false}")

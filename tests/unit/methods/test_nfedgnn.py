@@ -126,7 +126,7 @@ def test_users_of_cnfgnn_upload_their_weights_and_all_hold_the_mean(tmp_path: Pa
 
 
 def test_masked_weights_of_cnfgnn_have_the_same_mean(tmp_path: Path) -> None:
-    masks = "privacy.secure_aggregation={fields: [Learnt.weights]}"
+    masks = "privacy.secure_aggregation={malicious: false, fields: [Learnt.weights]}"
     small = ("method={name: nfedgnn, average: true, hidden: 4}", USERS, "training.rounds=2")
     broadcast = []
     for root, more in (("plain", ()), ("masked", (masks,))):
@@ -172,7 +172,11 @@ def test_sums_over_neighbourhoods_train_as_latents_do_where_every_sum_is_release
 def test_masked_sums_hide_the_parts_and_the_summary_says_what_they_give_away(
     tmp_path: Path,
 ) -> None:
-    masks = ("privacy.secure_aggregation={}", "training.rounds=2", "data.csbm.num_nodes=40")
+    masks = (
+        "privacy.secure_aggregation={malicious: false}",
+        "training.rounds=2",
+        "data.csbm.num_nodes=40",
+    )
     plain = runner.start(config(tmp_path / "plain", SUMS, USERS, *masks[1:])).folder
     run = runner.start(config(tmp_path / "masked", SUMS, USERS, *masks)).folder
     parts = [
