@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from securefg.foundation.errors import CodecError, RunFolderError
@@ -106,5 +105,5 @@ def _read(data: bytes) -> Entry:
 def without_rows(message: Message, masked: list[str]) -> dict[str, Value]:
     """The reply, its masked fields emptied: nothing but their sum is of use."""
     values = message.values()
-    empty = {n: torch.zeros(0) for n in masked if values.get(n) is not None}
-    return {**values, **empty}
+    rows = {n: values[n] for n in masked}
+    return {**values, **{n: v[:0].clone() for n, v in rows.items() if isinstance(v, Tensor)}}
