@@ -23,6 +23,7 @@ from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.arrays import Stored, concatenated
 from securefg.protocol.codec import Clients, Envelope, Turn
