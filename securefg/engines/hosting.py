@@ -48,6 +48,7 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         seed=derive_seed(config.seed, "clients"),
         device=torch.device(spec.device),
         noise=noise_source(config),
+        bare=spec.policy.bare,
     )
     secure = _secure_clients(spec)
     channel = Channel(spec.policy, noise_source(config), _own_ledger(spec), secure)

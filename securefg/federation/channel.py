@@ -19,6 +19,7 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
 from securefg.privacy.stages import num_rows
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
@@ -117,7 +118,8 @@ def mask_context(
 ) -> MaskContext:
     """What a mask key serves: both sides must name it alike."""
     bits, recipients = masked.grid.ring.bits, masked.recipients
-    return MaskContext(round, message.kind, name, length, bits, recipients)
+    constant = message.declarations[name].constant and isinstance(masked.rule, Plain)
+    return MaskContext(round, message.kind, name, length, bits, recipients, constant)
 
 
 def check_budget(

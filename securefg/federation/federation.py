@@ -76,6 +76,7 @@ class Federation(Cohort):
                 policy.cohorts,
                 self._blame,
             )
+            self.bare = policy.bare
             self.min_holders = policy.min_holders if policy.bare else 1
         numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
         if not np.array_equal(numbers, np.arange(len(numbers))):

@@ -33,7 +33,10 @@ S = TypeVar("S", bound=MethodSettings)
 @dataclass(frozen=True)
 class Site(Generic[S]):
     """What a host is given: its clients' shards, the settings, its own seed and device, and noise
-    for training that is private by itself."""
+    for training that is private by itself.
+
+    bare  sums are masked and carry no noise: what never changes must not be in two of them
+    """
 
     shards: tuple[Shard, ...]
     method: S
@@ -41,6 +44,7 @@ class Site(Generic[S]):
     seed: int
     device: torch.device
     noise: NoiseSource = field(default_factory=SystemNoise)
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,8 @@ class Cohort(ABC):
     min_holders: int = 1
     """From how many holders on a node's sum may be released: above 1 where sums are masked and
     carry no noise, since a node held by one client is revealed by its sum."""
+    bare: bool = False
+    """Whether sums are masked and carry no noise: the difference of two is then exact."""
 
     @abstractmethod
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:

@@ -18,8 +18,8 @@ from securefg.foundation.streams import torch_stream
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.population import Population
 from securefg.protocol.codec import Clients, Turn
-from securefg.protocol.meanings import Meaning, Networks
-from securefg.protocol.messages import Message
+from securefg.protocol.meanings import Meaning, Networks, Size
+from securefg.protocol.messages import Message, private, public
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.base import MethodSettings
 
@@ -136,11 +136,26 @@ def participants(info: PublicInfo, training: TrainingSettings, number: int) -> C
     return sample_clients(info.num_clients, training.participation, stream)
 
 
+class HowMany(Message, kind="averaging.HowMany"):
+    """Asks once how many nodes clients hold, where sums are masked and carry no noise."""
+
+    number: int = public("the round")
+
+
+class Counted(Message, kind="averaging.Counted"):
+    num_nodes: Tensor = private(
+        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
+    )
+
+
 class AveragingServer(Server):
     """W := the mean of the models that came back, or W plus the mean of their changes.
 
     `request` makes the message that carries the weights; the reply's field `weights` is averaged as
     its declaration says. A method that averages writes its messages and its clients, and no server.
+
+    sized  clients are weighted by their size: under masks without noise they send it once, and
+           then changes times it
     """
 
     def __init__(
@@ -153,20 +168,29 @@ class AveragingServer(Server):
         reply: type[Message],
         *,
         changes: bool,
+        sized: bool = False,
     ) -> None:
+        self._sized, self._total = sized and cohort.bare, 0.0
         self._info, self._training, self._cohort = info, training, cohort
         self._weights, self._request, self._reply = initial, request, reply
         self._changes = changes
 
     def round(self, number: int) -> Message:
         clients = participants(self._info, self._training, number)
+        if self._sized and not self._total:
+            counted = require_replies(self._cohort.ask(HowMany(number=number), Counted), number)
+            self._total = float(counted.sum("num_nodes"))
         asked = self._cohort.ask(self._request(self._weights), self._reply, clients)
-        mean = require_replies(asked, number).mean("weights").to(self._weights)
+        replies = require_replies(asked, number)
+        if self._sized:  # whoever is away counts as unchanged: its share is not told again
+            self._weights = self._weights + replies.sum("weights").to(self._weights) / self._total
+            return self._request(self._weights)
+        mean = replies.mean("weights").to(self._weights)
         self._weights = self._weights + mean if self._changes else mean
         return self._request(self._weights)
 
     def state(self) -> State:
-        return {"weights": self._weights.clone()}
+        return {"weights": self._weights.clone(), "total": torch.tensor(self._total)}
 
     def restore(self, state: State) -> None:
-        self._weights = state["weights"]
+        self._weights, self._total = state["weights"], float(state["total"])

@@ -24,7 +24,7 @@ from securefg.federation.evaluation import (
 from securefg.federation.roles import Cohort, Host, PublicInfo, Site
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed
-from securefg.methods.base import AveragingServer, Method
+from securefg.methods.base import AveragingServer, Counted, HowMany, Method
 from securefg.models import any_network
 from securefg.privacy.dp_sgd import (
     DpSgdPlan,
@@ -54,7 +54,7 @@ class Update(Message, kind="fedavg.Update"):
         weight="num_nodes",
     )
     num_nodes: Tensor | None = private(
-        "sum", "number of nodes, by which clients are weighted", means=Size()
+        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
     )
 
 
@@ -84,7 +84,8 @@ def planned(
     if settings.weighting == "equal":
         return [weights]
     sizes = PlannedRelease(Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING)
-    return [weights, sizes]
+    once = PlannedRelease(Counted, "num_nodes", 0, bound=info.num_nodes)
+    return [weights, sizes, once]
 
 
 def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
@@ -133,6 +134,7 @@ class Client(Host):
             )
         sizes = (graph.num_features, graph.num_classes)
         self._network = network(site.method, *sizes, site.seed).to(site.device)
+        self._bare = site.bare
         self._x = graph.features.to(site.device)
         self._edges = graph.edge_index.to(site.device)
         self._labels = graph.labels.to(site.device)
@@ -145,6 +147,9 @@ class Client(Host):
             )
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        own = torch.tensor([float(len(self._x))])
+        if isinstance(request, HowMany):
+            return Counted(num_nodes=own)
         assert isinstance(request, Globals)
         start = request.weights.to(self._device)
         any_network.load_vector(self._network, start)
@@ -153,11 +158,12 @@ class Client(Host):
         elif len(self._train):
             self._steps(start, turn)
         trained = any_network.vector_of(self._network)
+        by_nodes = self._settings.weighting == "nodes"
+        if by_nodes and self._bare:  # the size itself left once
+            return Update(weights=float(own) * (trained - start)[None], num_nodes=None)
         if self._settings.upload == "update":
             trained = trained - start
-        nodes = torch.tensor([float(len(self._x))])
-        by_nodes = self._settings.weighting == "nodes"
-        return Update(weights=trained[None], num_nodes=nodes if by_nodes else None)
+        return Update(weights=trained[None], num_nodes=own if by_nodes else None)
 
     def _steps(self, start: Tensor, turn: Turn) -> None:
         kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
@@ -215,6 +221,7 @@ def make_server(
         request=lambda weights: Globals(weights=weights),
         reply=Update,
         changes=settings.upload == "update",
+        sized=settings.weighting == "nodes",
     )
 
 
@@ -243,7 +250,7 @@ METHOD = Method(
     name="fedavg",
     summary="federated averaging of any network, torch-geometric's or your own; FedProx, DP-SGD",
     settings=Settings,
-    messages=(Globals, Update),
+    messages=(Globals, Update, HowMany, Counted),
     release=Globals,
     planned=planned,
     networks=networks,

@@ -33,6 +33,7 @@ from securefg.federation.roles import (
     State,
     require_replies,
 )
+from securefg.foundation.errors import PrivacyError
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method, asked_at_once, participants
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs, gcn_layout
@@ -96,7 +97,7 @@ class Update(Message, kind="fedgl.Update"):
         weight="num_nodes",
     )
     num_nodes: Tensor | None = private(
-        "sum", "number of nodes, by which clients are weighted", means=Size()
+        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
     )
     predictions: Tensor | None = private(
         "sum",
@@ -128,8 +129,24 @@ class Count(Message, kind="fedgl.Count"):
 
 
 class Held(Message, kind="fedgl.Holdings"):
+    """What never changes, in one sum for the whole run."""
+
     holds: Tensor = private(
-        "sum", "1 for every node that the client holds", means=Holdings(), rows="node"
+        "sum",
+        "1 for every node that the client holds",
+        means=Holdings(),
+        rows="node",
+        constant=True,
+    )
+    num_nodes: Tensor | None = private(
+        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
+    )
+    mass: Tensor | None = private(
+        "sum",
+        "the client's number of nodes, at every node that it holds",
+        means=Holdings(),
+        rows="node",
+        constant=True,
     )
 
 
@@ -159,16 +176,26 @@ def planned(
         "holds": _needs_holders(settings),
     }
     # The census is taken only where sums carry no noise, so no noise is planned for it.
-    census = PlannedRelease(
-        Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
-    )
-    counted = [census] if settings.pseudo_labels or settings.pseudo_graph else []
+    census = [
+        PlannedRelease(
+            Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+        )
+    ]
+    if settings.weighting == "nodes":
+        census.append(PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING))
+        census.append(PlannedRelease(Held, "mass", 0, nodes, nodes, bound=nodes, edge=NOTHING))
+    counted = census if _has_census(settings) else []
     return [release for name, release in releases.items() if sent[name]] + counted
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
     return {"network": gcn_layout(shape, settings.dropout)}
+
+
+def _has_census(settings: Settings) -> bool:
+    """Whether sums need anything that never changes: who holds a node, or how many nodes."""
+    return settings.pseudo_labels or settings.pseudo_graph or settings.weighting == "nodes"
 
 
 def _needs_holders(settings: Settings) -> bool:
@@ -192,13 +219,42 @@ class Client(Host):
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
         self._node_ids = self._shard.node_ids.to(site.device)
+        self._bare, self._released = site.bare, torch.zeros(0, dtype=torch.bool)
 
     def handle(self, request: Message, turn: Turn) -> Message:
         if isinstance(request, Count):
-            ones = torch.ones(len(self._node_ids), 1, device=self._device)
-            return Held(holds=self._scattered(ones, request.index_size))
+            return self._held(request)
         assert isinstance(request, Globals)
+        if self._bare:
+            self._check_released(request)
         return self._trained(request, turn)
+
+    def _held(self, request: Count) -> Held:
+        ones = torch.ones(len(self._node_ids), 1, device=self._device)
+        by_nodes = self._settings.weighting == "nodes"
+        size = float(len(self._node_ids))
+        return Held(
+            holds=self._scattered(ones, request.index_size),
+            num_nodes=torch.tensor([size]) if by_nodes else None,
+            mass=self._scattered(size * ones, request.index_size) if by_nodes else None,
+        )
+
+    def _check_released(self, request: Globals) -> None:
+        """Rows of nodes leave where a census found enough holders, and the same ones all along."""
+        if not (self._settings.pseudo_labels or self._settings.pseudo_graph):
+            return
+        found = request.released
+        if found is None:
+            raise PrivacyError("fedgl: rows of nodes were asked for without a count of holders")
+        if self._released.numel() and not torch.equal(found.cpu(), self._released):
+            raise PrivacyError("fedgl: other nodes are released than before in this run")
+        self._released = found.cpu()
+
+    def state(self) -> State:
+        return {"released": self._released} if self._released.numel() else {}
+
+    def restore(self, state: State) -> None:
+        self._released = state.get("released", self._released)
 
     def _trained(self, request: Globals, turn: Turn) -> Update:
         weights = request.weights.to(self._device)
@@ -225,7 +281,13 @@ class Client(Host):
     def _start(self, request: Globals) -> Tensor:
         """What the trained weights are sent relative to."""
         received = request.weights.to(self._device)
-        return received if self._settings.upload == "update" else torch.zeros_like(received)
+        changes = self._settings.upload == "update" or self._sized
+        return received if changes else torch.zeros_like(received)
+
+    @property
+    def _sized(self) -> bool:
+        """Rows go out times the number of nodes, which itself left once, in the census."""
+        return self._bare and self._settings.weighting == "nodes"
 
     def _own_targets(self) -> Targets:
         return Targets(self._train.nonzero().flatten(), self._labels[self._train])
@@ -242,19 +304,24 @@ class Client(Host):
         hidden, logits = gcn(trainer.weights, adjacency, self._features)
         settings, size, released = self._settings, request.index_size, request.released
         embedding = logits if settings.embedding == "final" else hidden
+        own = float(len(self._node_ids))
+        heavy = own if self._sized else 1.0
+        probabilities = logits.softmax(-1)
+        if self._bare:  # a row that adds up to one would show who holds the node
+            probabilities = probabilities[:, :-1]
         return Update(
-            weights=(trainer.vector() - self._start(request))[None],
-            num_nodes=torch.tensor([float(len(self._node_ids))])
-            if settings.weighting == "nodes"
+            weights=heavy * (trainer.vector() - self._start(request))[None],
+            num_nodes=torch.tensor([own])
+            if settings.weighting == "nodes" and not self._bare
             else None,
-            predictions=self._scattered(logits.softmax(-1), size, released)
+            predictions=self._scattered(heavy * probabilities, size, released)
             if settings.pseudo_labels
             else None,
-            embeddings=self._scattered(embedding, size, released)
+            embeddings=self._scattered(heavy * embedding, size, released)
             if settings.pseudo_graph
             else None,
             holds=self._scattered(torch.ones_like(logits[:, :1]), size, released)
-            if _needs_holders(settings)
+            if _needs_holders(settings) and not self._bare
             else None,
         )
 
@@ -309,14 +376,17 @@ class FedGLServer(Server):
             graph_values=None,
             released=None,
         )
+        self._census: State = {}
 
     def round(self, number: int) -> Globals:
         clients = participants(self._info, self._training, number)
-        asked = replace(self._globals, released=self._enough_holders(number))
+        if self._cohort.bare and _has_census(self._settings) and not self._census:
+            self._census = self._counted(number)
+        asked = replace(self._globals, released=self._enough_holders())
         replies = require_replies(self._cohort.ask(asked, Update, clients), number)
         pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
         self._globals = Globals(
-            weights=self._model(replies.mean("weights")),  # line 11
+            weights=self._model(replies),  # line 11
             index_size=self._info.num_nodes,
             pseudo_labels=self._pseudo_labels(replies),
             graph_counts=pseudo.counts.cpu() if pseudo else None,
@@ -326,21 +396,33 @@ class FedGLServer(Server):
         )
         return self._globals
 
-    def _model(self, mean: Tensor) -> Tensor:
+    def _model(self, replies: Replies[Update]) -> Tensor:
+        if self._sized:  # whoever is away counts as unchanged: its share is not told again
+            return self._globals.weights + replies.sum("weights") / self._census["num_nodes"]
+        mean = replies.mean("weights")
         return self._globals.weights + mean if self._settings.upload == "update" else mean
 
-    def _enough_holders(self, number: int) -> Tensor | None:
-        """Nodes whose sums may be uploaded, counted under masks once, over all clients: sums of
-        unchanged holdings over other sets would give single clients' away. Whoever is not asked in
-        a round may be a holder, so as many more are needed."""
-        halves = self._settings.pseudo_labels or self._settings.pseudo_graph
-        if self._cohort.min_holders <= 1 or not halves or self._globals.released is not None:
-            return self._globals.released
+    @property
+    def _sized(self) -> bool:
+        return "num_nodes" in self._census
+
+    def _counted(self, number: int) -> State:
+        """What never changes, summed once over all clients: sums of it over other sets would give
+        single clients' away."""
         count = Count(index_size=self._info.num_nodes)
         replies = require_replies(self._cohort.ask(count, Held), number)
+        names = ("holds", *(("num_nodes", "mass") if self._settings.weighting == "nodes" else ()))
+        return {name: replies.sum(name).round() for name in names}
+
+    def _enough_holders(self) -> Tensor | None:
+        """Nodes whose sums may be uploaded. Whoever is not asked in a round may be a holder, so as
+        many more are needed."""
+        halves = self._settings.pseudo_labels or self._settings.pseudo_graph
+        if not self._cohort.bare or not halves:
+            return None
         total = self._info.num_clients
         absent = total - asked_at_once(total, self._training.participation)
-        return replies.sum("holds").flatten().round() >= self._cohort.min_holders + absent
+        return self._census["holds"].flatten() >= self._cohort.min_holders + absent
 
     def facts(self) -> dict[str, float]:
         released = self._globals.released
@@ -364,16 +446,42 @@ class FedGLServer(Server):
 
     def _fused(self, replies: Replies[Update], field: str) -> Tensor:
         """Equations 11 and 13: sum_k N_k / M x_k; renormalised, M counts a node's holders alone."""
+        if self._cohort.bare:
+            return self._fused_bare(replies, field)
         if self._settings.fusion == "paper":
             return replies.mean(field)
         held = replies.sum("holds")
         return replies.sum(field) / held.clamp_min(torch.finfo(held.dtype).eps)
 
+    def _fused_bare(self, replies: Replies[Update], field: str) -> Tensor:
+        """The same from the census and from sums without what never changes: the last class is what
+        the others leave of a node's holders. Where clients are away, as many of a node's holders
+        are taken to be as of all clients."""
+        present = replies.count / self._info.num_clients
+        held = self._census["mass" if self._sized else "holds"] * present
+        released = self._enough_holders()
+        assert released is not None
+        held = held * released[:, None]
+        total = float(self._census["num_nodes"]) if self._sized else float(replies.count)
+        summed = replies.sum(field)
+        if field == "predictions":
+            last = (held - summed.sum(-1, keepdim=True)).clamp_min(0)
+            summed = torch.cat([summed, last], -1)
+        if self._settings.fusion == "paper":
+            return summed / total
+        return summed / held.clamp_min(torch.finfo(held.dtype).eps)
+
     def state(self) -> State:
         values = self._globals.values()
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        kept = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return {**kept, **{f"census.{name}": value for name, value in self._census.items()}}
 
     def restore(self, state: State) -> None:
+        self._census = {
+            name.removeprefix("census."): value
+            for name, value in state.items()
+            if name.startswith("census.")
+        }
         self._globals = Globals(
             weights=state["weights"],
             index_size=self._info.num_nodes,

@@ -108,6 +108,11 @@ def _masked(
             )
         return replace(_discrete(rule, release, ring, num_clients), recipients=recipients)
     bound = release.bound or settings.value_bound
+    if isinstance(rule, LocalGaussian) and weight is not None:
+        raise ConfigError(
+            f"{release.name}: noise under masks cannot be weighted by the private {weight.name}; "
+            "let clients count alike (method.weighting: equal)"
+        )
     if isinstance(rule, LocalGaussian):
         bound = rule.clip_l2 + 8 * rule.stddev
     heaviest = weight.bound if weight is not None else None

@@ -48,6 +48,7 @@ class Declaration:
     rows    what one row of a client's array belongs to ("node"), where it has rows of that kind
     weight  for sums: the field by which each client's value is weighted
     opens   for what the server passes on unread: the `Message.field` of which it is the sum
+    constant  never changes in a run: two sums over different clients would show the difference
     """
 
     scope: Scope
@@ -56,6 +57,7 @@ class Declaration:
     rows: str | None = None
     weight: str | None = None
     opens: str | None = None
+    constant: bool = False
 
     @property
     def is_private(self) -> bool:
@@ -94,10 +96,12 @@ def private(
     means: Means | None = None,
     rows: str | None = None,
     weight: str | None = None,
+    constant: bool = False,
 ) -> Any:
     """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
-    none at all: an array (client, recipient, …) whose sums go to the `recipients` alone."""
-    return Declaration(needed, about, means, rows, weight)
+    none at all: an array (client, recipient, …) whose sums go to the `recipients` alone. What is
+    `constant` over a run leaves under masks once."""
+    return Declaration(needed, about, means, rows, weight, constant=constant)
 
 
 @dataclass_transform(

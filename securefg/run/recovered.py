@@ -1,60 +1,109 @@
-"""What algebra alone recovers from a run's masked sums, drop-outs included.
+"""What algebra alone recovers from all masked sums of a run, over rounds, attempts and drop-outs.
 
-One session sums each upload once, so a contribution is exposed where a single client survived; a
-node's row where a single survivor holds the node and the sum was released.
+Every sum that was opened is a linear equation in the survivors' uploads. Fields that never change
+(`private(constant=True)`, and rows of probabilities that are sent whole and so add up to one) are
+the same unknowns in every round.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from torch import Tensor
+
 from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Predictions
+from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
 from securefg.run.assembly import Experiment
-from securefg.secagg.exposure import node_exposure, session_exposure
+from securefg.secagg.run_exposure import OpenedSum, Term, exposed_terms, num_exposed
+
+Pattern = frozenset[int]
 
 
 def recovered_by_algebra(
     experiment: Experiment, records: Iterable[Record]
 ) -> dict[str, Any] | None:
     """For the summary of a masked run; None where nothing was masked."""
-    settings = experiment.config.privacy.secure_aggregation
-    if settings is None:
+    if experiment.config.privacy.secure_aggregation is None:
         return None
-    sessions = Counter(record.clients for record in records if record.sender == "sum")
-    total = experiment.partition.num_clients
-    contributions, rows = 0, 0 if experiment.has_truth else None
-    for text, count in sessions.items():
-        survivors = Clients.parse(text).numbers()
-        contributions += count * _uploads(experiment, survivors)
-        if rows is not None and _has_node_sums(experiment):
-            gone = set(range(total)) - set(survivors)
-            holders = [nodes.numpy() for nodes in experiment.partition.clients]
-            exposed = node_exposure(
-                holders, experiment.public.num_nodes, gone, settings.min_holders
-            ).exposed
-            rows += count * int(exposed.sum())
+    opened = [record for record in records if record.sender == "sum"]
+    cohorts = [len(Clients.parse(record.clients)) for record in opened]
+    uploads, rows = exposures(experiment, opened)
     return {
-        "sessions": sum(sessions.values()),
-        "smallest_cohort": min((len(Clients.parse(text)) for text in sessions), default=0),
-        "contributions_recoverable": contributions,
-        "node_rows_recoverable": rows,
+        "sessions": len(opened),
+        "smallest_cohort": min(cohorts, default=0),
+        "contributions_recoverable": uploads,
+        "node_rows_recoverable": rows if experiment.has_truth else None,
     }
 
 
-def _uploads(experiment: Experiment, survivors: list[int]) -> int:
-    """How many uploads follow from one session's sum, whatever shape the method gave it."""
-    method, total = experiment.method, experiment.partition.num_clients
-    if method.exposed_uploads is not None:
-        return method.exposed_uploads(experiment.config.method, experiment.public, survivors)
-    return int(session_exposure([survivors], total).exposed.sum())
+def exposures(
+    experiment: Experiment, opened: Iterable[Record], colluders: Collection[int] = ()
+) -> tuple[int, int]:
+    """How many single uploads, and rows of single nodes, follow from all sums together."""
+    listed = list(opened)
+    shaped = experiment.method.exposed_uploads
+    if shaped is not None:  # the method's sums are no plain ones; each has a shape of its own
+        own, public = experiment.config.method, experiment.public
+        sets = {(record.round, record.clients) for record in listed}
+        return sum(shaped(own, public, Clients.parse(c).numbers()) for _, c in sets), 0
+    holders = _holders(experiment)
+    sums = [one for record in listed for one in opened_sums(experiment, record, holders)]
+    found = exposed_terms(sums, colluders)
+    uploads = {term for term in found if term.part is None}
+    return num_exposed(uploads), num_exposed(found - uploads)
 
 
-def _has_node_sums(experiment: Experiment) -> bool:
-    planned = experiment.method.planned(
-        experiment.config.method, experiment.config.training, experiment.public
-    )
-    masked = experiment.policy.masked
-    return any(release.declaration.rows and release.name in masked for release in planned)
+def opened_sums(
+    experiment: Experiment, record: Record, holders: dict[Pattern, int]
+) -> Iterator[OpenedSum]:
+    """The equations that one opened sum stands for. Nodes of the same holders share an unknown."""
+    kind = record.kind.removesuffix(".sum")
+    message = experiment.method.message(kind)
+    survivors = set(Clients.parse(record.clients).numbers())
+    for name in experiment.policy.masks(message):
+        declaration = message.declarations[name]
+        when = None if declaration.constant else record.round
+        quantity = f"{kind}.{name}"
+        if not declaration.rows:
+            yield {Term(client, quantity, when): 1.0 for client in survivors}
+            continue
+        for pattern, count in holders.items():
+            if not released(experiment, message, pattern):
+                continue
+            present = pattern & survivors
+            yield {Term(c, quantity, when, pattern, count): 1.0 for c in present}
+            if _adds_up(experiment, message, name, record):
+                yield {Term(c, f"{quantity} added up", None, pattern, count): 1.0 for c in present}
+
+
+def released(experiment: Experiment, message: type[Message], pattern: Pattern) -> bool:
+    """A census counts everybody's nodes; other rows leave from `min_holders` holders on."""
+    census = all(d.constant for d in message.declarations.values() if d.is_private)
+    return census or len(pattern) >= experiment.policy.min_holders
+
+
+def _adds_up(experiment: Experiment, message: type[Message], name: str, record: Record) -> bool:
+    """Rows with all classes add up to what never changes."""
+    meaning = message.declarations[name].meaning(experiment.config.method)
+    if not isinstance(meaning, Predictions) or record.thinned:
+        return False
+    sums = record.fields().get(name)
+    return isinstance(sums, Tensor) and sums.shape[-1] == experiment.public.num_classes
+
+
+def _holders(experiment: Experiment) -> dict[Pattern, int]:
+    """How many nodes every set of clients holds together."""
+    if not experiment.has_truth:
+        return {}
+    by_node: dict[int, set[int]] = defaultdict(set)
+    for client, nodes in enumerate(experiment.partition.clients):
+        for node in nodes.tolist():
+            by_node[node].add(client)
+    found: dict[Pattern, int] = defaultdict(int)
+    for clients in by_node.values():
+        found[frozenset(clients)] += 1
+    return dict(found)

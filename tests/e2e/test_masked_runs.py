@@ -221,11 +221,30 @@ def test_a_drop_out_within_the_threshold_leaves_the_sum_of_the_others(tmp_path: 
     plain = finished(tmp_path / "plain", FAILING, shares, "training.rounds=2")
     run = finished(tmp_path / "masked", FAILING, shares, MASKED, "training.rounds=2")
     assert [line["aborted"] for line in run.metrics()] == ["", ""]
-    opened = [r.fields() for r in records(run) if r.kind == "fedgl.Update.sum"]
+    (round_2,) = [r for r in records(run) if r.kind == "fedgl.Update.sum" and r.round == 2]
+    assert round_2.clients == "1-3"
+    (started,) = [r.fields() for r in records(plain) if r.kind == "fedgl.Globals" and r.round == 2]
     sent = [r.fields() for r in records(plain) if r.kind == "fedgl.Update" and r.round == 2]
     assert len(sent) == 3
-    wanted = sum(float(fields["num_nodes"]) for fields in sent)
-    assert float(opened[1]["num_nodes"]) == pytest.approx(wanted, abs=1e-3)
+    wanted = sum(float(f["num_nodes"]) * (f["weights"][0] - started["weights"]) for f in sent)
+    assert (round_2.fields()["weights"] - wanted).abs().max() < 0.05
+    assert wanted.abs().max() > 1
+
+
+def test_what_never_changes_is_in_one_sum_of_the_run(tmp_path: Path) -> None:
+    """One client is away in round 2: neither its size nor its nodes follow by subtraction."""
+    shares = "partition.shares=[0.5, 0.6, 0.7, 0.5]"
+    run = finished(tmp_path, FAILING, shares, MASKED, "training.rounds=3")
+    sums = [r.fields() for r in records(run) if r.kind == "fedgl.Update.sum"]
+    assert len(sums) == 3
+    for fields in sums:
+        assert "num_nodes" not in fields
+        assert fields["predictions"].shape[-1] == 1  # one of two classes
+    (census,) = [r for r in records(run) if r.kind == "fedgl.Holdings.sum"]
+    assert census.fields().keys() == {"holds", "num_nodes", "mass"}
+    found = run.summary().recovered_by_algebra
+    assert found is not None
+    assert found.contributions_recoverable == 0
 
 
 def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path: Path) -> None:
