@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from securefg.protocol.codec import Clients
-from securefg.protocol.meanings import Predictions
+from securefg.protocol.meanings import Holdings, Predictions
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
 from securefg.run.assembly import Experiment
@@ -50,34 +50,53 @@ def exposures(
         own, public = experiment.config.method, experiment.public
         sets = {(record.round, record.clients) for record in listed}
         return sum(shaped(own, public, Clients.parse(c).numbers()) for _, c in sets), 0
-    holders = _holders(experiment)
-    sums = [one for record in listed for one in opened_sums(experiment, record, holders)]
+    holders, sent = _holders(experiment), _sent(listed)
+    sums = [
+        one
+        for record in listed
+        for one in opened_sums(experiment, record, holders, sent.get(record.kind))
+    ]
     found = exposed_terms(sums, colluders)
     uploads = {term for term in found if term.part is None}
     return num_exposed(uploads), num_exposed(found - uploads)
 
 
 def opened_sums(
-    experiment: Experiment, record: Record, holders: dict[Pattern, int]
+    experiment: Experiment,
+    record: Record,
+    holders: dict[Pattern, int],
+    sent: frozenset[str] | None = None,
 ) -> Iterator[OpenedSum]:
-    """The equations that one opened sum stands for. Nodes of the same holders share an unknown."""
+    """The equations that one opened sum stands for. Nodes of the same holders share an unknown.
+
+    sent  the fields that were in it, where any record of its kind kept its content
+    """
     kind = record.kind.removesuffix(".sum")
     message = experiment.method.message(kind)
     survivors = set(Clients.parse(record.clients).numbers())
     for name in experiment.policy.masks(message):
+        if sent is not None and name not in sent:
+            continue
         declaration = message.declarations[name]
         when = None if declaration.constant else record.round
         quantity = f"{kind}.{name}"
         if not declaration.rows:
             yield {Term(client, quantity, when): 1.0 for client in survivors}
             continue
+        counted = isinstance(declaration.meaning(experiment.config.method), Holdings)
         for pattern, count in holders.items():
             if not released(experiment, message, pattern):
                 continue
-            present = pattern & survivors
+            # Of a row it is known to be a holder's; of a count, nothing but who was asked.
+            present = survivors if counted else pattern & survivors
             yield {Term(c, quantity, when, pattern, count): 1.0 for c in present}
             if _adds_up(experiment, message, name, record):
-                yield {Term(c, f"{quantity} added up", None, pattern, count): 1.0 for c in present}
+                total = f"{quantity} added up"
+                yield {Term(c, total, None, pattern, count): 1.0 for c in survivors}
+
+
+def _sent(opened: Iterable[Record]) -> dict[str, frozenset[str]]:
+    return {r.kind: frozenset(r.fields()) for r in opened if not r.thinned and r.body}
 
 
 def released(experiment: Experiment, message: type[Message], pattern: Pattern) -> bool:

@@ -244,7 +244,9 @@ class Made:
 
     def found_in(self, data: bytes) -> list[str]:
         """The encodings in which a secret stands in the data, however long that is."""
-        hits = []
+        hits: list[str] = []
+        if len(data) < 8:
+            return hits
         words = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), 8)
         heads = np.ascontiguousarray(words).view("<u8").ravel() if len(data) >= 8 else words[:0]
         for name, encoded in self._encodings().items():
