@@ -1,7 +1,9 @@
 """Promises: what a run claims of itself, checked without any attack.
 
 integrity   the transcript is the one that was recorded
+books       ledger, plan, summary and transcript tell the same story
 mechanisms  every epsilon that is claimed, beside the lower bound that the mechanism itself shows
+recorded    the noise in the uploads that were recorded is the claimed noise
 canaries    where the run carries any, the lower bound that they show
 exposure    where sums are sent, what follows from them by algebra alone
 """
@@ -9,11 +11,14 @@ exposure    where sums are sent, what follows from them by algebra alone
 from __future__ import annotations
 
 import time
+from typing import Any
 
+from audits.books import reconciled
 from audits.canary_audit import canaries
 from audits.exposure import exposures
 from audits.mechanisms.audit import audit_experiment, audit_releases
-from audits.mechanisms.results import MechanismResult
+from audits.mechanisms.results import LawResult, Result
+from audits.recorded import recorded_noise
 from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.foundation.streams import derive_seed
@@ -28,7 +33,9 @@ def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:
     """A finding per promise."""
     return [
         integrity(truth),
+        reconciled(truth),
         *mechanisms(truth, trials, seed),
+        *recorded_noise(truth),
         *canaries(truth),
         *exposures(truth, seed),
     ]
@@ -49,7 +56,7 @@ class _RepeatableNoise(SeededNoise):
     protects = True
 
 
-def _games(truth: Truth, trials: int, seed: int) -> list[MechanismResult]:
+def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
     """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
     stands for, with noise of the same size from a seed of the audit's own."""
     if truth.config.privacy.noise_rng == "system":
@@ -63,7 +70,18 @@ def _games(truth: Truth, trials: int, seed: int) -> list[MechanismResult]:
     )
 
 
-def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:
+def _of(truth: Truth, result: Result, seconds: float) -> Finding:
+    shown: dict[str, Any] = (
+        {"estimator": "law", "confidence": 1 - result.level, "targets": result.numbers}
+        if isinstance(result, LawResult)
+        else {
+            "epsilon_lower": finite(result.lower),
+            "epsilon_ceiling": finite(result.ceiling),
+            "confidence": result.best.confidence,
+            "estimator": result.best.estimator,
+            "targets": result.best.trials,
+        }
+    )
     return Finding(
         adversary="server",
         attack=f"mechanism_{result.check}",
@@ -73,13 +91,9 @@ def _of(truth: Truth, result: MechanismResult, seconds: float) -> Finding:
         verdict=Verdict(result.verdict),
         because=f"{result.field}: {result.because}",
         epsilon_claimed=finite(result.claimed),
-        epsilon_lower=finite(result.lower),
-        epsilon_ceiling=finite(result.ceiling),
-        confidence=result.best.confidence,
-        estimator=result.best.estimator,
-        targets=result.best.trials,
         assumptions=(result.rule,),
         seconds=seconds,
+        **shown,
     )
 
 

@@ -10,5 +10,6 @@ compared with what the accountant claims for the same releases. `audit.py` plays
              knows; a pilot finds how noises hang together, and the canary that exploits it
     seed     the noise drawn again from seeds that an adversary would try
     shape    the size of the noise at the planned shape of the array
+    whole    messages of the planned shape, row by row: size, independence and clip everywhere
     mask     coins under the masks of real sessions (`mask_reuse.py`)
 """

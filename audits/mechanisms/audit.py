@@ -10,11 +10,13 @@ import numpy as np
 from audits.guesses import likely_seeds
 from audits.mask_reuse import audit_masks
 from audits.mechanisms.canary import play_canary, play_loud
+from audits.mechanisms.family import play_family
 from audits.mechanisms.linked import ROWS, play_linked
 from audits.mechanisms.message import AuditedMessage
-from audits.mechanisms.results import MechanismResult
+from audits.mechanisms.results import MechanismResult, Result
 from audits.mechanisms.seed import guess_seeds
 from audits.mechanisms.shape import measure_shape
+from audits.mechanisms.whole import play_whole
 from audits.uploads import MakeChannel, claimed_fields, open_channel
 from securefg.engines.hosting import noise_source
 from securefg.federation.channel import Channel
@@ -24,7 +26,7 @@ from securefg.run.assembly import Experiment
 
 def audit_experiment(
     experiment: Experiment, trials: int, seed: int, make_channel: MakeChannel | None = None
-) -> list[MechanismResult]:
+) -> list[Result]:
     """Play all games against the mechanisms that this run would use."""
     config = experiment.config
     planned = experiment.method.planned(config.method, config.training, experiment.public)
@@ -50,33 +52,38 @@ def audit_releases(
     trials: int,
     seed: int,
     seeds: Sequence[int] = (),
-) -> list[MechanismResult]:
+) -> list[Result]:
     """Every message with a field that promises noise, through channels of `make_channel`.
 
     seeds  from which the noise is drawn again; without any that game is not played
     """
     unlimited = replace(policy, budget=None)
-    results = []
-    for number, releases in enumerate(_by_message(planned)):
-        if claimed_fields(policy, releases):
+    messages = [m for m in _by_message(planned) if claimed_fields(policy, m)]
+
+    def play(seed: int, confidence: float) -> list[Result]:
+        results = []
+        for number, releases in enumerate(messages):
             rng = np.random.default_rng([seed, number])
-            message = AuditedMessage(unlimited, releases, make_channel, trials, rng)
+            message = AuditedMessage(unlimited, releases, make_channel, trials, rng, confidence)
             results += _all_games(message, seeds)
-    return results
+        return results
+
+    return play_family(play, seed)
 
 
-def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[MechanismResult]:
+def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
     slots = message.slots(ROWS)  # drawn first: the figures of a seed hang on the order of draws
     return [
         *play_canary(message),
         *play_loud(message),
         play_linked(message, slots),
         *measure_shape(message),
+        *play_whole(message),
         *guess_seeds(message, seeds),
     ]
 
 
-def audit_masking(experiment: Experiment, seed: int) -> list[MechanismResult]:
+def audit_masking(experiment: Experiment, seed: int) -> list[Result]:
     """Whether single masked uploads show nothing, where the run masks any."""
     settings, masked = experiment.config.privacy.secure_aggregation, experiment.policy.masked
     if settings is None or not masked:

@@ -48,6 +48,7 @@ class AuditedMessage:
     make_channel: MakeChannel
     trials: int
     rng: np.random.Generator
+    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         self.claimed = claimed_fields(self.policy, self.releases)
@@ -110,7 +111,16 @@ class AuditedMessage:
             int((~guess & one).sum()),
             int(one.sum()),
             self.policy.delta,
+            self.confidence,
         )
+
+    @property
+    def level(self) -> float:
+        """For tests of the noise's law: far below that of a game, since they are never sharp."""
+        return (1 - self.confidence) / 50
+
+    def unit_of(self, release: PlannedRelease) -> Unit:
+        return "row" if self.rule(release).per == "row" else "client"
 
     def result(
         self,
@@ -125,7 +135,7 @@ class AuditedMessage:
     ) -> MechanismResult:
         """What a game on `host` says of one field, for the unit that its noise protects."""
         rule = self.rule(release)
-        unit: Unit = "row" if rule.per == "row" else "client"
+        unit = self.unit_of(release)
         return MechanismResult(
             field=release.name,
             check=check,

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from audits.empirical_epsilon import EpsilonBound
+from audits.noise_law import LawTest, worst
 from securefg.settings.privacy import Unit
 
-Check = Literal["canary", "loud", "linked", "seed", "shape", "mask"]
+Check = Literal[
+    "canary", "loud", "linked", "seed", "shape", "mask", "whole", "training", "recorded"
+]
 Verdict = Literal["VIOLATION", "NOT_DETECTED", "INCONCLUSIVE"]
 
 
@@ -72,7 +75,46 @@ class MechanismResult:
         return f"{shown}; claimed are {claimed}"
 
 
-def violations(results: Sequence[MechanismResult]) -> Mapping[str, list[Check]]:
+@dataclass(frozen=True, kw_only=True)
+class LawResult:
+    """Tests of all numbers of a field at once: VIOLATION where a unit meets less noise than is
+    claimed, INCONCLUSIVE where the law is another than the claimed one.
+
+    level  of all tests of the audit together, before a field's tests share it
+    """
+
+    field: str
+    check: Check
+    unit: Unit
+    rule: str
+    rounds: int
+    planned: int
+    claimed: float
+    tests: tuple[LawTest, ...]
+    numbers: int
+    level: float
+
+    @property
+    def failed(self) -> LawTest | None:
+        return worst(self.tests, self.level)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.failed is None:
+            return "NOT_DETECTED"
+        return "VIOLATION" if self.failed.severe else "INCONCLUSIVE"
+
+    @property
+    def because(self) -> str:
+        if self.failed is None:
+            return f"{len(self.tests)} tests of {self.numbers} numbers find the claimed noise"
+        return f"{self.failed.words} ({self.failed.name}, p = {self.failed.p:.1e})"
+
+
+Result = MechanismResult | LawResult
+
+
+def violations(results: Sequence[Result]) -> Mapping[str, list[Check]]:
     """The checks that failed, by field."""
     found: dict[str, list[Check]] = {}
     for result in results:

@@ -12,27 +12,28 @@ from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import MechanismResult
 
 LARGEST_MU = 1e3
-CONFIDENCE = 0.999
 
 
 def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
     """At the planned shape every number of a field's noise is a draw of the same law: its standard
-    deviation says mu = S / sd for the largest canary, at 99.9 %."""
+    deviation says mu = S / sd for the largest canary."""
     host = message.host(rows=None)
     seen, _ = host.emit({}, host.enrol(trials_in_full_shape(host)), 1)
     results = []
     for release in message.claimed:
         rule = message.rule(release)
         distance = rule.clip_l2 * (2 if rule.adjacency == "replace_one" else 1)
-        bound = _noise_bound(seen[release.field], distance, message.policy.delta)
+        bound = _noise_bound(
+            seen[release.field], distance, message.policy.delta, 1 - (1 - message.confidence) / 50
+        )
         results.append(message.result("shape", release, host, gdp=bound))
     return results
 
 
-def _noise_bound(noise: Floats, distance: float, delta: float) -> EpsilonBound:
+def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float) -> EpsilonBound:
     """mu >= distance / (the upper end of the noise's standard deviation)."""
     count = noise.size
-    upper = float(noise.std()) * math.sqrt(count / float(chi2.ppf(1 - CONFIDENCE, count - 1)))
+    upper = float(noise.std()) * math.sqrt(count / float(chi2.ppf(1 - confidence, count - 1)))
     mu = min(LARGEST_MU, distance / upper) if upper > 0 else LARGEST_MU
     ceiling = epsilon_of_mu(LARGEST_MU, delta)
-    return EpsilonBound(epsilon_of_mu(mu, delta), delta, CONFIDENCE, "gdp", ceiling, count)
+    return EpsilonBound(epsilon_of_mu(mu, delta), delta, confidence, "gdp", ceiling, count)

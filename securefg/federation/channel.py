@@ -26,6 +26,7 @@ from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.secagg.arrays import from_ring
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.messages import KEY_MESSAGES
 from securefg.secagg.ring import RingArray
 
 
@@ -60,7 +61,7 @@ class Channel:
         self._masker = masker
 
     def seal(self, message: Message, turn: Turn) -> Sealed:
-        _refuse_personal(message)
+        _refuse_unsealed(message, turn)
         private = {
             name: _checked(message, name, value, turn)
             for name, value in message.values().items()
@@ -142,11 +143,26 @@ def check_budget(
         )
 
 
-def _refuse_personal(message: Message) -> None:
-    """Personal fields go from the server to clients; the other way they would leave unsealed."""
-    for name, declaration in message.declarations.items():
-        if declaration.scope == "personal":
+def _refuse_unsealed(message: Message, turn: Turn) -> None:
+    """Nothing that comes from data may leave beside the rules: a reply has no personal field, and
+    its public ones hold no array and no number but the round's. Keys and signatures of secure
+    aggregation are no data."""
+    if isinstance(message, KEY_MESSAGES):
+        return
+    for name, value in message.values().items():
+        scope = message.declarations[name].scope
+        if scope == "personal":
             raise ProtocolError(f"{message.kind}.{name} is personal and cannot be in a reply")
+        if scope == "public" and isinstance(value, Tensor):
+            raise PrivacyError(
+                f"{message.kind}.{name} is an array that a client would send as public, beside "
+                "the rules; declare it private(...); nothing was sent"
+            )
+        if scope == "public" and value is not None and value != turn.round:
+            raise PrivacyError(
+                f"{message.kind}.{name} is public in a client's reply and is not the number of "
+                "the round; declare it private(...), an array; nothing was sent"
+            )
 
 
 def _checked(message: Message, name: str, value: Value, turn: Turn) -> Tensor:

@@ -11,6 +11,8 @@ Unmask               ->             Revealed            a share of every neighbo
 
 from __future__ import annotations
 
+from typing import Final
+
 from torch import Tensor
 
 from securefg.protocol.meanings import Public
@@ -105,3 +107,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Unmask,
     Revealed,
 )
+
+KEY_MESSAGES: Final = (Keys, Shares, Ready, Agreed, Revealed)
+"""What clients answer within a session: keys, boxes and signatures, made of no data."""

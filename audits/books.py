@@ -1,0 +1,227 @@
+"""The books: ledger, plan, summary and transcript must tell the same story, field by field.
+
+Every private field that crossed must be booked, with the noise that was planned; no field may leave
+oftener than planned; the summary's epsilon must follow from what is booked, by arithmetic of the
+audit's own; and no sum may have been opened over fewer survivors than its noise was planned for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from audits.empirical_epsilon import epsilon_of_mu
+from audits.truth import Truth
+from securefg.privacy.accountants import claims
+from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
+from securefg.privacy.rules import DistributedDiscrete
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Record, read_transcript
+from securefg.run.findings import Finding, Verdict
+from securefg.run.folder import read_json_lines
+
+TOLERANCE = 1e-6
+SHOWN = 3
+
+Said = tuple[Verdict, str]
+
+
+def reconciled(truth: Truth) -> Finding:
+    """One finding: what the four records disagree about, worst first."""
+    started = time.monotonic()
+    releases = list(read_ledger(truth.folder.ledger_path))
+    records = list(_headers(truth))
+    said = [
+        *_crossed(truth, records, releases),
+        *_as_planned(truth, releases),
+        *_claimed(truth, releases),
+        *_survivors(truth, records),
+    ]
+    worst = [s for s in said if s[0] is Verdict.VIOLATION] or said
+    verdict = worst[0][0] if worst else Verdict.NOT_DETECTED
+    words = list(dict.fromkeys(text for _, text in worst))
+    more = f" (and {len(words) - SHOWN} more)" if len(words) > SHOWN else ""
+    whole = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
+    return Finding(
+        adversary="-",
+        attack="books",
+        method=truth.method_name,
+        metric="ledger, plan, summary and transcript",
+        unit="release",
+        verdict=verdict,
+        because="; ".join(words[:SHOWN]) + more if words else whole,
+        targets=len(releases),
+        assumptions=("what never reached the transcript is not seen",),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _headers(truth: Truth) -> Iterator[Record]:
+    """Records without their bodies, and the names of private fields that were in them."""
+    kinds = {message.kind: message for message in truth.experiment.method.messages}
+    for record in read_transcript(truth.folder.transcript):
+        message = kinds.get(record.kind)
+        names = dict(record.rules)
+        if record.up and message is not None and not record.thinned:
+            present = record.fields()
+            for name, declaration in message.declarations.items():
+                if declaration.is_private and present.get(name) is not None:
+                    names.setdefault(name, "?")
+        yield replace(record, rules=names, body=b"")
+
+
+def _crossed(truth: Truth, records: list[Record], releases: list[Release]) -> Iterator[Said]:
+    """What crossed against what is booked, by field, round, step and client."""
+    kinds = {message.kind: message for message in truth.experiment.method.messages}
+    sent: Counter[tuple[str, int, int, int]] = Counter()
+    for record in records:
+        if record.up and record.kind in kinds:
+            for name, words in record.rules.items():
+                field = f"{kinds[record.kind].__name__}.{name}"
+                if words == "?":
+                    yield Verdict.VIOLATION, f"{field} left in round {record.round} without a rule"
+                for client in Clients.parse(record.clients).numbers():
+                    sent[field, record.round, record.step, client] += 1
+    booked: Counter[tuple[str, int, int, int]] = Counter()
+    for release in releases:
+        for client in release.clients.numbers():
+            booked[release.mechanism.field, release.round, release.step, client] += 1
+    for field, round, _, client in sorted((sent - booked).keys()):
+        yield (
+            Verdict.VIOLATION,
+            f"{field} of client {client} left in round {round} and is on no book",
+        )
+    if truth.folder.summary().attempts == 1:
+        for field, round, _, client in sorted((booked - sent).keys()):
+            yield (
+                Verdict.INCONCLUSIVE,
+                f"{field} of client {client} is booked for round {round} and not in the record",
+            )
+
+
+def _as_planned(truth: Truth, releases: list[Release]) -> Iterator[Said]:
+    """Every booked mechanism against the policy's, and every count against the plan's."""
+    x = truth.experiment
+    planned = {r.name: r for r in x.method.releases(x.config.method, x.config.training, x.public)}
+    for mechanism in dict.fromkeys(release.mechanism for release in releases):
+        release = planned.get(mechanism.field)
+        if release is None:
+            yield Verdict.VIOLATION, f"{mechanism.field} was sent and never planned"
+            continue
+        rows = mechanism.num_rows if mechanism.rule != "dp_sgd" else release.num_rows
+        dim = (
+            release.dim // release.num_rows * (rows if mechanism.per == "row" else release.num_rows)
+        )
+        wanted = x.policy.mechanism(
+            release.message,
+            release.field,
+            dim,
+            max(rows, release.num_rows if mechanism.per != "row" else 1),
+        )
+        for name in (
+            "rule",
+            "per",
+            "noise_multiplier",
+            "sampling",
+            "steps",
+            "adjacency",
+            "node",
+            "edge",
+        ):
+            if getattr(mechanism, name) != getattr(wanted, name):
+                yield (
+                    Verdict.VIOLATION,
+                    f"{mechanism.field} is booked with {name} {getattr(mechanism, name)}, "
+                    f"the plan has {getattr(wanted, name)}",
+                )
+    attempts = truth.folder.summary().attempts
+    counts: Counter[tuple[str, int]] = Counter()
+    for found in releases:
+        for client in found.clients.numbers():
+            counts[found.mechanism.field, client] += 1
+    for (name, client), count in counts.items():
+        most = planned[name].count if name in planned else 0
+        if most and count > most * attempts:
+            yield (
+                Verdict.VIOLATION,
+                f"{name} left client {client} {count} times; planned were {most}",
+            )
+
+
+def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
+    """The summary's epsilons against the ledger's, and both against arithmetic of the audit's."""
+    summary, policy = truth.folder.summary(), truth.experiment.policy
+    ledger = Ledger(truth.experiment.partition.num_clients)
+    ledger.record(releases)
+    for claim in claims(ledger, policy.delta, population=policy.population):
+        told = summary.epsilon.get(claim.unit)
+        if told is None:
+            yield Verdict.INCONCLUSIVE, f"the summary says nothing of the {claim.unit}"
+            continue
+        said = math.inf if told.epsilon is None else told.epsilon
+        if said < claim.epsilon * (1 - TOLERANCE) - TOLERANCE:
+            yield (
+                Verdict.VIOLATION,
+                f"the summary says epsilon {said:.4g} per {claim.unit}; "
+                f"what is booked gives {claim.epsilon:.4g}",
+            )
+        least = max(
+            (_least_epsilon(p, claim.unit, policy.delta) for p in ledger.profiles()), default=0.0
+        )
+        if math.isfinite(said) and said < least * (1 - TOLERANCE) - TOLERANCE:
+            yield (
+                Verdict.VIOLATION,
+                f"epsilon {said:.4g} per {claim.unit} is less than its releases compose to, "
+                f"{least:.4g}",
+            )
+    lines = read_json_lines(truth.folder.metrics_path)
+    for unit, value in (lines[-1]["epsilon"] if lines else {}).items():
+        told = summary.epsilon.get(unit)
+        if told is not None and not _alike(told.epsilon, value):
+            yield Verdict.INCONCLUSIVE, f"the last round's epsilon per {unit} is not the summary's"
+
+
+def _least_epsilon(profile: dict[Mechanism, int], unit: str, delta: float) -> float:
+    """What unsampled releases of one client compose to at least: one Gaussian, mu^2 added up."""
+    total = 0.0
+    for mechanism, count in profile.items():
+        met = {"node": mechanism.node, "edge": mechanism.edge}.get(unit)
+        multiplier = mechanism.noise_multiplier if met is None else met.noise_multiplier
+        times = 1 if met is None else met.times
+        if count == 0 or times == 0 or mechanism.sampling < 1:
+            continue
+        if not multiplier:
+            return math.inf
+        rows = mechanism.num_rows if unit == "client" and mechanism.per == "row" else 1
+        total += count * times * mechanism.steps * rows / multiplier**2
+    return epsilon_of_mu(math.sqrt(total), delta)
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def _survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
+    """Noise that the sum alone carries must have come from enough clients."""
+    policy = truth.experiment.policy
+    kinds = {message.kind: message for message in truth.experiment.method.messages}
+    for record in records:
+        message = kinds.get(record.kind.removesuffix(".sum"))
+        if record.sender != "sum" or message is None:
+            continue
+        rules = [policy.rules.get(f"{message.__name__}.{name}") for name in message.declarations]
+        wanted = max(
+            (r.least_noises for r in rules if isinstance(r, DistributedDiscrete)), default=0
+        )
+        count = len(Clients.parse(record.clients))
+        if count < max(wanted, policy.least_survivors if wanted else 0):
+            yield (
+                Verdict.VIOLATION,
+                f"a sum of round {record.round} was opened over {count} clients; its noise was "
+                f"planned for {max(wanted, policy.least_survivors)}",
+            )

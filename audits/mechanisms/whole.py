@@ -1,0 +1,116 @@
+"""Whole messages: every row, every number, all rounds, sent as zeros, small values and loud ones.
+
+The other games look at a few numbers of a few rows many times. Here messages of the planned shape
+go through the channel, in all rounds that there is room for, and what comes out is compared with
+what went in, clipped: the rest must be noise of the claimed size everywhere, and nowhere twice.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from audits.guesses import FIRST, likeness_test
+from audits.mechanisms.effort import NUMBERS, spread
+from audits.mechanisms.message import AuditedMessage, Floats
+from audits.mechanisms.results import LawResult
+from audits.noise_law import LawTest, law_tests
+from audits.uploads import Host
+from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+
+LOUDNESS = (0.0, 0.5, 1e4)
+"""What the trials send, in turn, over the clip: nothing, a value within it, one far above it."""
+
+LEAST_TRIALS = 6
+
+
+def play_whole(message: AuditedMessage) -> list[LawResult]:
+    host = message.host(rows=None)
+    room = max(1, NUMBERS // (4 * host.numbers_per_trial))
+    rounds = spread(message.shared_rounds, max(3, room // LEAST_TRIALS))
+    trials = min(48, max(LEAST_TRIALS, room // len(rounds)))
+    sent = {r.field: _values(message, r, host, trials) for r in message.claimed}
+    enrolled = host.enrol(trials, 3)
+    seen = [host.emit(sent, enrolled, round)[0] for round in rounds]
+    return [
+        _result(message, release, host, sent[release.field], [s[release.field] for s in seen])
+        for release in message.claimed
+    ]
+
+
+def _values(message: AuditedMessage, release: PlannedRelease, host: Host, trials: int) -> Floats:
+    """(trials, rows, width): every unit of a trial as loud as the trial is."""
+    values = message.rng.standard_normal((trials, *host.shape(release)))
+    rule = message.rule(release)
+    loud = np.array([LOUDNESS[i % len(LOUDNESS)] for i in range(trials)])[:, None, None]
+    sent: Floats = values / _norms(values, rule) * rule.clip_l2 * loud
+    return sent
+
+
+def _norms(values: Floats, rule: LocalGaussian | DistributedDiscrete) -> Floats:
+    axes = (1, 2) if rule.per == "message" else (2,)
+    norms: Floats = np.maximum(np.sqrt(np.square(values).sum(axes, keepdims=True)), 1e-300)
+    return norms
+
+
+def _result(
+    message: AuditedMessage,
+    release: PlannedRelease,
+    host: Host,
+    sent: Floats,
+    seen: list[Floats],
+) -> LawResult:
+    rule = message.rule(release)
+    clipped = sent * np.minimum(1.0, rule.clip_l2 / _norms(sent, rule))
+    sigma, slack = claimed_noise(message.policy, release, host.shape(release))
+    noise = np.concatenate([out - clipped for out in seen]) / sigma
+    tests = [*_beyond_the_clip(rule, sent, seen, sigma), *law_tests(noise, slack)]
+    if isinstance(rule, LocalGaussian):
+        first = noise[0].reshape(-1)[:FIRST]
+        tests.append(likeness_test(first, np.empty((0, len(first)))))
+    return LawResult(
+        field=release.name,
+        check="whole",
+        unit="row" if rule.per == "row" else "client",
+        rule=rule.name,
+        rounds=len(seen),
+        planned=release.count,
+        claimed=message.epsilon([release], len(seen), message.unit_of(release), host),
+        tests=tuple(tests),
+        numbers=noise.size,
+        level=message.level,
+    )
+
+
+def _beyond_the_clip(
+    rule: LocalGaussian | DistributedDiscrete, sent: Floats, seen: list[Floats], sigma: float
+) -> list[LawTest]:
+    """How far any unit came out along the direction in which it was loud."""
+    loud = np.arange(len(sent)) % len(LOUDNESS) == len(LOUDNESS) - 1
+    axes = (1, 2) if rule.per == "message" else (2,)
+    directions = sent[loud] / _norms(sent[loud], rule)
+    lengths = np.stack([(out[loud] * directions).sum(axes) for out in seen])
+    excess = float(lengths.max() - rule.clip_l2) / sigma
+    p = min(1.0, lengths.size * math.exp(-(max(excess, 0.0) ** 2) / 2))
+    words = f"a value far above the clip came out {float(lengths.max()) / rule.clip_l2:.4g} long"
+    return [LawTest("values beyond the clip", p, True, f"{words} in units of it")]
+
+
+def claimed_noise(
+    policy: Policy, release: PlannedRelease, shape: tuple[int, int]
+) -> tuple[float, float]:
+    """The standard deviation that the booked multiplier claims for what is seen, and what rounding
+    may add to it; written apart from the rules, which are what is audited."""
+    rule = policy.rule(release.message, release.field)
+    assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
+    rows, width = shape
+    booked = policy.mechanism(release.message, release.field, rows * width, rows)
+    assert booked.noise_multiplier is not None
+    factor = 2.0 if rule.adjacency == "replace_one" else 1.0
+    if isinstance(rule, LocalGaussian):
+        return booked.noise_multiplier * factor * rule.clip_l2, 1e-5
+    plan = rule.plan_for(width if rule.per == "row" else rows * width)
+    steps = booked.noise_multiplier * factor * plan.norm_bound
+    return steps / rule.scale, 0.01 + rule.least_noises / (4 * steps * steps)

@@ -1,0 +1,195 @@
+"""Whether numbers are the noise they are claimed to be: of their size everywhere, and never twice.
+
+What is tested is what is left of uploads once the value that was sent is taken off, over the
+standard deviation that is claimed: an array (messages, rows, width) of standard normals, if all is
+well. Every test gives a p-value that already counts the places it looked at. A `severe` test shows
+that a unit meets less noise than claimed; another, that the law is not the one claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+from scipy.stats import chi2, kstest
+from scipy.stats import t as student
+
+Floats = NDArray[np.float64]
+
+MOST_PAIRS = 2048
+"""Correlations are taken between so many rows, columns or messages at most, evenly spread."""
+
+NUMBERS_TESTED = 1 << 20
+
+
+@dataclass(frozen=True)
+class LawTest:
+    """One test: `p` is how likely sound noise looks at least so bad at the worst place."""
+
+    name: str
+    p: float
+    severe: bool
+    words: str
+
+
+def law_tests(noise: Floats, slack: float = 0.0) -> list[LawTest]:
+    """All tests of (messages, rows, width) numbers.
+
+    slack  by how much rounding may add to the variance, as a share of it
+    """
+    found = [*_levels(noise, slack), _zeros(noise), _repeated(noise), _lagged(noise), _law(noise)]
+    return [*found, *_pairs(noise), *_flat_directions(noise)]
+
+
+# ---------------------------------------------------------------------------------------- size
+
+
+def _levels(noise: Floats, slack: float) -> Iterator[LawTest]:
+    """The sum of squares over a message, a row, a column, and a row of one message."""
+    squares = np.square(noise)
+    parts = {
+        "message": (squares.sum((1, 2)), noise[0].size),
+        "row": (squares.sum((0, 2)), noise[:, 0].size),
+        "column": (squares.sum((0, 1)), noise[:, :, 0].size),
+        "row of one message": (squares.sum(2).ravel(), noise.shape[2]),
+    }
+    for name, (sums, count) in parts.items():
+        low, place = _smallest(chi2.logcdf(sums, count))
+        level = math.sqrt(sums[place] / count)
+        yield LawTest(
+            f"noise of a {name}",
+            low,
+            True,
+            f"{name} {place} has {level:.3g} of the claimed noise",
+        )
+        high, place = _smallest(chi2.logsf(sums / (1 + slack) ** 2, count))
+        level = math.sqrt(sums[place] / count)
+        yield LawTest(
+            f"excess of a {name}",
+            high,
+            False,
+            f"{name} {place} differs from what was sent by {level:.3g} of the claimed noise",
+        )
+
+
+def _zeros(noise: Floats) -> LawTest:
+    """Numbers that carry no noise at all; sound noise is as small once in a million."""
+    bare = int((np.abs(noise) < 1e-6).sum())
+    expected = noise.size * 8e-7
+    # Chernoff: P[X >= k] <= exp(k - m) (m / k)^k for k > m.
+    p = math.exp(bare - expected + bare * math.log(expected / bare)) if bare > expected else 1.0
+    return LawTest("bare numbers", p, True, f"{bare} of {noise.size} numbers carry no noise")
+
+
+# ------------------------------------------------------------------------------------ repetition
+
+
+def _repeated(noise: Floats) -> LawTest:
+    """Rows that are alike but for order and sign; sound ones agree in three digits of a number with
+    a chance of 1e-3 at most, in k numbers with its k-th power."""
+    units = noise if noise.shape[2] >= 6 else noise.reshape(len(noise), 1, -1)
+    width = units.shape[2]
+    rows = np.sort(np.abs(units.reshape(-1, width)), axis=1)
+    digits = min(width, 64)
+    kept = np.round(rows[:, :digits], 3)
+    _, first, counts = np.unique(kept, axis=0, return_index=True, return_counts=True)
+    twice = int(counts.max())
+    pairs = len(rows) * (len(rows) - 1) / 2
+    p = min(1.0, pairs * 1e-3**digits * 4**digits) if twice > 1 else 1.0
+    where = int(first[counts.argmax()])
+    message, row = divmod(where, units.shape[1])
+    words = f"the noise of row {row} of message {message} occurs {twice} times"
+    return LawTest("repeated noise", p, True, words)
+
+
+def _pairs(noise: Floats) -> Iterator[LawTest]:
+    """Correlations between any two messages, rows and columns."""
+    for axis, name in enumerate(("messages", "rows", "columns")):
+        table = np.moveaxis(noise, axis, 0).reshape(noise.shape[axis], -1)
+        if len(table) < 2 or table.shape[1] < 8:
+            continue
+        if len(table) > MOST_PAIRS:
+            table = table[np.linspace(0, len(table) - 1, MOST_PAIRS).astype(int)]
+        p, pair, value = _most_alike(table)
+        yield LawTest(
+            f"independence of {name}",
+            p,
+            True,
+            f"{name} {pair[0]} and {pair[1]} have noises with a correlation of {value:+.3f}",
+        )
+
+
+def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:
+    lengths = np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-300)
+    likeness = (table / lengths) @ (table / lengths).T
+    np.fill_diagonal(likeness, 0.0)
+    place = int(np.abs(likeness).argmax())
+    i, j = divmod(place, len(table))
+    value = float(np.clip(likeness[i, j], -1 + 1e-15, 1 - 1e-15))
+    free = table.shape[1] - 1
+    statistic = abs(value) * math.sqrt(free / (1 - value * value))
+    pairs = len(table) * (len(table) - 1) / 2
+    return min(1.0, 2 * pairs * float(student.sf(statistic, free))), (i, j), value
+
+
+def _lagged(noise: Floats) -> LawTest:
+    """Noise that comes again some way on in the message, wherever: correlation at every lag."""
+    flat = noise.reshape(-1)[:NUMBERS_TESTED]
+    size = 1 << (2 * len(flat) - 1).bit_length()
+    spectrum = np.fft.rfft(flat, size)
+    products = np.fft.irfft(spectrum * spectrum.conj(), size)[1 : len(flat)]
+    terms = np.arange(len(flat) - 1, 0, -1)
+    enough = terms >= 64
+    if not enough.any():
+        return LawTest("noise again at a distance", 1.0, True, "too few numbers to tell")
+    power = max(float(np.square(flat).mean()), 1e-300)
+    statistic = np.abs(products[enough]) / np.sqrt(terms[enough]) / power
+    place = int(statistic.argmax())
+    # Sums of products of normals have heavier tails than a normal: the level counts a tenth less.
+    p = min(1.0, 2 * len(statistic) * math.exp(float(log_ndtr(-0.9 * statistic[place]))))
+    words = f"numbers {place + 1} apart have related noises"
+    return LawTest("noise again at a distance", p, True, words)
+
+
+def _flat_directions(noise: Floats) -> Iterator[LawTest]:
+    """A direction across columns, or rows, in which hardly any noise lies.
+
+    The smallest singular value of n x d standard normals is above sqrt(n) - sqrt(d) - t but for a
+    chance of exp(-t^2 / 2) (Davidson and Szarek 2001).
+    """
+    for axis, name in ((2, "columns"), (1, "rows")):
+        table = np.moveaxis(noise, axis, -1).reshape(-1, noise.shape[axis])
+        n, d = table.shape
+        if not 2 <= d <= 512 or n < 4 * d:
+            continue
+        smallest = math.sqrt(max(float(np.linalg.eigvalsh(table.T @ table)[0]), 0.0))
+        t = max(0.0, math.sqrt(n) - math.sqrt(d) - smallest)
+        yield LawTest(
+            f"direction across {name}",
+            math.exp(-t * t / 2),
+            True,
+            f"a direction across {name} has {smallest / math.sqrt(n):.3g} of the claimed noise",
+        )
+
+
+def _law(noise: Floats) -> LawTest:
+    flat = noise.reshape(-1)
+    chosen = flat[:: max(1, len(flat) // 100_000)]
+    p = float(kstest(chosen, "norm").pvalue)
+    return LawTest("law of the noise", p, False, "the noise is not of the claimed law")
+
+
+def _smallest(log_p: Floats) -> tuple[float, int]:
+    """Of p-values at many places: the smallest, counted as often as there are places."""
+    place = int(np.argmin(log_p))
+    return min(1.0, math.exp(min(0.0, float(log_p[place]) + math.log(len(log_p))))), place
+
+
+def worst(tests: Sequence[LawTest], level: float) -> LawTest | None:
+    """The test that fails at a level shared by all of them, severe ones first."""
+    failed = [test for test in tests if test.p * len(tests) < level]
+    return min(failed, key=lambda test: (not test.severe, test.p), default=None)

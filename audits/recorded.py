@@ -1,0 +1,357 @@
+"""The noise in the uploads that were recorded: what is left once the clients' own values are known.
+
+Every host is made anew from the run's data and asked as the record says it was asked; what it
+answers, clipped, is what the upload was before its noise. The rest is held against the claimed law.
+Where a run is too long to be played again to its end, rows that are zero by their nature (of nodes
+that a client does not hold) are tested in the rounds that are left.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from audits.guesses import FIRST, guessed_sources, likely_seeds, likeness_test
+from audits.mechanisms.results import LawResult
+from audits.mechanisms.whole import claimed_noise
+from audits.noise_law import LawTest, law_tests
+from audits.truth import Truth
+from securefg.engines.hosting import noise_source
+from securefg.federation.roles import Host, Site
+from securefg.foundation.streams import derive_seed
+from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients, Turn
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Record, read_transcript
+from securefg.run.assembly import hosts_of
+from securefg.run.findings import Finding, Verdict
+
+SECONDS = 60.0
+"""So long is the run played again; later rounds are tested by their structure alone."""
+
+LEVEL = 1e-6
+"""A record cannot be drawn again to confirm what it shows: the level is that of proof."""
+
+MOST_NUMBERS = 1 << 22
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Residuals:
+    """What was recorded of one field.
+
+    noise       (clients, rows, width) of every message, over the claimed standard deviation
+    zero        rows of a client that were zero before noise in all messages that were replayed
+    structural  by client: these rows in messages that were not replayed
+    """
+
+    release: PlannedRelease
+    sigma: float
+    slack: float
+    rounds: set[int] = field(default_factory=set)
+    noise: list[Floats] = field(default_factory=list)
+    zero: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    structural: dict[int, list[Floats]] = field(default_factory=dict)
+    first: tuple[Tensor, Clients, tuple[str | int, ...]] | None = None
+    seconds: float = 0.0
+
+    @property
+    def numbers(self) -> int:
+        return sum(part.size for part in self.noise)
+
+
+def recorded_noise(truth: Truth) -> list[Finding]:
+    """A finding per field that claims noise: what its uploads show, or why they cannot tell."""
+    started = time.monotonic()
+    fields = _claimed(truth.experiment.policy, _planned(truth))
+    replay = _Replay(truth, fields)
+    reason = replay.run()
+    each = (time.monotonic() - started) / max(1, len(fields))
+    findings = [_finding(truth, found, reason, each) for found in fields.values()]
+    return [*findings, *_untold(truth)]
+
+
+def _planned(truth: Truth) -> list[PlannedRelease]:
+    x = truth.experiment
+    return [
+        r for r in x.method.releases(x.config.method, x.config.training, x.public) if r.count > 0
+    ]
+
+
+def _claimed(policy: Policy, planned: list[PlannedRelease]) -> dict[str, Residuals]:
+    found = {}
+    for release in planned:
+        if isinstance(policy.rules[release.name], (LocalGaussian, DistributedDiscrete)):
+            shape = (release.num_rows, release.dim // release.num_rows)
+            found[release.name] = Residuals(release, *claimed_noise(policy, release, shape))
+    return found
+
+
+class _Replay:
+    """Hosts that answer the recorded requests once more."""
+
+    def __init__(self, truth: Truth, fields: dict[str, Residuals]) -> None:
+        self._truth, self._fields, self._x = truth, fields, truth.experiment
+        self._hosts: dict[str, Host] = {}
+        self._clients = hosts_of(self._x)
+        self._replies: dict[tuple[str, int, int], tuple[Message, Clients]] = {}
+        self._stopped = ""
+
+    def run(self) -> str:
+        """Why the run was not played to its end; empty where it was."""
+        if not self._fields:
+            return ""
+        deadline = time.process_time() + SECONDS
+        kinds = {message.kind for message in self._x.method.messages}
+        for record in read_transcript(self._truth.folder.transcript):
+            if not self._stopped and time.process_time() > deadline:
+                self._stopped = f"played again up to round {record.round}"
+            if record.thinned:
+                if record.kind in kinds and not self._stopped and self._remembers():
+                    self._stopped = f"round {record.round} was thinned out of the transcript"
+            elif record.sender == "sum":
+                self._opened(record)
+            elif record.up and record.kind in kinds:
+                self._uploaded(record)
+            elif record.kind in kinds and not self._stopped:
+                self._asked(record)
+        return self._stopped
+
+    def _remembers(self) -> bool:
+        """Whether a host's answer hangs on what it was asked before."""
+        return any(host.state() for host in self._hosts.values())
+
+    def _asked(self, record: Record) -> None:
+        message = self._x.method.message(record.kind)
+        if any(d.opens is not None for d in message.declarations.values()):
+            self._stopped = f"{record.kind} holds what only its recipients can open"
+            return
+        asked = Clients.parse(record.clients).numbers()
+        for name in record.receivers:
+            own = [k for k in self._clients[name].numbers() if k in set(asked)]
+            fields = record.fields()
+            rows = [asked.index(k) for k in own]
+            for personal in record.personal:
+                value = fields[personal]
+                assert isinstance(value, Tensor)
+                fields[personal] = value[rows]
+            request = codec.decode(codec.encode_fields(fields), message)
+            turn = Turn(record.round, record.step, Clients.of(own), record.attempt)
+            reply = self._host(name).handle(request, turn)
+            self._replies[name, record.round, record.step] = (reply, turn.clients)
+
+    def _host(self, name: str) -> Host:
+        if name not in self._hosts:
+            x = self._x
+            site = Site(
+                shards=tuple(x.shards[k] for k in self._clients[name].numbers()),
+                method=x.config.method,
+                training=x.config.training,
+                seed=derive_seed(x.config.seed, "clients"),
+                device=torch.device("cpu"),
+                noise=noise_source(x.config),
+            )
+            self._hosts[name] = x.method.make_host(site)
+        return self._hosts[name]
+
+    # ------------------------------------------------------------------------- what was recorded
+
+    def _uploaded(self, record: Record) -> None:
+        message = self._x.method.message(record.kind)
+        known = self._replies.pop((record.sender, record.round, record.step), None)
+        values = record.fields()
+        for name in message.declarations:
+            found = self._fields.get(f"{message.__name__}.{name}")
+            if found is None or found.release.name in self._x.policy.masked:
+                continue
+            sent = values.get(name)
+            if not isinstance(sent, Tensor):
+                continue
+            numbers = Clients.parse(record.clients)
+            clean = None if known is None else getattr(known[0], name)
+            self._keep(found, record, numbers, sent, clean)
+        if known is not None and self._x.policy.masks(message):
+            self._replies[record.sender, record.round, record.step] = known
+
+    def _keep(
+        self, found: Residuals, record: Record, clients: Clients, sent: Tensor, clean: Tensor | None
+    ) -> None:
+        seen = _units(sent)
+        if clean is not None:
+            exact = _units(clean)
+            noise = (seen - _clipped(self._x.policy, found.release, exact)) / found.sigma
+            if found.numbers < MOST_NUMBERS:
+                found.noise.append(noise)
+            if found.first is None:
+                stream = (record.kind, found.release.field, record.round, record.step)
+                found.first = (torch.from_numpy(noise), clients, stream)
+                found.seconds = record.seconds
+            found.rounds.add(record.round)
+            for k, rows in zip(clients.numbers(), np.abs(exact).sum(2) == 0, strict=True):
+                found.zero[k] = found.zero.get(k, rows) & rows
+        else:
+            for k, own in zip(clients.numbers(), seen, strict=True):
+                rows = found.zero.get(k)
+                if rows is not None and rows.sum() >= 4:
+                    found.structural.setdefault(k, []).append(own[rows] / found.sigma)
+                    found.rounds.add(record.round)
+
+    def _opened(self, record: Record) -> None:
+        """A masked sum, against the sum of what its survivors would have sent."""
+        survivors = set(Clients.parse(record.clients).numbers())
+        message = self._x.method.message(record.kind.removesuffix(".sum"))
+        parts = [
+            (reply, clients)
+            for (_, round, _), (reply, clients) in self._replies.items()
+            if round == record.round and type(reply) is message
+        ]
+        covered = [k for _, clients in parts for k in clients.numbers()]
+        for name, total in record.fields().items():
+            found = self._fields.get(f"{message.__name__}.{name}")
+            if found is None or not isinstance(total, Tensor):
+                continue
+            weight = message.declarations[name].weight
+            weighted = weight is not None and any(getattr(r, weight) is not None for r, _ in parts)
+            if weighted or not survivors <= set(covered):  # the weights are the clients' own
+                continue
+            self._keep_sum(found, record, name, total, parts, survivors)
+        self._replies = {k: v for k, v in self._replies.items() if type(v[0]) is not message}
+
+    def _keep_sum(
+        self,
+        found: Residuals,
+        record: Record,
+        name: str,
+        total: Tensor,
+        parts: list[tuple[Message, Clients]],
+        survivors: set[int],
+    ) -> None:
+        rule = self._x.policy.rules[found.release.name]
+        exact: Floats | None = None
+        for reply, clients in parts:
+            values = _clipped(self._x.policy, found.release, _units(getattr(reply, name)))
+            kept = values[[k in survivors for k in clients.numbers()]].sum(0)
+            exact = kept if exact is None else exact + kept
+        assert exact is not None
+        planned = rule.least_noises if isinstance(rule, DistributedDiscrete) else 1
+        sigma = found.sigma * math.sqrt(len(survivors) / planned)
+        noise = (total.double().numpy().reshape(exact.shape) - exact) / sigma
+        if found.numbers < MOST_NUMBERS:
+            found.noise.append(noise[None])
+        found.rounds.add(record.round)
+
+
+def _units(values: Tensor) -> Floats:
+    """(clients, rows, width)."""
+    array: Floats = values.detach().cpu().double().numpy()
+    if array.ndim == 1:
+        array = array[:, None]
+    return array.reshape(len(array), -1, array.shape[-1]) if array.ndim > 2 else array[:, None]
+
+
+def _clipped(policy: Policy, release: PlannedRelease, values: Floats) -> Floats:
+    rule = policy.rules[release.name]
+    assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
+    axes = (1, 2) if rule.per == "message" else (2,)
+    norms = np.sqrt(np.square(values).sum(axes, keepdims=True))
+    clipped: Floats = values * np.minimum(1.0, rule.clip_l2 / np.maximum(norms, 1e-300))
+    return clipped
+
+
+# ------------------------------------------------------------------------------------- findings
+
+
+def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
+    tests = []
+    if found.noise:
+        tests += law_tests(np.concatenate(found.noise), found.slack)
+    for client, parts in found.structural.items():
+        for test in law_tests(np.stack(parts), found.slack):
+            words = f"client {client}, rows that are zero: {test.words}"
+            tests.append(LawTest(test.name, test.p, test.severe, words))
+    if found.first is not None:
+        tests.append(_seeded(truth, found))
+    return tests
+
+
+def _seeded(truth: Truth, found: Residuals) -> LawTest:
+    """Whether the first upload's noise is that of a seed that somebody would try."""
+    assert found.first is not None
+    noise, clients, stream = found.first
+    flat = noise.reshape(len(noise), -1)
+    now = int(found.seconds)
+    seeds = [*likely_seeds(truth.config.seed), *range(now - 64, now + 1)]
+    by_rows = found.release.declaration.rows is not None
+    shape = noise.shape if by_rows else flat.shape
+    drawn = [
+        source.normal(shape, clients, stream).reshape(len(noise), -1)[0, :FIRST].numpy()
+        for source in guessed_sources(seeds, discrete=False)
+    ]
+    return likeness_test(flat[0, :FIRST].numpy(), np.stack(drawn))
+
+
+def _finding(truth: Truth, found: Residuals, stopped: str, seconds: float) -> Finding:
+    tests = _tests(truth, found) if truth.experiment.policy.protects else []
+    result = LawResult(
+        field=found.release.name,
+        check="recorded",
+        unit="client",
+        rule=truth.experiment.policy.rules[found.release.name].name,
+        rounds=len(found.rounds),
+        planned=found.release.count,
+        claimed=0.0,
+        tests=tuple(tests),
+        numbers=found.numbers,
+        level=LEVEL,
+    )
+    verdict, because = Verdict(result.verdict), result.because
+    if not tests:
+        verdict = Verdict.INCONCLUSIVE
+        why = stopped or "no upload of it can be played again from the record"
+        if not truth.experiment.policy.protects:
+            why = "the noise is seeded and claims nothing"
+        because = f"the record cannot tell: {why}"
+    elif stopped and verdict is Verdict.NOT_DETECTED:
+        because += f"; {stopped}"
+    claimed = truth.folder.summary().epsilon.get("client")
+    return Finding(
+        adversary="server",
+        attack="recorded_noise",
+        method=truth.experiment.method.name,
+        metric=f"noise of {found.release.name} in {len(found.rounds)} rounds of the record",
+        unit="client",
+        verdict=verdict,
+        because=f"{found.release.name}: {because}",
+        epsilon_claimed=None if claimed is None else claimed.epsilon,
+        confidence=1 - LEVEL,
+        estimator="law",
+        targets=found.numbers,
+        assumptions=("hosts answer as they did: the same code and the same data",),
+        seconds=round(seconds, 3),
+    )
+
+
+def _untold(truth: Truth) -> Iterator[Finding]:
+    """Noise that lies in the training cannot be told from the training."""
+    for release in _planned(truth):
+        if release.trained is not None:
+            yield Finding(
+                adversary="server",
+                attack="recorded_noise",
+                method=truth.experiment.method.name,
+                metric=f"noise of {release.name} in the record",
+                unit="row",
+                verdict=Verdict.INCONCLUSIVE,
+                because=f"{release.name}: the record cannot tell noise inside the training from "
+                "the training; the training step itself is audited (mechanism_training)",
+            )
