@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,26 +36,45 @@ class LawTest:
     words: str
 
 
-def law_tests(noise: Floats, slack: float = 0.0) -> list[LawTest]:
+def law_tests(noise: Floats, slack: float = 0.0, rounds: int = 1) -> list[LawTest]:
     """All tests of (messages, rows, width) numbers.
 
-    slack  by how much rounding may add to the variance, as a share of it
+    slack   by how much rounding may add to the variance, as a share of it
+    rounds  the messages are so many rounds of as many messages each
     """
-    found = [*_levels(noise, slack), _zeros(noise), _repeated(noise), _lagged(noise), _law(noise)]
+    found = [
+        *_levels(noise, slack, rounds),
+        _zeros(noise),
+        _repeated(noise),
+        _lagged(noise),
+        _law(noise),
+    ]
     return [*found, *_pairs(noise), *_flat_directions(noise)]
+
+
+def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
+    """Whether fields of the same messages share noise: parts are (messages, rows, width) each."""
+    joined = np.concatenate([part.reshape(len(part), 1, -1) for part in parts], axis=2)
+    found = [_lagged(joined), *_pairs(joined)]
+    return [replace(test, name=f"{test.name}, all fields") for test in found]
 
 
 # ---------------------------------------------------------------------------------------- size
 
 
-def _levels(noise: Floats, slack: float) -> Iterator[LawTest]:
-    """The sum of squares over a message, a row, a column, and a row of one message."""
+def _levels(noise: Floats, slack: float, rounds: int) -> Iterator[LawTest]:
+    """The sum of squares over a message, a row, a column, a row of one message, and over all
+    messages of a round at one place."""
     squares = np.square(noise)
     parts = {
         "message": (squares.sum((1, 2)), noise[0].size),
         "row": (squares.sum((0, 2)), noise[:, 0].size),
         "column": (squares.sum((0, 1)), noise[:, :, 0].size),
         "row of one message": (squares.sum(2).ravel(), noise.shape[2]),
+        "place in a round": (
+            squares.reshape(rounds, len(noise) // rounds, -1).sum(1).ravel(),
+            len(noise) // rounds,
+        ),
     }
     for name, (sums, count) in parts.items():
         low, place = _smallest(chi2.logcdf(sums, count))

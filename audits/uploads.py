@@ -140,7 +140,7 @@ class Host:
         self, units: Mapping[str, Floats], first: int, trials: int, round: int
     ) -> tuple[Emission, Emission]:
         clients = Clients(((first, first + trials * self.group),))
-        message = self._message(units, trials)
+        message = self._message(units, trials, round)
         sealed = self.channel.seal(message, Turn(round, 1, clients))
         arrived = codec.decode(sealed.body, self.message)
         seen, own = {}, {}
@@ -166,7 +166,7 @@ class Host:
         own = np.ascontiguousarray(rows[:, -1])
         return masked.grid.dequantise(total), masked.grid.dequantise(own)
 
-    def _message(self, units: Mapping[str, Floats], trials: int) -> Message:
+    def _message(self, units: Mapping[str, Floats], trials: int, round: int) -> Message:
         weights = {d.weight for d in self.message.declarations.values()}
         filled: dict[str, Value] = {}
         for release in self.releases:
@@ -179,17 +179,19 @@ class Host:
             inner = (rows, width) if _has_rows(release) else (width,)
             filled[release.field] = torch.from_numpy(array.reshape(trials * self.group, *inner))
         others = {
-            name: self._blank(name, trials * self.group)
+            name: self._blank(name, trials * self.group, round)
             for name in self.message.declarations
             if name not in filled
         }
         return self.message(**filled, **others)
 
-    def _blank(self, name: str, count: int) -> Value:
+    def _blank(self, name: str, count: int, round: int) -> Value:
         if name in self.message.optional:
             return None
         kind = next(iter(self.message.types[name]))
-        return torch.zeros(count, 1) if kind is Tensor else kind()
+        if kind is Tensor:
+            return torch.zeros(count, 1)
+        return round if kind is int else kind()
 
 
 def claimed_fields(policy: Policy, releases: Sequence[PlannedRelease]) -> list[PlannedRelease]:

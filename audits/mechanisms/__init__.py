@@ -11,5 +11,6 @@ compared with what the accountant claims for the same releases. `audit.py` plays
     seed     the noise drawn again from seeds that an adversary would try
     shape    the size of the noise at the planned shape of the array
     whole    messages of the planned shape, row by row: size, independence and clip everywhere
+    training DP-SGD's own step: noise, clip, sampling and denominator
     mask     coins under the masks of real sessions (`mask_reuse.py`)
 """

@@ -10,12 +10,13 @@ import numpy as np
 from audits.guesses import likely_seeds
 from audits.mask_reuse import audit_masks
 from audits.mechanisms.canary import play_canary, play_loud
-from audits.mechanisms.family import play_family
+from audits.mechanisms.family import FAMILY_LEVEL, play_family
 from audits.mechanisms.linked import ROWS, play_linked
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.results import MechanismResult, Result
 from audits.mechanisms.seed import guess_seeds
 from audits.mechanisms.shape import measure_shape
+from audits.mechanisms.training import audit_training
 from audits.mechanisms.whole import play_whole
 from audits.uploads import MakeChannel, claimed_fields, open_channel
 from securefg.engines.hosting import noise_source
@@ -42,7 +43,14 @@ def audit_experiment(
         seed,
         likely_seeds(config.seed),
     )
-    return results + audit_masking(experiment, seed)
+    trained = audit_training(
+        planned, lambda: noise_source(config), experiment.policy.delta, FAMILY_LEVEL
+    )
+    return [
+        *results,
+        *(trained if experiment.policy.protects else []),
+        *audit_masking(experiment, seed),
+    ]
 
 
 def audit_releases(

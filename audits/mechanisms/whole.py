@@ -15,7 +15,7 @@ from audits.guesses import FIRST, likeness_test
 from audits.mechanisms.effort import NUMBERS, spread
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
-from audits.noise_law import LawTest, law_tests
+from audits.noise_law import LawTest, joint_tests, law_tests
 from audits.uploads import Host
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
@@ -34,10 +34,33 @@ def play_whole(message: AuditedMessage) -> list[LawResult]:
     sent = {r.field: _values(message, r, host, trials) for r in message.claimed}
     enrolled = host.enrol(trials, 3)
     seen = [host.emit(sent, enrolled, round)[0] for round in rounds]
+    noises = {
+        r.field: _noise(message, r, host, sent[r.field], [s[r.field] for s in seen])
+        for r in message.claimed
+    }
+    together = joint_tests(list(noises.values())) if len(noises) > 1 else []
     return [
-        _result(message, release, host, sent[release.field], [s[release.field] for s in seen])
+        _result(
+            message,
+            release,
+            host,
+            sent[release.field],
+            [s[release.field] for s in seen],
+            noises[release.field],
+            together,
+        )
         for release in message.claimed
     ]
+
+
+def _noise(
+    message: AuditedMessage, release: PlannedRelease, host: Host, sent: Floats, seen: list[Floats]
+) -> Floats:
+    """What is left of every upload once the clipped value is taken off, over the claimed noise."""
+    rule = message.rule(release)
+    clipped = sent * np.minimum(1.0, rule.clip_l2 / _norms(sent, rule))
+    sigma, _ = claimed_noise(message.policy, release, host.shape(release))
+    return np.concatenate([out - clipped for out in seen]) / sigma
 
 
 def _values(message: AuditedMessage, release: PlannedRelease, host: Host, trials: int) -> Floats:
@@ -61,12 +84,16 @@ def _result(
     host: Host,
     sent: Floats,
     seen: list[Floats],
+    noise: Floats,
+    together: list[LawTest],
 ) -> LawResult:
     rule = message.rule(release)
-    clipped = sent * np.minimum(1.0, rule.clip_l2 / _norms(sent, rule))
     sigma, slack = claimed_noise(message.policy, release, host.shape(release))
-    noise = np.concatenate([out - clipped for out in seen]) / sigma
-    tests = [*_beyond_the_clip(rule, sent, seen, sigma), *law_tests(noise, slack)]
+    tests = [
+        *_beyond_the_clip(rule, sent, seen, sigma),
+        *law_tests(noise, slack, len(seen)),
+        *together,
+    ]
     if isinstance(rule, LocalGaussian):
         first = noise[0].reshape(-1)[:FIRST]
         tests.append(likeness_test(first, np.empty((0, len(first)))))

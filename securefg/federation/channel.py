@@ -145,8 +145,8 @@ def check_budget(
 
 def _refuse_unsealed(message: Message, turn: Turn) -> None:
     """Nothing that comes from data may leave beside the rules: a reply has no personal field, and
-    its public ones hold no array and no number but the round's. Keys and signatures of secure
-    aggregation are no data."""
+    its public ones hold no array and no number but the round's; words must be alike at all clients.
+    Keys and signatures of secure aggregation are no data."""
     if isinstance(message, KEY_MESSAGES):
         return
     for name, value in message.values().items():
@@ -158,7 +158,7 @@ def _refuse_unsealed(message: Message, turn: Turn) -> None:
                 f"{message.kind}.{name} is an array that a client would send as public, beside "
                 "the rules; declare it private(...); nothing was sent"
             )
-        if scope == "public" and value is not None and value != turn.round:
+        if scope == "public" and isinstance(value, (int, float)) and value != turn.round:
             raise PrivacyError(
                 f"{message.kind}.{name} is public in a client's reply and is not the number of "
                 "the round; declare it private(...), an array; nothing was sent"

@@ -112,7 +112,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bounds_come_close(
         assert 0.85 * result.claimed < result.gdp.epsilon < result.claimed < result.ceiling
     for result in of(results, "shape"):
         assert 0.8 * result.claimed < result.lower
-    wanted = {"canary", "loud", "linked", "shape", "seed"}
+    wanted = {"canary", "loud", "linked", "shape", "seed", "whole"}
     assert {r.check for r in results} - {"mask"} == wanted
 
 
@@ -195,6 +195,7 @@ def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Ex
     results = audited(local)
     assert caught(results) >= {"canary", "linked", "shape"}
     assert len(violations(results)) == 4  # every field, and the message
+    assert "whole" in caught(results)
 
 
 def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

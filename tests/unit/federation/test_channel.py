@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from securefg.federation.channel import Channel, Sealed, check_budget
-from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError
+from securefg.foundation.errors import BudgetExceeded, NoRule, PrivacyError, ProtocolError
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
@@ -31,7 +31,7 @@ THREE = Clients(((0, 3),))
 class Update(Message, kind="test_channel.Update"):
     weights: Tensor = private("sum", "model", means=Other())
     embeddings: Tensor | None = private("each", "embedding per node", means=Other(), rows="node")
-    step_size: float = public("learning rate")
+    number: int | None = public("the round")
 
 
 def policy(rules: dict[str, Rule], budget: float | None = None) -> Policy:
@@ -44,7 +44,7 @@ def turn(clients: Clients = THREE, round: int = 1, step: int = 1) -> Turn:
 
 
 def update(weights: Tensor, embeddings: Tensor | None = None) -> Update:
-    return Update(weights=weights, embeddings=embeddings, step_size=0.5)
+    return Update(weights=weights, embeddings=embeddings, number=None)
 
 
 def sealed(
@@ -87,8 +87,8 @@ def test_plain_sends_the_value_and_books_infinity() -> None:
 
 
 def test_public_fields_leave_as_they_are_and_are_not_booked() -> None:
-    out = sealed(PER_MESSAGE, update(torch.ones(3, 2)), turn())
-    assert codec.decode(out.body, Update).step_size == 0.5
+    out = sealed(PER_MESSAGE, replace(update(torch.ones(3, 2)), number=1), turn())
+    assert codec.decode(out.body, Update).number == 1
     assert len(out.releases) == 1
 
 
@@ -253,3 +253,26 @@ def test_without_a_budget_nothing_is_checked() -> None:
 def test_what_is_sealed_does_not_show_when_printed() -> None:
     out = sealed(PER_MESSAGE, update(torch.ones(3, 2)), turn())
     assert "tensor" not in repr(out)
+
+
+class Bare(Message, kind="test_channel.Bare"):
+    numbers: Tensor | None = public("data that calls itself public")
+    number: float | None = public("a number that calls itself public")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Bare(numbers=torch.ones(3, 2), number=None), Bare(numbers=None, number=0.25)],
+)
+def test_what_calls_itself_public_in_a_reply_is_refused_and_nothing_leaves(reply: Bare) -> None:
+    ledger = Ledger(3)
+    channel = Channel(policy({}), SystemNoise(), ledger)
+    with pytest.raises(PrivacyError, match="nothing was sent"):
+        channel.seal(reply, turn())
+    assert ledger.mechanisms == ()
+
+
+def test_the_number_of_the_round_may_be_told() -> None:
+    channel = Channel(policy({}), SystemNoise(), Ledger(3))
+    sealed = channel.seal(Bare(numbers=None, number=1.0), turn(round=1))
+    assert codec.decode(sealed.body, Bare).number == 1.0
