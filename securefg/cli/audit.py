@@ -24,8 +24,17 @@ class Gate(StrEnum):
 
 def audit(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A finished run's folder, or an exchange's.")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="A finished run's folder, or an exchange's; or `mechanism`."
+        ),
     ],
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE", help="With `mechanism`: the defence to measure, by module path."
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,6 +66,11 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Attack what was recorded; compare with what was promised."""
+    if target is not None or str(run) == "mechanism":
+        from securefg.cli.mechanism import measure_mechanism
+
+        measure_mechanism(run, target, min(trials, 20_000), seed, overrides or [], as_json)
+        return
     from audits.run import Plan
     from audits.run import audit as carry_out
     from audits.table import findings_table, not_measured_table

@@ -1,0 +1,172 @@
+"""Anybody's defence: games against a callable that takes and returns an array.
+
+The adversary knows the two candidates for the unit's value and sees what comes out. A pilot chooses
+the pair of candidates and the way to read the output that show most; the bound then comes from
+fresh trials of that one choice, without any assumption about the noise.
+
+    # my_package/my_filter.py
+    CLAIM = Claim(epsilon=8.0, delta=1e-5, unit="client", norm=1.0, size=64)
+
+    def release(values):                   # (size,) -> (size,), afresh at every call
+        ...
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.empirical_epsilon import EpsilonBound, several_trainings
+from securefg.foundation.errors import ConfigError
+
+Floats = NDArray[np.float64]
+Release = Callable[[Floats], Floats]
+
+LOUD = 1e4
+PILOT = 0.2
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a defence says of itself.
+
+    unit      whose value the array is: client, row, node, ...
+    norm      the L2 norm up to which values are meant to count; louder ones must be clipped to it
+    size      how many numbers the array has
+    relation  removed: a value against zeros; replaced: a value against its opposite
+    rounds    how many releases of the same value the epsilon is for
+    """
+
+    epsilon: float
+    delta: float
+    unit: str = "client"
+    norm: float = 1.0
+    size: int = 64
+    relation: str = "removed"
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0 or not 0 < self.delta < 1 or self.norm <= 0 or self.size < 1:
+            raise ConfigError(
+                f"claim: found epsilon {self.epsilon}, delta {self.delta}, norm {self.norm}, size "
+                f"{self.size}; wanted epsilon, norm and size above 0, and 0 < delta < 1"
+            )
+        if self.relation not in ("removed", "replaced") or self.rounds < 1:
+            raise ConfigError(
+                f"claim: found relation {self.relation!r}, rounds {self.rounds}; allowed: removed, "
+                "replaced; 1 round or more"
+            )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The largest epsilon that was shown, and by what; `ceiling` is what the trials could show."""
+
+    claim: Claim
+    bound: EpsilonBound
+    game: str
+    seconds: float
+
+    @property
+    def verdict(self) -> str:
+        if self.bound.epsilon > self.claim.epsilon:
+            return "VIOLATION"
+        return "INCONCLUSIVE" if self.bound.ceiling <= self.claim.epsilon else "NOT_DETECTED"
+
+
+@dataclass(frozen=True)
+class Game:
+    """Two candidates, and a number read from the outputs of all rounds."""
+
+    name: str
+    one: Floats
+    other: Floats
+    read: Callable[[Floats], float]
+
+    def scores(self, release: Release, value: Floats, trials: int, rounds: int) -> Floats:
+        found = np.empty(trials)
+        for trial in range(trials):
+            outputs = [np.asarray(release(value.copy()), np.float64) for _ in range(rounds)]
+            found[trial] = self.read(np.stack([np.reshape(out, -1) for out in outputs]))
+        return found
+
+
+def measure(
+    release: Release, claim: Claim, trials: int, seed: int, confidence: float = 0.999
+) -> Measured:
+    """The lower bound from `trials` of the game that a pilot found best."""
+    started = time.process_time()
+    _check(release, claim)
+    games = _games(claim, np.random.default_rng(seed))
+    pilot = max(40, int(trials * PILOT / len(games)))
+
+    def shown(game: Game, count: int, confidence: float) -> EpsilonBound:
+        each = count // 2
+        inside = game.scores(release, game.one, each, claim.rounds)
+        outside = game.scores(release, game.other, each, claim.rounds)
+        return several_trainings(inside, outside, claim.delta, confidence)
+
+    best = max(games, key=lambda game: shown(game, pilot, 0.5).epsilon)
+    bound = shown(best, trials, confidence)
+    return Measured(claim, bound, best.name, time.process_time() - started)
+
+
+def _check(release: Release, claim: Claim) -> None:
+    found = np.asarray(release(np.zeros(claim.size)))
+    if found.size != claim.size or not np.isfinite(found).all():
+        raise ConfigError(
+            f"the callable gave {found.size} numbers for {claim.size}, or numbers that are not "
+            "finite; wanted an array of the same size"
+        )
+
+
+def _games(claim: Claim, rng: np.random.Generator) -> list[Game]:
+    """Canaries in one number, over all of them and far above the bound, each read in three ways."""
+    spike = np.zeros(claim.size)
+    spike[int(rng.integers(claim.size))] = 1.0
+    spread = rng.choice([-1.0, 1.0], claim.size) / math.sqrt(claim.size)
+    games = []
+    for shape, direction in (("one number", spike), ("all numbers", spread)):
+        for loudness, norm in (("", claim.norm), (", far above the bound", claim.norm * LOUD)):
+            one = direction * norm
+            other = -one if claim.relation == "replaced" else np.zeros(claim.size)
+            readings: dict[str, Callable[[Floats], float]] = {
+                "read along it": lambda out, d=direction: float((out @ d).sum()),  # type: ignore[misc]
+                "by its length": lambda out: float(np.abs(out).sum()),
+                "by what is zero": lambda out, d=direction: float((out[:, d != 0] != 0).sum()),  # type: ignore[misc]
+            }
+            games += [
+                Game(f"{shape}{loudness}, {how}", one, other, read)
+                for how, read in readings.items()
+            ]
+    return games
+
+
+def found_callable(path: str) -> tuple[Release, Claim | None]:
+    """`package.module` with `release` and `CLAIM` in it, or `package.module.function`."""
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        parent, _, name = path.rpartition(".")
+        if not parent or not path.startswith(str(error.name)):
+            raise ConfigError(f"audit mechanism {path}: {error}") from error
+        try:
+            module = importlib.import_module(parent)
+        except ModuleNotFoundError as missing:
+            raise ConfigError(f"audit mechanism {path}: {missing}") from missing
+        release = getattr(module, name, None)
+    else:
+        release = getattr(module, "release", None)
+    if not callable(release):
+        raise ConfigError(
+            f"audit mechanism {path}: no callable there; wanted a module with a function "
+            "`release`, or the path of a function"
+        )
+    claim = getattr(release, "CLAIM", getattr(module, "CLAIM", None))
+    return release, claim if isinstance(claim, Claim) else None

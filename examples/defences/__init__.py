@@ -1,0 +1,1 @@
+"""Other projects' defences as callables for `securefg audit mechanism`."""

@@ -1,0 +1,69 @@
+"""`securefg audit mechanism MODULE`: what a defence claims, beside what games against it show."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+from rich.console import Console
+
+from securefg.foundation.errors import ConfigError
+
+
+def measure_mechanism(
+    word: Path, target: str | None, trials: int, seed: int, overrides: list[str], as_json: bool
+) -> None:
+    """Exit 1 where more was shown than is claimed."""
+    from audits.mechanisms.callables import Claim, found_callable, measure
+
+    if str(word) != "mechanism" or target is None:
+        raise ConfigError(
+            f"audit {word} {target or ''}: wanted `audit RUN`, or `audit mechanism MODULE`"
+        )
+    sys.path.insert(0, "")  # a module of one's own lies where one stands
+    release, claim = found_callable(target)
+    given: dict[str, Any] = {}
+    known = {field.name for field in fields(Claim)}
+    for override in overrides:
+        key, _, value = override.partition("=")
+        name = key.removeprefix("claim.")
+        if name not in known or name == key:
+            allowed = ", ".join(f"claim.{name}" for name in sorted(known))
+            raise ConfigError(f"--set {override}: no such key; allowed: {allowed}")
+        given[name] = yaml.safe_load(value)
+    if claim is None and not {"epsilon", "delta"} <= given.keys():
+        raise ConfigError(
+            f"audit mechanism {target}: it claims nothing; give a CLAIM in the module, or "
+            "--set claim.epsilon=... --set claim.delta=..."
+        )
+    claim = Claim(**given) if claim is None else replace(claim, **given)
+    found = measure(release, claim, trials, seed)
+    if as_json:
+        line = {
+            "target": target,
+            "claim": asdict(claim),
+            "epsilon_lower": found.bound.epsilon,
+            "ceiling": found.bound.ceiling,
+            "game": found.game,
+            "verdict": found.verdict,
+            "trials": found.bound.trials,
+            "seconds": round(found.seconds, 2),
+        }
+        sys.stdout.write(json.dumps(line, allow_nan=False) + "\n")
+    else:
+        rounds = "" if claim.rounds == 1 else f" over {claim.rounds} releases"
+        Console().print(
+            f"{found.verdict}  {target}: claimed epsilon {claim.epsilon:g} at delta "
+            f"{claim.delta:g} per {claim.unit} ({claim.relation}){rounds}; shown at least "
+            f"{found.bound.epsilon:.4g} of {found.bound.ceiling:.4g} that could be shown, at "
+            f"99.9 % over {found.bound.trials} trials ({found.game}); {found.seconds:.1f} s",
+            soft_wrap=True,
+            highlight=False,
+        )
+    if found.verdict == "VIOLATION":
+        raise typer.Exit(1)
