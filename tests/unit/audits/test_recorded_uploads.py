@@ -1,0 +1,265 @@
+"""A run made by a spoiled channel is found out from its record, by honest code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from audits.books import reconciled
+from audits.mechanisms.training import by_modules, by_tensors, training_tests
+from audits.noise_law import worst
+from audits.recorded import recorded_noise
+from audits.truth import Truth
+from securefg.federation.channel import Channel
+from securefg.privacy import dp_sgd
+from securefg.privacy.dp_sgd import DpSgdPlan
+from securefg.privacy.noise import SystemNoise
+from securefg.privacy.rules import LocalGaussian
+from securefg.run.findings import Verdict
+from securefg.run.folder import RunFolder
+from securefg.run.runner import start
+from securefg.settings.config import parse_config
+from tests.small import tree
+
+LOCAL = {"mechanism": "local_gaussian", "noise_multiplier": 2.0, "unit": "node"}
+MASKED = {"mechanism": "distributed_discrete", "noise_multiplier": 2.0, "secure_aggregation": {}}
+
+
+def made(root: Path, privacy: dict[str, Any], **method: Any) -> Truth:
+    base = tree(root)
+    base["method"] |= {"weighting": "equal", **method}
+    base["data"]["csbm"] |= {"num_nodes": 60, "num_features": 12}
+    base["training"] |= {"rounds": 3, "local_epochs": 1}
+    outcome = start(parse_config({**base, "privacy": privacy}))
+    return Truth.of(outcome.folder)
+
+
+def masked(root: Path) -> Truth:
+    return made(root, MASKED, pseudo_labels=False, pseudo_graph=False)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    return made(tmp_path_factory.mktemp("honest"), LOCAL)
+
+
+def test_an_honest_record_is_clean(honest: Truth) -> None:
+    findings = recorded_noise(honest)
+    assert {f.verdict for f in findings} == {Verdict.NOT_DETECTED}
+    assert len(findings) == 3
+    assert reconciled(honest).verdict is Verdict.NOT_DETECTED
+
+
+def test_an_honest_masked_record_is_clean(tmp_path: Path) -> None:
+    truth = masked(tmp_path)
+    (finding,) = recorded_noise(truth)
+    assert finding.verdict is Verdict.NOT_DETECTED
+    assert finding.targets > 0
+    assert reconciled(truth).verdict is Verdict.NOT_DETECTED
+
+
+class Halved(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        return super().normal(shape, clients, name) / 2
+
+
+class OneRowBare(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        drawn[:, 5 % drawn.shape[1]] = 0
+        return drawn
+
+
+class LastRoundBare(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        return super().normal(shape, clients, name) * (name[2] < 3)
+
+
+class AgainEveryRound(SystemNoise):
+    def __init__(self) -> None:
+        self.kept: dict[Any, Tensor] = {}
+
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return self.kept.setdefault((str(clients), name[1], shape), drawn).clone()
+
+
+class OfASmallSeed(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        generator = torch.Generator().manual_seed(1000 + clients.numbers()[0])
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "noise", [Halved, OneRowBare, LastRoundBare, AgainEveryRound, OfASmallSeed]
+)
+def test_spoiled_noise_is_found_in_the_record(
+    noise: type[SystemNoise], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("securefg.engines.hosting.noise_source", lambda config: noise())
+        truth = made(tmp_path, LOCAL)
+    assert Verdict.VIOLATION in {f.verdict for f in recorded_noise(truth)}
+
+
+def test_one_bare_field_is_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = Channel._protect
+
+    def protect(channel: Channel, message: Any, name: str, x: Tensor, turn: Any) -> Tensor:
+        return x if name == "embeddings" else sound(channel, message, name, x, turn)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Channel, "_protect", protect)
+        truth = made(tmp_path, LOCAL)
+    bad = [f for f in recorded_noise(truth) if f.verdict is Verdict.VIOLATION]
+    assert [f.because.partition(":")[0] for f in bad] == ["Update.embeddings"]
+
+
+def test_unclipped_values_are_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def apply(rule: LocalGaussian, values: Tensor, noise: Any, *where: Any) -> Tensor:
+        added = rule.stddev * noise.normal(values.shape, *where)
+        return (values.double() * 50 + added).to(values.dtype)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalGaussian, "apply", apply)
+        truth = made(tmp_path, LOCAL)
+    assert {f.verdict for f in recorded_noise(truth)} & {Verdict.VIOLATION, Verdict.INCONCLUSIVE}
+
+
+# ----------------------------------------------------------------------------------------- books
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _write(path: Path, lines: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def without_a_field(folder: RunFolder) -> None:
+    kept = [x for x in _lines(folder.ledger_path) if x["mechanism"]["field"] != "Update.weights"]
+    _write(folder.ledger_path, kept)
+
+
+def without_a_round(folder: RunFolder) -> None:
+    _write(folder.ledger_path, [x for x in _lines(folder.ledger_path) if x["round"] != 2])
+
+
+def with_more_noise(folder: RunFolder) -> None:
+    lines = _lines(folder.ledger_path)
+    for line in lines:
+        line["mechanism"]["noise_multiplier"] *= 2
+    _write(folder.ledger_path, lines)
+
+
+def with_fewer_holders(folder: RunFolder) -> None:
+    lines = _lines(folder.ledger_path)
+    for line in lines:
+        line["mechanism"]["node"]["times"] = 1
+    _write(folder.ledger_path, lines)
+
+
+def with_a_smaller_epsilon(folder: RunFolder) -> None:
+    path = folder.path / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["epsilon"]["client"]["epsilon"] /= 3**0.5
+    path.write_text(json.dumps(summary))
+
+
+def without_a_unit(folder: RunFolder) -> None:
+    path = folder.path / "summary.json"
+    summary = json.loads(path.read_text())
+    del summary["epsilon"]["node"]
+    path.write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("forged", "wanted"),
+    [
+        (without_a_field, Verdict.VIOLATION),
+        (without_a_round, Verdict.VIOLATION),
+        (with_more_noise, Verdict.VIOLATION),
+        (with_fewer_holders, Verdict.VIOLATION),
+        (with_a_smaller_epsilon, Verdict.VIOLATION),
+        (without_a_unit, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_books_that_do_not_agree_are_found(
+    forged: Callable[[RunFolder], None], wanted: Verdict, honest: Truth, tmp_path: Path
+) -> None:
+    shutil.copytree(honest.folder.path, tmp_path / "run")
+    folder = RunFolder.open(tmp_path / "run")
+    forged(folder)
+    finding = reconciled(Truth(folder, honest.experiment))
+    assert finding.verdict is wanted
+    assert finding.because
+
+
+def test_a_sum_over_too_few_survivors_is_found(tmp_path: Path) -> None:
+    truth = masked(tmp_path)
+    policy = truth.experiment.policy
+    demanding = replace(truth.experiment, policy=replace(policy, least_survivors=99))
+    finding = reconciled(Truth(truth.folder, demanding))
+    assert finding.verdict is Verdict.VIOLATION
+    assert "planned for 99" in finding.because
+
+
+# ---------------------------------------------------------------------------------------- DP-SGD
+
+PLAN = DpSgdPlan(5, 0.1, 1.0, 1.0, 0.2)
+
+
+@pytest.mark.parametrize("steps", [by_tensors, by_modules])
+def test_sound_dp_sgd_is_clean(steps: Any) -> None:
+    assert worst(training_tests(steps, PLAN, 10, SystemNoise()), 1e-3) is None
+
+
+class FirstStepOnly(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return drawn if name[-1] == 0 or name[-2] == "sample" else 0 * drawn
+
+
+class EverySampleDrawn(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return drawn - 9 if name[-2] == "sample" else drawn
+
+
+class SameInBothSteps(SystemNoise):
+    def __init__(self) -> None:
+        self.kept: dict[Any, Tensor] = {}
+
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return self.kept.setdefault((str(clients), name[:-1], shape), drawn)
+
+
+@pytest.mark.parametrize("noise", [Halved, FirstStepOnly, EverySampleDrawn, SameInBothSteps])
+def test_spoiled_noise_or_sampling_of_dp_sgd_is_found(noise: type[SystemNoise]) -> None:
+    assert worst(training_tests(by_tensors, PLAN, 10, noise()), 1e-3) is not None
+
+
+def test_dp_sgd_without_a_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dp_sgd, "clip_l2", lambda x, bound, per: x.double())
+    found = worst(training_tests(by_tensors, PLAN, 10, SystemNoise()), 1e-3)
+    assert found is not None
+    assert found.severe
+
+
+def test_a_wrong_denominator_of_dp_sgd_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = dp_sgd._moved
+    monkeypatch.setattr(dp_sgd, "_moved", lambda w, d, rate: moved(w, d, rate * 0.5))
+    found = worst(training_tests(by_tensors, PLAN, 10, SystemNoise()), 1e-3)
+    assert found is not None
