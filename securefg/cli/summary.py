@@ -6,6 +6,7 @@ from rich.table import Table
 
 from securefg.foundation.units import bytes_text
 from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
+from securefg.settings.privacy import Unit
 
 
 def summary_table(summary: Summary) -> Table:
@@ -17,7 +18,12 @@ def summary_table(summary: Summary) -> Table:
         value = getattr(summary, name)
         table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
     for unit, claim in summary.epsilon.items():
-        table.add_row(f"epsilon per {unit}", _claim_words(claim))
+        table.add_row(f"epsilon per {unit}", _claim_words(unit, claim))
+        for one in claim.by_links:
+            found = "infinite" if one.epsilon is None else f"{one.epsilon:.4f}"
+            table.add_row("", f"{found} with at most {one.links} links ({one.whose})")
+    for what in dict.fromkeys(w for claim in summary.epsilon.values() for w in claim.not_covered):
+        table.add_row("not covered", what)
     if not summary.noise_protects:
         table.add_row("", "the noise is seeded: it protects nothing")
     recovered = summary.recovered_by_algebra
@@ -43,7 +49,7 @@ def _masked_words(summary: Summary, recovered: Recovered) -> str:
     )
 
 
-def _claim_words(claim: ClaimedEpsilon) -> str:
+def _claim_words(unit: Unit, claim: ClaimedEpsilon) -> str:
     if claim.epsilon is None:
-        return f"infinite: these fields were sent without noise: {', '.join(claim.because)}"
-    return f"{claim.epsilon:.4f} at delta {claim.delta:g}"
+        return f"infinite: sent or given without noise: {', '.join(claim.because)}"
+    return f"{claim.epsilon:.4f} at delta {claim.delta:g}: {claim.about(unit)}"

@@ -119,7 +119,8 @@ def _epsilon(run: Results, unit: Any) -> str:
     if claim is None:
         return NONE
     void = "" if run.summary.noise_protects or claim.epsilon is None else " (seeded: void)"
-    return epsilon_text(claim.epsilon) + void
+    held = f" ({claim.holders} holders)" if claim.holders > 1 else ""
+    return epsilon_text(claim.epsilon) + held + void
 
 
 def _audit(run: Results) -> str:

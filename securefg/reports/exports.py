@@ -104,7 +104,7 @@ def _numbers(results: Results) -> Iterator[tuple[object, ...]]:
     yield "result", "bytes_down", summary.bytes.down.total, None, None, ""
     for unit, claim in summary.epsilon.items():
         value = "inf" if claim.epsilon is None else claim.epsilon
-        yield "epsilon", unit, value, None, None, f"delta {claim.delta:g}"
+        yield "epsilon", unit, value, None, None, f"delta {claim.delta:g}; {claim.about(unit)}"
     for one in results.rounds:
         for name in ("train_loss", "val_loss", "val_accuracy", "test_accuracy"):
             yield "round", name, getattr(one, name), None, None, one.round

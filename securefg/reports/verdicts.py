@@ -97,18 +97,19 @@ def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, fl
 
 
 def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -> str:
-    adjacency = results.config.privacy.adjacency.replace("_", "-")
+    about = claim.about(unit)
+    beside = f" Not covered: {'; '.join(claim.not_covered)}." if claim.not_covered else ""
     bound = f"psilon = {epsilon_text(claim.epsilon)} at delta {delta_text(claim.delta)} per {unit}"
     if tone == "open":
-        return f"Epsilon per {unit}: infinite. These fields left without noise:"
+        return f"Epsilon per {unit}: infinite. Sent or given without noise:"
     if tone == "silent":
         return "No private field left any client, so there is nothing to bound."
     if tone == "void":
         return (
             "The noise was seeded and protects nothing. With noise from the system, "
-            f"e{bound}, {adjacency}, would hold."
+            f"e{bound} ({about}) would hold.{beside}"
         )
-    return f"E{bound}, {adjacency}."
+    return f"E{bound}: {about}.{beside}"
 
 
 def _meaning(unit: Unit, chance: float) -> str:

@@ -50,6 +50,12 @@ class ClaimedEpsilon(Settings):
     not_covered: tuple[str, ...] = ()
     by_links: tuple[LinkEpsilon, ...] = ()
 
+    def about(self, unit: Unit) -> str:
+        """What the number is about: relation, holders, and how many units delta stands beside."""
+        many = "" if self.num_units is None else f", {self.num_units:,} {unit}s in all"
+        held = "" if self.holders <= 1 else f", over up to {self.holders} clients that hold it"
+        return f"one {unit} {self.relation}{held}{many}"
+
 
 class ByteCount(Settings):
     payload: int
