@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.truth import Truth
+from securefg.foundation.errors import RunFolderError
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.rules import DistributedDiscrete
@@ -32,14 +33,20 @@ Said = tuple[Verdict, str]
 def reconciled(truth: Truth) -> Finding:
     """One finding: what the four records disagree about, worst first."""
     started = time.monotonic()
-    releases = list(read_ledger(truth.folder.ledger_path))
+    releases: list[Release] = []
+    said: list[Said] = []
+    try:
+        releases = list(read_ledger(truth.folder.ledger_path))
+    except RunFolderError as error:
+        said.append((Verdict.VIOLATION, f"the ledger is not as it was written: {error}"))
     records = list(_headers(truth))
-    said = [
-        *_crossed(truth, records, releases),
-        *_as_planned(truth, releases),
-        *_claimed(truth, releases),
-        *_survivors(truth, records),
-    ]
+    if not said:
+        said = [
+            *_crossed(truth, records, releases),
+            *_as_planned(truth, releases),
+            *_claimed(truth, releases),
+            *_survivors(truth, records),
+        ]
     worst = [s for s in said if s[0] is Verdict.VIOLATION] or said
     verdict = worst[0][0] if worst else Verdict.NOT_DETECTED
     words = list(dict.fromkeys(text for _, text in worst))

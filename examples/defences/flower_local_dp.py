@@ -10,6 +10,9 @@ those who take `sensitivity = clipping_norm` for the distance between any two up
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,17 +24,19 @@ CLAIM = Claim(epsilon=EPSILON, delta=DELTA, norm=CLIP, size=40)
 
 
 def release(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """As `flwr.client.mod.LocalDpMod` treats the update that a client returns."""
-    from flwr.common.differential_privacy import (
-        add_localdp_gaussian_noise_to_params,
-        compute_clip_model_update,
-    )
-    from flwr.common.parameter import ndarrays_to_parameters, parameters_to_ndarrays
+    """A client's reply through the mod itself; the model that the server sent is zero."""
+    from flwr.app import ArrayRecord, Message, RecordDict
+    from flwr.clientapp.mod import LocalDpMod
+    from flwr.supercore.task_identity import TaskIdentity
 
-    update = [np.asarray(values, np.float64)]
-    compute_clip_model_update(update, [np.zeros_like(values)], CLIP)
-    noised = add_localdp_gaussian_noise_to_params(
-        ndarrays_to_parameters(update), CLIP, EPSILON, DELTA
-    )
-    (found,) = parameters_to_ndarrays(noised)
-    return np.asarray(found, np.float64)
+    logging.disable(logging.CRITICAL)
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+
+    def content(array: NDArray[np.float64]) -> Any:
+        return RecordDict({"model": ArrayRecord([np.asarray(array, np.float64)])})
+
+    mod = LocalDpMod(clipping_norm=CLIP, sensitivity=CLIP, epsilon=EPSILON, delta=DELTA)
+    asked = Message(content(np.zeros_like(values)), dst_node_id=1, message_type="train")
+    reply = mod(asked, None, lambda request, context: Message(content(values), reply_to=request))
+    (record,) = reply.content.array_records.values()
+    return np.asarray(record.to_numpy_ndarrays()[0], np.float64)

@@ -19,6 +19,7 @@ from audits.noise_law import worst
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.federation.channel import Channel
+from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.privacy import dp_sgd
 from securefg.privacy.dp_sgd import DpSgdPlan
 from securefg.privacy.noise import SystemNoise
@@ -140,11 +141,17 @@ def test_unclipped_values_are_not_passed_over(
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [entry for entry, _ in read_chained(path)]
 
 
 def _write(path: Path, lines: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    """A forger who makes the chain anew."""
+    ChainedLines(path).replace(lines)
+
+
+def with_a_line_cut_out(folder: RunFolder) -> None:
+    lines = folder.ledger_path.read_text().splitlines(keepends=True)
+    folder.ledger_path.write_text("".join(lines[1:]))
 
 
 def without_a_field(folder: RunFolder) -> None:
@@ -187,6 +194,7 @@ def without_a_unit(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("forged", "wanted"),
     [
+        (with_a_line_cut_out, Verdict.VIOLATION),
         (without_a_field, Verdict.VIOLATION),
         (without_a_round, Verdict.VIOLATION),
         (with_more_noise, Verdict.VIOLATION),

@@ -37,7 +37,8 @@ def test_plain_run_is_infinite_and_names_its_fields(make_run: MakeRun) -> None:
 def test_noised_run_has_a_bound_per_unit(make_run: MakeRun) -> None:
     found = verdicts_of(make_run(*NOISE))
     assert found["row"].tone == "bounded"
-    assert found["row"].sentence.endswith("at delta 1e-5 per row, replace-one.")
+    assert found["row"].sentence.startswith("Epsilon = ")
+    assert "at delta 1e-5 per row: one row replaced" in found["row"].sentence
     assert found["client"].fields == ()
 
 
