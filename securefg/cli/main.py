@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from securefg.cli import audit, config, curve, deploy, init, listing, report, reproduce, run
+from securefg.cli import audit, config, curve, deploy, init, listing, plan, report, reproduce, run
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.foundation.outside import cause_of
@@ -26,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(init.init)
+app.command()(plan.plan)
 app.command()(run.run)
 app.command()(audit.audit)
 app.command()(curve.curve)

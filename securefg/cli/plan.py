@@ -1,0 +1,44 @@
+"""`securefg plan`: what a private run would cost, before anything private is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from securefg.cli.common import Overrides
+
+
+def plan(
+    config: Annotated[Path, typer.Argument(help="A run's YAML config.")],
+    overrides: Overrides = None,
+) -> None:
+    """Expected noise against signal, from public sizes alone; no data is read."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from securefg.run.planning import WORTH, plan
+    from securefg.settings.config import load_config
+
+    found = plan(load_config(config, overrides or []))
+    table = Table(
+        title=f"{found.num_training:,} of {found.num_nodes:,} nodes train, "
+        f"{found.num_clients:,} clients"
+    )
+    for column in ("release", "numbers", "noise on each", "signal over noise"):
+        table.add_column(column)
+    for release in found.releases:
+        ratio = "no noise" if release.ratio is None else f"{release.ratio:.1f}"
+        table.add_row(release.name, f"{release.dim:,}", f"{release.noise:.4g}", ratio)
+    console = Console()
+    console.print(table)
+    if not found.releases:
+        console.print("This run sends nothing private.")
+    elif found.worth_it:
+        console.print(f"Worth it: every sum stands {WORTH:g} times above its noise, or more.")
+    else:
+        console.print(
+            f"Not worth it: a sum stands less than {WORTH:g} times above its noise. More nodes, "
+            "fewer links covered, features alone (method.graph=false) or a larger epsilon help."
+        )

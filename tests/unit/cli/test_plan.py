@@ -1,0 +1,60 @@
+"""`securefg plan` speaks of public sizes, and reads no data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from securefg.cli.main import app
+from securefg.foundation.errors import ConfigError
+from securefg.run.planning import plan
+from securefg.settings.config import load_config
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SECUREFG_DATA", str(tmp_path))
+    monkeypatch.setenv("SECUREFG_CACHE", str(tmp_path / "cache"))
+
+
+def planned(name: str, *overrides: str):
+    return plan(load_config(CONFIGS / f"{name}.yaml", overrides))
+
+
+def test_many_labels_are_worth_it_and_few_at_a_small_epsilon_are_not():
+    assert planned("private_cornell5_100").worth_it
+    assert planned("private_cora").worth_it
+    assert not planned("private_cora", "privacy.target_epsilon=1").worth_it
+
+
+def test_noise_grows_as_epsilon_falls_and_as_more_links_are_covered():
+    def noise(*overrides: str) -> float:
+        return planned("private_cornell5", "method.scale=10", *overrides).releases[-1].noise
+
+    usual = noise()
+    assert noise("privacy.target_epsilon=1") > 3 * usual
+    assert noise("method.links=200") > 1.5 * usual
+    assert noise("method.graph=false") < 0.5 * usual
+
+
+def test_the_command_says_whether_it_is_worth_it():
+    path = str(CONFIGS / "private_cora.yaml")
+    good = CliRunner().invoke(app, ["plan", path])
+    assert good.exit_code == 0
+    assert "ClassSums.sums" in good.output
+    assert "Worth it" in good.output
+    bad = CliRunner().invoke(app, ["plan", path, "--set", "privacy.target_epsilon=0.5"])
+    assert "Not worth it" in bad.output
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [("data.split.kind=public", "which share trains"), ("data={name: subcora}", "published sizes")],
+)
+def test_what_cannot_be_planned_says_why(override: str, words: str):
+    with pytest.raises(ConfigError, match=words):
+        planned("private_cora", override)
