@@ -95,10 +95,10 @@ def session(kind: str, host: Host) -> tuple[Opened, tuple[Any, ...]]:
     with (
         patch("securefg.secagg.client.choose", GRAPHS[kind]),
         patch("securefg.secagg.server.choose", GRAPHS[kind]),
-        patch("securefg.secagg.server._Secrets") as secrets,
+        patch("securefg.secagg.server.Secrets") as secrets,
     ):
         aggregator = Aggregator(SETTINGS, CONFIG_HASH, host.public, host.exchange)
-        opened = aggregator.collect(Ask(model=torch.zeros(4)), Upload, None)
+        opened = aggregator.collect(Ask(model=torch.zeros(4)), Upload, None, 1)
     return opened, secrets.call_args.args
 
 
@@ -108,7 +108,7 @@ def recover(
     """CPU seconds to rebuild secrets and roots, to unmask the sum, and both."""
     shamir._lagrange_at_zero.cache_clear()
     began = time.process_time()
-    unmasking = server._Secrets(*arguments).unmasking()
+    unmasking = server.Secrets(*arguments).unmasking()
     rebuilt = time.process_time()
     total = Opened(opened.replies, opened.survivors, unmasking).total("numbers", context(wanted))
     ended = time.process_time()

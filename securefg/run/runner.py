@@ -389,6 +389,7 @@ class Run:
             attempts=self._attempt,
             facts=only_finite(self._facts()),
             recovered=recovered_by_algebra(self._x, records),
+            blamed=federation.blamed,
             chain=self._transcript.chain,
         )
         write_json(self._folder.path / "summary.json", summary.model_dump(mode="json"))

@@ -35,10 +35,12 @@ def summarize(
     attempts: int,
     facts: dict[str, float],
     recovered: dict[str, Any] | None,
+    blamed: dict[int, str],
     chain: str,
 ) -> Summary:
     config = experiment.config
     best = next((m for m in metrics if m["round"] == best_round), {})
+    masking = config.privacy.secure_aggregation
     return Summary(
         name=config.name,
         method=config.method.name,
@@ -59,6 +61,8 @@ def summarize(
         epsilon=epsilons(experiment, ledger),
         noise_protects=experiment.policy.protects,
         masked={name: found.facts() for name, found in experiment.policy.masked.items()},
+        masking_trusts_the_server=None if masking is None else not masking.malicious,
+        blamed={str(client): reason for client, reason in blamed.items()},
         seconds=seconds,
         attempts=attempts,
         method_facts=facts,

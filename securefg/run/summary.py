@@ -111,6 +111,8 @@ class Summary(Settings):
     epsilon: dict[Unit, ClaimedEpsilon]
     noise_protects: bool
     masked: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    masking_trusts_the_server: bool | None = None
+    blamed: dict[str, str] = Field(default_factory=dict)
     recovered_by_algebra: Recovered | None = None
     seconds: float
     attempts: int
