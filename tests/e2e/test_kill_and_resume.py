@@ -29,3 +29,15 @@ def test_a_killed_run_resumes_to_the_same_weights(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"kills {kills}" in done.stdout
+
+
+@pytest.mark.slow
+def test_masked_runs_killed_at_any_moment_open_no_round_twice(tmp_path: Path) -> None:
+    script = SCRIPT.with_name("kill_masked.py")
+    command = [sys.executable, str(script), str(tmp_path), "20", "1"]
+    environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kills 20" in done.stdout
