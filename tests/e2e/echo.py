@@ -25,7 +25,7 @@ class Settings(MethodSettings):
 
 
 class Call(Message, kind="echo.Call"):
-    numbers: Tensor = public("what is to come back")
+    numbers: Tensor = public("what is to come back", means=Other())
 
 
 class Echo(Message, kind="echo.Echo"):
@@ -83,6 +83,7 @@ METHOD = replace(
     name="tests.e2e.echo",
     settings=Settings,
     messages=(Call, Echo),
+    release=Call,
     planned=planned,
     make_host=EchoHost,
     make_server=EchoServer,
