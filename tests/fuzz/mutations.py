@@ -1,0 +1,89 @@
+"""Mutated inputs, how many of them, and the limits within which each must be answered.
+
+SECUREFG_FUZZ=long makes the counts those of `make fuzz`: 10^5 inputs in all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from securefg.foundation.errors import SecurefgError
+
+LONG = os.environ.get("SECUREFG_FUZZ") == "long"
+SECONDS = 10
+MOST_KIB = 2**20
+NUMBERS = (b"9" * 30, b"-1", b"nan", b"1e400")
+PARTS = (b"\x00", b"\xff" * 8, b"[[[[", b"{", b"\n", b"&a *a", b'"', *NUMBERS)
+
+
+class Hang(BaseException):
+    """An input was not answered in time."""
+
+
+def mutated(data: bytes, seed: int) -> bytes:
+    """Flips, cuts, copies and insertions; the same for the same seed."""
+    draws, found = random.Random(seed), bytearray(data)
+    for _ in range(draws.choice((1, 1, 2, 8))):
+        place = draws.randrange(len(found) + 1)
+        match draws.randrange(6):
+            case 0 if place < len(found):
+                found[place] ^= 1 << draws.randrange(8)
+            case 1 if place < len(found):
+                found[place] = draws.randrange(256)
+            case 2:
+                del found[place : place + draws.randrange(1, 40)]
+            case 3:
+                found[place:place] = draws.choice(PARTS)
+            case 4:
+                start = draws.randrange(len(found) + 1)
+                found[place:place] = found[start : start + draws.randrange(1, 60)]
+            case _:
+                del found[place:]
+    return bytes(found)
+
+
+def many(short: int, long: int) -> Callable[[Any], Any]:
+    """Run a test for seeds: few in the ordinary suite, many in the long mode."""
+    unhealthy = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+    def made(test: Any) -> Any:
+        found = given(seed=st.integers(0, 2**63))(test)
+        count = long if LONG else short
+        return settings(max_examples=count, suppress_health_check=unhealthy, database=None)(found)
+
+    return made
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Soon, in little memory, and by an error that was raised on purpose or by none."""
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise Hang(f"no answer within {SECONDS} s")
+
+    said = ""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    earlier = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except SecurefgError as error:
+        said = str(error)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, earlier)
+    assert len(said) < 1500, said[:200]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KIB
