@@ -59,7 +59,7 @@ class LabelGame(Game):
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelGame:
     client = victim(truth, adversary)
     shard = truth.experiment.shards[client]
-    order = rng.permutation(shard.graph.num_nodes)
+    order = rng.permutation(np.flatnonzero(shard.graph.labels.numpy() >= 0))
     trained = shard.graph.split.train.numpy()[order]
     if min(trained.sum(), (~trained).sum()) < FEWEST:
         raise CannotAttack(f"client {client} has too few labelled or unlabelled nodes")

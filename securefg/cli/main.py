@@ -15,7 +15,19 @@ from typing import Annotated, Any
 
 import typer
 
-from securefg.cli import audit, config, curve, deploy, init, listing, plan, report, reproduce, run
+from securefg.cli import (
+    audit,
+    config,
+    curve,
+    data,
+    deploy,
+    init,
+    listing,
+    plan,
+    report,
+    reproduce,
+    run,
+)
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.foundation.outside import cause_of
@@ -35,6 +47,7 @@ app.command()(report.compare)
 app.command("list")(listing.list_)
 app.command()(reproduce.reproduce)
 app.add_typer(config.app, name="config")
+app.add_typer(data.app, name="data")
 app.add_typer(deploy.app, name="deploy")
 
 

@@ -58,7 +58,7 @@ def draw_canaries(graph: Graph, settings: AuditSettings, seed: int) -> Canaries:
     _check(graph, settings)
     looks = numpy_stream(settings.seed, "canaries")
     coins = numpy_stream(seed, "canary coins", settings.seed)
-    present = np.unique(graph.labels.numpy())
+    present = np.unique(graph.labels.numpy()[graph.labels.numpy() >= 0])
     neighbours, labels = [], []
     for _ in range(settings.canaries):
         own, theirs = looks.choice(present, 2, replace=False)
@@ -131,7 +131,7 @@ def _check(graph: Graph, settings: AuditSettings) -> None:
             f"audit.canaries: {settings.canaries}, but the nodes of {graph.name!r} hold several "
             "samples each; allowed: 0"
         )
-    if len(torch.unique(graph.labels)) < 2:
+    if len(torch.unique(graph.labels[graph.labels >= 0])) < 2:
         raise ConfigError(
             f"audit.canaries: {settings.canaries}, but all labels of {graph.name!r} are alike, and "
             "a canary's is another than its neighbours'; allowed: 0"

@@ -16,7 +16,8 @@ class Dataset:
     """Features, edges and labels as in `Graph`, and every public split.
 
     train, val, test    (S, N) boolean, one row per public split; S = 0 where none is published
-    owners              (N,): the client that holds each node, where the data come so dealt out
+    owners              (N,): the client that holds each node, where the data come so dealt out; or
+                        (N, K), true where a client holds a node
     """
 
     features: Tensor

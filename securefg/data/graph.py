@@ -38,10 +38,11 @@ class Graph:
     features    (N, d) float32, or (N, S, d) where every node holds S samples
     edge_index  (2, E) int64; an undirected edge is listed in both directions; no self-loops, no
                 duplicates, sorted by row then column
-    labels      (N,) int64, or (N, S) where the samples are labelled apart
+    labels      (N,) int64, or (N, S) where the samples are labelled apart; -1 is a node without a
+                label, which is in no part of the split
     split       which nodes (or samples, where those are labelled apart) train, validate and test
-    owners      (N,): the client that holds each node, where the data come so dealt out; never in a
-                shard
+    owners      (N,): the client that holds each node, where the data come so dealt out, or (N, K),
+                true where a client holds a node; never in a shard
     """
 
     name: str

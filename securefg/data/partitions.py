@@ -250,8 +250,10 @@ def _given(graph: Graph, settings: GivenSettings, stream: np.random.Generator) -
             f"partition.name: 'given', but {graph.name} does not say who holds a node; allowed "
             "for: twitch, or a folder with clients.csv"
         )
-    count = int(graph.owners.max()) + 1
-    clients = [(graph.owners == client).nonzero().flatten() for client in range(count)]
+    held = graph.owners
+    if held.dim() == 1:
+        held = held[:, None] == torch.arange(int(held.max()) + 1)
+    clients = [column.nonzero().flatten() for column in held.T]
     return Partition.of("given", graph.num_nodes, clients)
 
 

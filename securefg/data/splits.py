@@ -39,7 +39,7 @@ def draw_split(labels: torch.Tensor, settings: SplitSettings, stream: np.random.
     A class that has no more nodes than `labels_per_class` gives half of them, so that there are
     some left to test on (Wiki has classes of 9, 10 and 11 nodes).
     """
-    order = stream.permutation(len(labels))
+    order = _labelled(stream.permutation(len(labels)), labels)
     train = _per_class(order, labels.numpy(), settings.labels_per_class)
     rest = order[~np.isin(order, train)]
     wanted = settings.num_val + settings.num_test
@@ -75,12 +75,17 @@ def draw_shares(
 
 def draw_folds(labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator) -> Split:
     """Every class dealt over the folds in turn; of what does not test, every tenth validates."""
-    order = stream.permutation(len(labels))
+    order = _labelled(stream.permutation(len(labels)), labels)
     order = order[np.argsort(labels.numpy()[order], kind="stable")]
     fold = np.arange(len(order)) % settings.num_folds
     rest = stream.permutation(order[fold != settings.fold])
     parts = (rest[len(rest) // 10 :], rest[: len(rest) // 10], order[fold == settings.fold])
     return Split(*(mask(torch.from_numpy(part), len(labels)) for part in parts))
+
+
+def _labelled(order: NDArray[np.int64], labels: torch.Tensor) -> NDArray[np.int64]:
+    """Without the nodes that have no label: they neither train nor are scored."""
+    return order[labels.numpy()[order] >= 0]
 
 
 def _per_class(

@@ -114,10 +114,10 @@ def _lost(graph: Graph, partition: Partition, edges: Ints) -> Ints:
 
 
 def _label_counts(graph: Graph) -> Ints:
-    """(N, C): the labels of every node's samples."""
+    """(N, C): the labels of every node's samples, where it has any."""
     labels = graph.labels.reshape(graph.num_nodes, -1)
     counts = torch.zeros(graph.num_nodes, graph.num_classes, dtype=torch.int64)
-    return counts.scatter_add_(1, labels, torch.ones_like(labels)).numpy()
+    return counts.scatter_add_(1, labels.clamp(min=0), (labels >= 0).long()).numpy()
 
 
 def _degree_counts(graph: Graph, partition: Partition, held: Holdings) -> Ints:

@@ -102,8 +102,8 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
 def score_clients(
     clients: list[int], logits: Tensor, labels: Tensor, split: Split
 ) -> list[LocalScore]:
-    """Scores of many clients at once: logits (n, S, C), labels and masks (n, S)."""
-    losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+    """Scores of many clients at once: logits (n, S, C), labels (-1: none) and masks (n, S)."""
+    losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none", ignore_index=-1)
     correct = logits.argmax(-1) == labels
     counts = [mask.sum(1) for mask in (split.train, split.val, split.test)]
     sums = [(losses * mask).sum(1) for mask in (split.train, split.val)]

@@ -52,6 +52,7 @@ def cross_validated_f1(
     """Both classifiers over stratified folds of all rows: right only where no label was used to
     make the embedding."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
+    rows, classes = rows[classes >= 0], classes[classes >= 0]
     folds = StratifiedKFold(num_folds, shuffle=True, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # A class with fewer members than folds is missing from some of them.

@@ -4,9 +4,11 @@
     features.csv  node,value,value,...          or features.npz  x (N, d), or scipy's CSR parts
     labels.csv    node,label                    or labels.npz    y (N,)
     split.csv     node,train|val|test           optional; a node may be left out
-    clients.csv   node,client                   optional, for `partition: {name: given}`
+    clients.csv   node,client                   optional, for `partition: {name: given}`; a node
+                                                may be with several clients
 
-Nodes are 0..N-1, each once, in any order; labels are 0..C-1 without gaps. A first line without a
+Nodes are 0..N-1, each once, in any order; labels are 0..C-1 without gaps, or -1 for a node without
+a label. A first line without a
 number is a header. Edges are taken as undirected.
 """
 
@@ -50,6 +52,7 @@ def read(folder: Path) -> Dataset:
         lambda path: npz_edges(path, num_nodes),
     )
     parts = _split(folder / "split.csv", num_nodes)
+    _require_labels(folder / "split.csv", parts, labels)
     return Dataset(
         features=torch.from_numpy(features.astype(np.float32)),
         edge_index=undirected(torch.from_numpy(edges), num_nodes),
@@ -59,6 +62,13 @@ def read(folder: Path) -> Dataset:
         test=parts[2],
         owners=_owners(folder / "clients.csv", num_nodes),
     )
+
+
+def _require_labels(path: Path, parts: tuple[torch.Tensor, ...], labels: NDArray[np.int64]) -> None:
+    """What trains or is scored has a label."""
+    for part, name in zip(parts, PARTS, strict=True):
+        for node in np.flatnonzero(part.numpy().any(0) & (labels < 0))[:1]:
+            raise DataError(f"{path}: found node {node} without a label in {name}; wanted a label")
 
 
 def _either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]:
@@ -71,10 +81,21 @@ def _either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]
 
 
 def _owners(path: Path, num_nodes: int) -> torch.Tensor | None:
-    """Every node's client: 0 to K-1 without gaps."""
+    """Every node's client, 0 to K-1 without gaps: (N,), or (N, K) where one has several."""
     if not path.is_file():
         return None
-    return torch.from_numpy(csv_labels(path, num_nodes, "client"))
+    table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
+    nodes, clients = table.values.T
+    _in_range(table, 0, num_nodes)
+    table.require(clients >= 0, 1, "a client from 0")
+    _no_gaps(table, "client")
+    held = torch.zeros(num_nodes, int(clients.max()) + 1, dtype=torch.bool)
+    held[torch.from_numpy(nodes), torch.from_numpy(clients)] = True
+    if int(held.sum()) < len(table):
+        raise DataError(f"{path}: found a node and its client twice; wanted every holding once")
+    for node in (~held.any(1)).nonzero().flatten().tolist()[:1]:
+        raise DataError(f"{path}: found no client for node {node}; wanted one for every node")
+    return held if int(held.sum()) > num_nodes else held.int().argmax(1)
 
 
 def _split(path: Path, num_nodes: int) -> tuple[torch.Tensor, ...]:
@@ -101,11 +122,13 @@ def csv_features(path: Path) -> NDArray[np.float64]:
     return _by_node(table, len(table))[:, 1:]
 
 
-def csv_labels(path: Path, num_nodes: int, what: str = "label") -> NDArray[np.int64]:
-    """Lines of `node,label`, or another number from 0, in the order of the nodes."""
+def csv_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """Lines of `node,label` in the order of the nodes; -1 is a node without a label."""
     table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
-    table.require(table.values[:, 1] >= 0, 1, f"a {what} from 0")
-    _no_gaps(table, what)
+    table.require(table.values[:, 1] >= -1, 1, "a label from 0, or -1 for none")
+    if not (table.values[:, 1] >= 0).any():
+        raise table.fault(0, "no node with a label", "at least one label from 0")
+    _no_gaps(table, "label")
     ordered: NDArray[np.int64] = _by_node(table, num_nodes)[:, 1]
     return ordered.copy()
 
@@ -166,6 +189,7 @@ def _in_range(table: Table, column: int, num_nodes: int) -> None:
 
 def _no_gaps(table: Table, what: str) -> None:
     found = np.unique(table.values[:, 1])
+    found = found[found >= 0]
     gaps = np.flatnonzero(found != np.arange(len(found)))
     if gaps.size:
         row = int(np.argmax(table.values[:, 1] == found[gaps[0]]))
@@ -194,8 +218,10 @@ def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
     y = _integers(path, "y")
     if y.shape != (num_nodes,):
         raise _fault(path, "y", f"shape {y.shape}", f"one label for each of {num_nodes} nodes")
-    if not np.array_equal(np.unique(y), np.arange(len(np.unique(y)))):
-        raise _fault(path, "y", f"labels {y.min()} to {y.max()}", "labels 0 to C-1 without gaps")
+    found = np.unique(y[y >= 0])
+    if y.min() < -1 or not found.size or not np.array_equal(found, np.arange(len(found))):
+        wanted = "labels 0 to C-1 without gaps, or -1 for none"
+        raise _fault(path, "y", f"labels {y.min()} to {y.max()}", wanted)
     return y
 
 

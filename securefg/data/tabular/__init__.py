@@ -1,0 +1,1 @@
+"""Tables as people have them: read, described, and made into a folder of numbers."""

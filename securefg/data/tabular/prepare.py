@@ -1,0 +1,167 @@
+"""From tables to a folder of numbers that runs and deployments read, and back by its mapping."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefg.data.tabular.gather import Gathered, client_names, gather, holdings_lines
+from securefg.data.tabular.schema import Schema, describe, encode
+from securefg.data.tabular.text import Fault
+from securefg.foundation.errors import DataError
+from securefg.foundation.quoting import shown
+from securefg.settings.tables import TableSettings
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a folder of tables is as numbers, and everything found on the way."""
+
+    gathered: Gathered
+    schema: Schema
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    faults: tuple[Fault, ...]
+    self_loops: int
+    repeated: int
+
+
+def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None) -> Prepared:
+    """`agreed` is a schema made elsewhere: nothing is learnt from these tables then."""
+    found = gather(folder, settings)
+    schema = agreed or _schema(found, settings)
+    faults = list(found.faults)
+    if set(found.columns) != {column.name for column in schema.columns} and found.ids:
+        odd = sorted(set(found.columns) ^ {column.name for column in schema.columns})
+        raise DataError(
+            f"{folder}: the schema has other columns ({', '.join(odd)}); wanted its own"
+        )
+    first = found.tables[0]
+    parts = [np.zeros((len(found.ids), 0), np.float32)]
+    for column in schema.columns:
+        encoded, bad = encode(column, found.columns.get(column.name, []))
+        parts.append(encoded)
+        for row in bad[:20]:
+            value = found.columns[column.name][row]
+            where = f"{column.name} {shown(value)} of node {shown(found.ids[row])}"
+            faults.append(
+                Fault(first.path, 1, where, f"a value that the schema has ({column.kind})")
+            )
+    labels, strange = _labels(found, schema)
+    for row in strange[:20]:
+        where = f"label {shown(found.labels[row])} of node {shown(found.ids[row])}"
+        faults.append(Fault(first.path, 1, where, f"one of {', '.join(schema.classes)}"))
+    edges = np.array(found.edges, np.int64).reshape(-1, 2)
+    loops = edges[:, 0] == edges[:, 1]
+    kept = np.unique(np.sort(edges[~loops], 1), axis=0)
+    _judge(folder, found, schema, parts, faults, len(kept), settings)
+    return Prepared(
+        gathered=found,
+        schema=schema,
+        features=np.concatenate(parts, 1),
+        labels=labels,
+        edges=kept,
+        faults=tuple(faults),
+        self_loops=int(loops.sum()),
+        repeated=int((~loops).sum()) - len(kept),
+    )
+
+
+def _judge(
+    folder: Path,
+    found: Gathered,
+    schema: Schema,
+    parts: list[NDArray[np.float32]],
+    faults: list[Fault],
+    num_edges: int,
+    settings: TableSettings,
+) -> None:
+    """What is wrong with the whole rather than with a line."""
+    path = found.tables[0].path
+    if sum(part.shape[1] for part in parts) == 0:
+        faults.append(Fault(path, 1, "no column besides ids and labels", "at least one feature"))
+    if not schema.classes:
+        wanted = f"a column {settings.label!r} with labels (tables.yaml: `label: fraud`)"
+        faults.append(Fault(path, 1, "no label", wanted))
+    if not num_edges:
+        faults.append(Fault(found.tables[-1].path, 1, "no edge between two nodes", "at least one"))
+    alone = [i for i, names in enumerate(found.holders) if not names]
+    if alone and len(alone) < len(found.holders):
+        node = shown(found.ids[alone[0]])
+        wanted = f"a {settings.client} on every line, or on none"
+        faults.append(Fault(path, 1, f"no {settings.client} for node {node}", wanted))
+
+
+def _schema(found: Gathered, settings: TableSettings) -> Schema:
+    for name in (*settings.categorical,):
+        if name not in found.columns:
+            raise DataError(
+                f"tables.yaml: categorical: found no column {name!r}; wanted one of "
+                f"{', '.join(found.columns)}"
+            )
+    columns = tuple(
+        describe(name, values, name in settings.categorical, settings.max_categories)
+        for name, values in found.columns.items()
+    )
+    names = {label for label in found.labels if label is not None}
+    whole = all(name.isdecimal() for name in names)
+    classes = tuple(sorted(names, key=lambda name: (int(name) if whole else 0, name)))
+    return Schema(columns=columns, classes=classes, clients=client_names(found))
+
+
+def _labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
+    number = {name: index for index, name in enumerate(schema.classes)}
+    labels = np.full(len(found.labels), UNLABELLED, np.int64)
+    strange = []
+    for row, label in enumerate(found.labels):
+        if label is not None and label not in number:
+            strange.append(row)
+        elif label is not None:
+            labels[row] = number[label]
+    return labels, strange
+
+
+def write_prepared(made: Prepared, out: Path) -> None:
+    """All files or none; ids and tables are about persons, so only the owner can read them."""
+    if made.faults:
+        more = f"\nand {len(made.faults) - 1} more: securefg data check" if made.faults[1:] else ""
+        raise DataError(f"{made.faults[0]}{more}")
+    if out.exists():
+        raise DataError(f"{out} exists; wanted a new folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        np.savez_compressed(temporary / "features.npz", x=made.features)
+        np.savez_compressed(temporary / "labels.npz", y=made.labels)
+        np.savez_compressed(temporary / "edges.npz", edge_index=made.edges.T)
+        found = made.gathered
+        (temporary / "ids.csv").write_text(_csv(("node", "id"), enumerate(found.ids)))
+        (temporary / "schema.json").write_text(made.schema.model_dump_json(indent=2))
+        splits = [(node, part) for node, part in enumerate(found.splits) if part is not None]
+        if splits:
+            (temporary / "split.csv").write_text(_csv(("node", "split"), splits))
+        if made.schema.clients:
+            (temporary / "clients.csv").write_text(_csv(("node", "client"), holdings_lines(found)))
+        os.rename(temporary, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _csv(header: tuple[str, str], rows: object) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)  # type: ignore[arg-type]
+    return buffer.getvalue()
