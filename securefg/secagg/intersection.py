@@ -9,7 +9,8 @@ The other multiplies again: a b H(x) = b a H(x), so equal ids meet and others lo
 
 B learns the size of A's set and A that of B's, beside the intersection; B learns nothing of it
 unless A tells. A party that lies about its set learns whether ids that it made up are in the
-other's: the protocol cannot tell. Points are on the curve, never on its twist, which would tell a bit.
+other's: the protocol cannot tell. Points are on the curve, never on its twist: that would tell a
+bit of every id.
 """
 
 from __future__ import annotations
