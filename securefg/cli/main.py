@@ -23,10 +23,20 @@ from securefg.cli import (
     deploy,
     init,
     listing,
+from securefg.cli import (
+    audit,
+    config,
+    curve,
+    data,
+    deploy,
+    init,
+    listing,
     plan,
     report,
     reproduce,
     run,
+    runs,
+)
 )
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.foundation.errors import InputError, SecurefgError
@@ -42,6 +52,7 @@ app.command()(plan.plan)
 app.command()(run.run)
 app.command()(audit.audit)
 app.command()(curve.curve)
+app.command()(runs.runs)
 app.command()(report.report)
 app.command()(report.compare)
 app.command("list")(listing.list_)

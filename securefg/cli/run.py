@@ -37,6 +37,11 @@ def run(
     from securefg.run.progress import Bar, Interrupt, Lines, Quiet
     from securefg.settings.config import load_config
 
+    if resume is not None and config is None and overrides:
+        raise InputError(
+            f"--set {overrides[0]}: a run goes on as it was begun; without --resume, "
+            "`securefg run CONFIG --set ...` begins another"
+        )
     parsed = None if config is None else load_config(config, overrides or [])
     console = Console(stderr=as_json, markup=False)
     with Interrupt() as interrupt:

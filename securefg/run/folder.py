@@ -61,10 +61,7 @@ class RunFolder:
         name = f"{config.name}-s{config.seed}-{config.hash}"
         path = config.output.root / name
         if path.exists() and not fresh:
-            raise RunFolderError(
-                f"{path} exists: this config has been run. "
-                f"`securefg run --resume {path}` goes on with it, --fresh starts it anew"
-            )
+            raise RunFolderError(f"{path} exists: {cls(path).advice}")
         replaces = path.exists()
         with ExitStack() as own:
             if replaces:
@@ -136,6 +133,19 @@ class RunFolder:
             if type(line.get("round")) is not int or not isinstance(line.get("epsilon"), dict):
                 raise RunFolderError(f"{self.metrics_path}:{number}: not a round's metrics")
         return lines
+
+    @property
+    def advice(self) -> str:
+        """What can be done with a run that is there."""
+        if self.finished:
+            return (
+                f"this config has been run to its end. `securefg audit {self.path}` attacks it, "
+                f"{self.path / 'report.html'} shows it, --fresh makes it anew"
+            )
+        return (
+            f"this config has been begun. `securefg run --resume {self.path}` goes on with it, "
+            "--fresh starts it anew"
+        )
 
     @property
     def finished(self) -> bool:

@@ -74,7 +74,7 @@ def _edges(made: Prepared) -> Iterator[Row]:
         ("edges from a node to itself", made.self_loops, "left out"),
         ("edges filtered by `where`", found.filtered, "left out"),
         ("edges to unknown nodes", found.unknown_ends, "left out"),
-        ("edges between clients", found.between, "held by nobody: no client has both ends"),
+        ("edges between clients", made.between, "held by nobody: no client has both ends"),
     )
     for what, count, done in counts:
         if count:

@@ -21,7 +21,6 @@ class Gathered:
 
     holders    every node's organisations by name; empty where the tables name none
     edges      pairs of node numbers, as often as they are listed
-    notes      what was found and what is done about it, in words
     """
 
     ids: list[str] = field(default_factory=list)
@@ -36,7 +35,6 @@ class Gathered:
     filtered: int = 0
     unknown_ends: int = 0
     shared: int = 0
-    between: int = 0
 
 
 def organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
@@ -68,11 +66,6 @@ def gather(folder: Path, settings: TableSettings) -> Gathered:
         _take_edges(found, places, table, settings)
     found.faults = [fault for table in found.tables for fault in table.faults]
     found.shared = sum(len(set(names)) > 1 for names in found.holders)
-    found.between = sum(
-        not set(found.holders[a]) & set(found.holders[b])
-        for a, b in found.edges
-        if any(found.holders)
-    )
     return found
 
 

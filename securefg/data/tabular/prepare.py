@@ -36,6 +36,14 @@ class Prepared:
     self_loops: int
     repeated: int
 
+    @property
+    def between(self) -> int:
+        """Edges whose two ends no one client holds."""
+        holders = [set(names) for names in self.gathered.holders]
+        if not any(holders):
+            return 0
+        return sum(not holders[a] & holders[b] for a, b in self.edges.tolist())
+
 
 def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None) -> Prepared:
     """`agreed` is a schema made elsewhere: nothing is learnt from these tables then."""

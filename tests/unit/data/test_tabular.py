@@ -220,7 +220,7 @@ def test_one_folder_per_organisation_with_shared_customers(tmp_path: Path) -> No
     assert [nodes.tolist() for nodes in partition.clients] == [[0, 1], [1, 2, 3]]
     assert graph.labels.tolist() == [0, 0, 1, 0]  # what north does not know, south does
     made = prepared(root, table_settings(root))
-    assert (made.gathered.shared, made.gathered.between) == (1, 1)
+    assert (made.gathered.shared, made.between) == (1, 1)
     (root / "south" / "accounts.csv").write_text(south.replace("S,2", "S,9"))
     assert "'2' as elsewhere" in faults(root)[0]
     (root / "tables.yaml").write_text(plain + "shared: mean\n")

@@ -101,7 +101,7 @@ def test_npz_holds_the_same_as_csv(tmp_path: Path, sparse: bool):
         ({"labels": "0,0\n1,1\n3,0\n"}, 3, "no node 2", "every node from 0 to 3"),
         ({"labels": "0,0\n1,1\n2,\n3,0\n"}, 3, "'2,'", "2 integers"),
         ({"labels": "0,0\n1,1\n2,0\n3,0\n1,1\n"}, 5, "node 1 a second time", "every node once"),
-        ({"labels": "0,0\n1,-1\n2,0\n3,0\n"}, 2, "-1", "a label from 0"),
+        ({"labels": "0,0\n1,-2\n2,0\n3,0\n"}, 2, "-2", "a label from 0"),
         ({"labels": "0,0\n1,5\n2,0\n3,0\n"}, 2, "label 5 but never label 1", "without gaps"),
         ({"labels": "0,0\n1,1\n2,0\n3,0\n9,1\n"}, 5, "9", "a node from 0 to 3"),
         ({"split": "0,train\n1,testing\n"}, 2, "'1,testing'", "node,train"),
