@@ -58,7 +58,7 @@ def refuse_impossible(plan: CurvePlan, runs: Path) -> None:
     series = {(setting.series, setting.defence) for setting in plan.settings}
     for one in sorted(series):
         own = [setting for setting in plan.settings if (setting.series, setting.defence) == one]
-        for setting in dict.fromkeys((own[0], own[-1])):
+        for setting in own[:1] + own[1:][-1:]:
             config = setting.runs[0].config
             found = find_run(runs, config.hash)
             if found is None or not found.finished:
