@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from securefg.foundation.errors import InputError
+from securefg.foundation.lock import owned
 
 MINUTES_AT_REST = 10
 
@@ -62,9 +63,10 @@ def runs(
     console.print(table)
     console.print(f"{len(found)} runs, {bytes_text(sum(one.size for one in found))}")
     for path in removable(found, clean) if clean is not None else ():
-        console.print(f"{'removed' if yes else 'would remove'} {path}", soft_wrap=True)
         if yes:
-            shutil.rmtree(path)
+            with owned(path if clean is Clean.unfinished else path.parent):  # refuses a run at work
+                shutil.rmtree(path)
+        console.print(f"{'removed' if yes else 'would remove'} {path}", soft_wrap=True)
     if clean is not None and not yes:
         console.print("nothing was removed; --yes removes")
 
