@@ -23,20 +23,11 @@ from securefg.cli import (
     deploy,
     init,
     listing,
-from securefg.cli import (
-    audit,
-    config,
-    curve,
-    data,
-    deploy,
-    init,
-    listing,
     plan,
     report,
     reproduce,
     run,
     runs,
-)
 )
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.foundation.errors import InputError, SecurefgError
