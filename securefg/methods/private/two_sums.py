@@ -62,7 +62,7 @@ BY_CLASS: Final = Statistic("both", "by_class")
 MOMENTS: Final = Statistic("both", "moments")
 
 OWN, LABELS, NEIGHBOURS, CONSTANT = 0.6, 0.7, 0.4, 0.5
-"""a, b, g, c: found once, on the friends of Johns Hopkins; nothing hangs on their digits."""
+"""a, b, g, c: guessed, and checked on the friends of Johns Hopkins: little hangs on them."""
 
 OWN_WEIGHTS: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
 CLEARLY: Final = 2.0
