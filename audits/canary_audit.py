@@ -17,10 +17,16 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
 from attacks.confidence import log_confidence
-from audits.empirical_epsilon import EpsilonBound, one_run_bound, several_trainings
+from audits.empirical_epsilon import (
+    EpsilonBound,
+    one_run_bound,
+    one_run_gdp_bound,
+    several_trainings,
+)
 from audits.truth import Truth
 from securefg.data.canaries import Canaries, with_canaries
 from securefg.data.graph import Graph
+from securefg.privacy.rules import LocalGaussian
 from securefg.run.findings import Finding, Verdict
 
 UNIT = "node with its edges"
@@ -40,11 +46,19 @@ def canaries(truth: Truth) -> list[Finding]:
     inside = truth.experiment.canaries.inside.numpy()
     bound, right, guesses = judged(scores, inside, truth.experiment.policy.delta)
     claimed, why = claimed_epsilon(truth)
+    if claimed is not None and _is_gaussian(truth):  # fixed beforehand, whatever the scores show
+        bound = one_run_gdp_bound(len(inside), guesses, right, truth.experiment.policy.delta)
     said = f"{right} of {guesses} guesses about {len(inside)} canaries are right; {why}"
     verdict = Verdict.LEAK if bound.epsilon > 0 else Verdict.NOT_DETECTED
     if claimed is not None and bound.epsilon > claimed:
         verdict = Verdict.VIOLATION
     return [_finding(truth, started, verdict, said, bound, claimed, right / max(guesses, 1))]
+
+
+def _is_gaussian(truth: Truth) -> bool:
+    """Whether the claim is of Gaussian releases alone, which have the trade-off of one."""
+    rules = truth.experiment.policy.rules.values()
+    return bool(rules) and all(isinstance(rule, LocalGaussian) for rule in rules)
 
 
 def judged(

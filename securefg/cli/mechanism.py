@@ -49,6 +49,7 @@ def measure_mechanism(
             "claim": asdict(claim),
             "epsilon_lower": found.bound.epsilon,
             "ceiling": found.bound.ceiling,
+            "epsilon_lower_if_gaussian": found.gaussian.epsilon,
             "game": found.game,
             "verdict": found.verdict,
             "trials": found.bound.trials,
@@ -60,7 +61,8 @@ def measure_mechanism(
         Console().print(
             f"{found.verdict}  {target}: claimed epsilon {claim.epsilon:g} at delta "
             f"{claim.delta:g} per {claim.unit} ({claim.relation}){rounds}; shown at least "
-            f"{found.bound.epsilon:.4g} of {found.bound.ceiling:.4g} that could be shown, at "
+            f"{found.bound.epsilon:.4g} of {found.bound.ceiling:.4g} that could be shown (if its "
+            f"noise is Gaussian, {found.gaussian.epsilon:.4g}), at "
             f"99.9 % over {found.bound.trials} trials ({found.game}); {found.seconds:.1f} s",
             soft_wrap=True,
             highlight=False,
