@@ -37,7 +37,7 @@ def collect(root: Path, names: list[str], rounds: int, out: Path) -> None:
         text = config.read_text()
         runs = Path(tempfile.mkdtemp())
         override = [f"training.rounds={rounds}", f"output.root={runs}", "output.transcript_every=0"]
-        if "mechanism" in text:
+        if "mechanism" in text or "dp_sgd" in text:
             override.append("privacy.noise_rng=seeded")
         arguments = ["run", str(config), "--quiet", *(f"--set={o}" for o in override)]
         try:
