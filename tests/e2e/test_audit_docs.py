@@ -20,7 +20,7 @@ from securefg.cli.main import app
 HERE = Path.cwd()
 SMALL = {
     "run": ["data.csbm.num_nodes=150", "training.rounds=5", "output.transcript_every=1"],
-    "audit": ["similar_links", "training_labels", "promises"],
+    "audit": ["whitened_links", "training_labels", "promises"],
 }
 
 
@@ -53,8 +53,8 @@ def test_the_way_from_run_to_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyP
         {f["attack"]: f["verdict"] for f in json.loads(path.read_text())["findings"]}
         for path in sorted(Path("runs").glob("*/audit/findings.json"), reverse=True)
     )
-    assert plain["similar_links"] == "LEAK"
-    assert noised["similar_links"] != "LEAK"
+    assert plain["whitened_links"] == "LEAK"
+    assert noised["whitened_links"] != "LEAK"
     assert "mechanism_canary" in noised
 
 
