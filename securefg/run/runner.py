@@ -109,7 +109,9 @@ def resume(
     """Go on with a run after its last whole checkpoint, to the same weights as if unbroken."""
     with owned(folder.path):
         if folder.finished:
-            raise RunFolderError(f"{folder.path}: nothing is left to resume: {folder.advice}")
+            raise RunFolderError(
+                f"{folder.path}: the run has finished; nothing is left to resume: {folder.advice}"
+            )
         config = folder.config()
         _require_known_engine(config, elsewhere)
         checkpoint = last_checkpoint(folder.checkpoints, config.hash)
