@@ -31,6 +31,7 @@ from audits.coverage import unread, untaken
 from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import make_game
 from audits.games.base import Game
+from audits.persons import named
 from audits.promises import broken_promises
 from audits.truth import Truth
 from audits.verdicts import Evidence, judge
@@ -369,7 +370,7 @@ class Player:
             blind=blind,
             positive=control,
             targets=len(game.targets.ids),
-            details=game.extras(guess),
+            details={**game.extras(guess), **named(game, guess)},
         )
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}

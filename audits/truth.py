@@ -21,6 +21,7 @@ from securefg.protocol.meanings import Meaning, Networks
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
 from securefg.run.assembly import Experiment, prepare
+from securefg.run.fingerprints import require_same_data
 from securefg.run.folder import RunFolder
 from securefg.run.release_file import read_release
 from securefg.settings.config import RunConfig
@@ -36,7 +37,9 @@ class Truth:
     @classmethod
     def of(cls, folder: RunFolder) -> Truth:
         folder.summary()  # raises where the run has not finished
-        return cls(folder, prepare(folder.config()))
+        experiment = prepare(folder.config())
+        require_same_data(folder, experiment)
+        return cls(folder, experiment)
 
     @property
     def graph(self) -> Graph:

@@ -10,31 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from scipy.stats import t as student
 
-from audits.curves.plan import CurvePlan, Level, Setting
+from audits.curves.plan import Asked, CurvePlan, Level, Setting
+from audits.curves.recommend import choose, combined, interval, over_seeds_and_targets
+from audits.curves.scores import monitored, no_skill, score_of
 from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval
 from securefg.foundation.versions import versions
 from securefg.reports.curve.data import (
-    Choice,
     CurveData,
     CurvePoint,
     Leak,
-    Limits,
     RunRef,
     Series,
     Timing,
 )
-from securefg.run.findings import Finding, Verdict, read_findings
+from securefg.run.findings import COVERAGE, Finding, Verdict, read_findings
 from securefg.run.folder import RunFolder
 from securefg.run.summary import Summary
 from securefg.sweep import Failure, Point, find_runs
 
-WORST = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
 
-
-def collect(plan: CurvePlan, root: Path, failed: Sequence[Failure]) -> tuple[CurveData, Timing]:
+def collect(
+    plan: CurvePlan, root: Path, failed: Sequence[Failure], command: str = "securefg curve"
+) -> tuple[CurveData, Timing]:
     """A point without all its seeds is shown as failed, with the reason, never left out."""
     runs = {
         found: folder
@@ -42,7 +41,7 @@ def collect(plan: CurvePlan, root: Path, failed: Sequence[Failure]) -> tuple[Cur
         if found not in plan.audits or findings_of(folder).is_file()
     }
     reasons = {failure.config_hash: failure.reason for failure in failed}
-    points = tuple(_point(setting, runs, reasons) for setting in plan.settings)
+    points = tuple(_point(plan, setting, runs, reasons) for setting in plan.settings)
     series = tuple(_series(plan, name, runs) for name in dict.fromkeys(p.series for p in points))
     limits = plan.curve.limits
     data = CurveData(
@@ -52,7 +51,7 @@ def collect(plan: CurvePlan, root: Path, failed: Sequence[Failure]) -> tuple[Cur
         limits=limits,
         series=series,
         points=points,
-        choices=tuple(choose(s.name, points, limits) for s in series),
+        choices=tuple(choose(s, points, limits, command) for s in series),
         settings=yaml.safe_dump(plan.curve.model_dump(mode="json"), sort_keys=False),
         versions=versions(),
     )
@@ -63,7 +62,9 @@ def findings_of(folder: RunFolder) -> Path:
     return folder.path / "audit" / "findings.json"
 
 
-def _point(setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]) -> CurvePoint:
+def _point(
+    plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
+) -> CurvePoint:
     found = [(p, runs[p.config.hash]) for p in setting.runs if p.config.hash in runs]
     missing = [p for p in setting.runs if p.config.hash not in runs or p.config.hash in reasons]
     why = "; ".join(reasons.get(p.config.hash, "not run yet") for p in missing)
@@ -79,13 +80,18 @@ def _point(setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
     audits = [read_findings(findings_of(folder)) for _, folder in found]
-    accuracies = tuple(summary.test_accuracy or 0.0 for summary in summaries)
+    score = monitored(found[0][0].config)
+    reached = [score_of(summary, score) for summary in summaries]
+    accuracies = tuple(value or 0.0 for value in reached)
+    chance = [no_skill(summary.test_scores, score) for summary in summaries]
     claimed, lower, violations = _epsilons(audits)
     return CurvePoint(
         **common,
         accuracy=interval(accuracies),
         accuracies=accuracies,
-        leaks=_leaks(audits),
+        score=score.replace("_", " "),
+        no_skill=() if None in chance else tuple(value for value in chance if value is not None),
+        leaks=_leaks(audits, plan.asked(setting)),
         epsilon_claimed=claimed,
         epsilon_lower=lower,
         violations=violations,
@@ -95,49 +101,57 @@ def _point(setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
     )
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """The mean with Student's 95 % interval; of one value, the value."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return Interval(value=mean, low=mean, high=mean)
-    reach = float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values)
-    reach /= len(values) ** 0.5
-    return Interval(value=mean, low=mean - reach, high=mean + reach)
-
-
-def _leaks(audits: Sequence[Sequence[Finding]]) -> tuple[Leak, ...]:
-    """Findings of the same attack and adversary, over the seeds."""
+def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...]:
+    """Findings of the same attack and adversary, over the seeds; an attack that was asked for and
+    has no finding in some seed is one that was not run."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for findings in audits:
         for finding in findings:
-            if finding.attack != "integrity" and not finding.attack.startswith("mechanism_"):
+            if _is_about(finding, asked.adversaries):
                 groups.setdefault((finding.attack, finding.adversary), []).append(finding)
-    return tuple(_leak(found) for found in groups.values())
+    found = [_leak(group, len(audits)) for group in groups.values()]
+    there = {leak.attack for leak in found}
+    return tuple(found + [_not_run(name) for name in asked.attacks if name not in there])
 
 
-def _leak(found: Sequence[Finding]) -> Leak:
-    worst = min(found, key=lambda finding: WORST.index(finding.verdict))
-    whole = all(finding.gain is not None for finding in found)
+def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
+    """Promises are judged apart; of what nobody read or took, what was asked for counts."""
+    if finding.attack == "integrity" or finding.attack.startswith("mechanism_"):
+        return False
+    kinds = {text.partition(":")[0] for text in adversaries}
+    return finding.attack not in COVERAGE or finding.adversary in kinds
+
+
+def _not_run(attack: str) -> Leak:
     return Leak(
-        attack=worst.attack,
-        adversary=worst.adversary,
-        metric=worst.metric,
-        unit=worst.unit,
-        verdict=worst.verdict.value,
-        because=worst.because,
-        value=_over_seeds([f.value for f in found]) if whole else None,
-        prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
-        gain=_over_seeds([f.gain for f in found]) if whole else None,
-        null=_null_band([f.null for f in found]) if whole else None,
+        attack=attack,
+        adversary="-",
+        metric="-",
+        unit="-",
+        verdict=Verdict.INCONCLUSIVE.value,
+        because="it was asked for and has no finding",
     )
 
 
-def _over_seeds(figures: Sequence[Interval | None]) -> Interval:
-    """Over several seeds their own spread; of one seed the finding's interval."""
-    known = [figure for figure in figures if figure is not None]
-    if len(known) == 1:
-        return Interval(value=known[0].value, low=known[0].low, high=known[0].high)
-    return interval([figure.value for figure in known])
+def _leak(found: Sequence[Finding], seeds: int) -> Leak:
+    first = found[0]
+    whole = all(finding.gain is not None for finding in found)
+    gain = over_seeds_and_targets([f.gain for f in found]) if whole else None
+    verdict, because = combined(found, gain)
+    if len(found) < seeds and verdict is not Verdict.VIOLATION:
+        verdict, because = Verdict.INCONCLUSIVE, f"measured in {len(found)} of {seeds} seeds"
+    return Leak(
+        attack=first.attack,
+        adversary=first.adversary,
+        metric=first.metric,
+        unit=first.unit,
+        verdict=verdict.value,
+        because=because,
+        value=over_seeds_and_targets([f.value for f in found]) if whole else None,
+        prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
+        gain=gain,
+        null=_null_band([f.null for f in found]) if whole else None,
+    )
 
 
 def _null_band(figures: Sequence[Interval | None]) -> Interval:
@@ -161,61 +175,13 @@ def _epsilons(
     return closest.epsilon_claimed, closest.epsilon_lower, tuple(dict.fromkeys(violations))
 
 
-def choose(series: str, points: Sequence[CurvePoint], limits: Limits) -> Choice:
-    """The most accurate point that meets the limits; what could not be measured does not."""
-    own = [p for p in points if p.series == series and p.accuracy is not None]
-    fitting = [p for p in own if not objections(p, limits)]
-    if not fitting:
-        return Choice(series=series, point=None, words=_nobody(own, limits))
-    best = max(fitting, key=lambda p: p.accuracy.value if p.accuracy else 0.0)
-    assert best.accuracy is not None
-    return Choice(
-        series=series,
-        point=best.key,
-        words=f"{best.defence}{_strength(best)}: accuracy {best.accuracy.value:.3f}",
-    )
-
-
-def objections(point: CurvePoint, limits: Limits) -> list[str]:
-    """Why a point does not meet the limits."""
-    found = list(point.violations)
-    if limits.epsilon is not None and (point.epsilon is None or point.epsilon > limits.epsilon):
-        found.append("no epsilon is promised" if point.epsilon is None else "epsilon is too large")
-    if limits.accuracy is not None:
-        reached = point.accuracy.value if point.accuracy else 0.0
-        if reached < limits.accuracy:
-            found.append(f"accuracy is {reached:.3f}")
-    if limits.leak_gain is not None:
-        for leak in point.leaks:
-            if leak.gain is None and leak.verdict != Verdict.NOT_DETECTED:
-                known = leak.verdict == Verdict.INCONCLUSIVE
-                found.append(f"{leak.attack} {'could not be measured' if known else 'leaks'}")
-            elif leak.gain is None:
-                continue
-            elif leak.gain.value > limits.leak_gain:
-                found.append(f"{leak.attack} gains {leak.gain.value:+.3f}")
-    return found
-
-
-def _nobody(own: Sequence[CurvePoint], limits: Limits) -> str:
-    if not own:
-        return "no point was run to its end"
-    nearest = min(own, key=lambda p: len(objections(p, limits)))
-    return f"no setting meets the limits; {nearest.defence}{_strength(nearest)} comes nearest: " + (
-        "; ".join(objections(nearest, limits)[:3])
-    )
-
-
-def _strength(point: CurvePoint) -> str:
-    return "" if point.epsilon is None else f" at epsilon {point.epsilon:g}"
-
-
 def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
     first = next(setting for setting in plan.settings if setting.series == name)
     config = first.runs[0].config
     folder = next((runs[p.config.hash] for p in first.runs if p.config.hash in runs), None)
     own = [level for level in plan.levels if level.series == name]
     levels = {level.kind: _level(level, runs) for level in own}
+    reached = {level.kind: tuple(_reached(level, runs)) for level in own}
     made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(
         name=name,
@@ -226,6 +192,7 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
         alone=levels.get("alone"),
         centralised_runs=made_by.get("centralised", ()),
         alone_runs=made_by.get("alone", ()),
+        alone_accuracies=reached.get("alone", ()),
     )
 
 
@@ -236,19 +203,19 @@ def _num_clients(folder: RunFolder | None) -> int:
 
 
 def _level(level: Level, runs: dict[str, RunFolder]) -> Interval | None:
-    found = [runs[p.config.hash].summary() for p in level.runs if p.config.hash in runs]
-    values = [_accuracy(summary) for summary in found]
-    known = [value for value in values if value is not None]
+    known = _reached(level, runs)
     return interval(known) if known else None
+
+
+def _reached(level: Level, runs: dict[str, RunFolder]) -> list[float]:
+    """The score of every seed that was run, in the order of the seeds."""
+    found = [(p.config, runs[p.config.hash]) for p in level.runs if p.config.hash in runs]
+    values = [score_of(folder.summary(), monitored(config)) for config, folder in found]
+    return [value for value in values if value is not None]
 
 
 def _level_runs(level: Level, runs: dict[str, RunFolder]) -> tuple[RunRef, ...]:
     return tuple(_ref(p, runs[p.config.hash]) for p in level.runs if p.config.hash in runs)
-
-
-def _accuracy(summary: Summary) -> float | None:
-    value = summary.test_accuracy
-    return None if value is None else float(value)
 
 
 def _ref(point: Point, folder: RunFolder) -> RunRef:

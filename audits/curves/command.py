@@ -45,7 +45,7 @@ def draw_curve(
     home = root / curve.name
     refuse_impossible(plan, home / "runs")
     outcome = carry_out(plan, home, jobs, display)
-    data, timing = collect(plan, home / "runs", outcome.failed)
+    data, timing = collect(plan, home / "runs", outcome.failed, f"securefg curve {path.name}")
     write_json(home / "data.json", data.model_dump(mode="json", by_alias=True))
     write_json(home / "timing.json", timing.model_dump(mode="json"))
     page = build_curve_page(data, timing, home / f"{curve.name}.html")

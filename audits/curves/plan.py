@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from attacks import get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
-from audits.run import Plan
+from audits.run import PROMISES, Plan
 from securefg.foundation.errors import ConfigError
 from securefg.settings.config import RunConfig
 from securefg.sweep import Point
@@ -38,6 +39,14 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a curve wants to know of a setting."""
+
+    attacks: tuple[str, ...]
+    adversaries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CurvePlan:
     """All that must be run, and how each run is audited (by config hash)."""
 
@@ -45,6 +54,12 @@ class CurvePlan:
     settings: tuple[Setting, ...]
     levels: tuple[Level, ...]
     audits: dict[str, Plan]
+
+    def asked(self, setting: Setting) -> Asked:
+        """The attacks that were named for a setting's runs, and whose places they take."""
+        plan = self.audits[setting.runs[0].config.hash]
+        names = tuple(get_attack(name).name for name in plan.only if name != PROMISES)
+        return Asked(names, self.curve.adversaries)
 
     @property
     def points(self) -> list[Point]:

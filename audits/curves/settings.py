@@ -122,11 +122,11 @@ def run_config(path: Path, beside: Path, overrides: tuple[str, ...]) -> RunConfi
 
 
 def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int) -> RunConfig:
-    """The run under a defence. Noise is seeded, so that the page can be made again to the digit;
-    what the mechanism promises is audited apart."""
+    """The run under a defence. Its noise is the system's: seeded noise would be taken off by the
+    audit, and defends nothing."""
     privacy: dict[str, Any] = dict(defence.privacy)
     if defence.name in ("local_gaussian", "distributed_discrete"):
-        privacy = {"mechanism": defence.name, "noise_rng": "seeded", **privacy}
+        privacy = {"mechanism": defence.name, **privacy}
         privacy["target_epsilon"] = epsilon
     if defence.name in ("secagg", "distributed_discrete"):
         privacy.setdefault("secure_aggregation", {})

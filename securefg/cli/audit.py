@@ -78,6 +78,7 @@ def audit(
     from securefg.reports import build_report
     from securefg.run.findings import Verdict
     from securefg.run.folder import RunFolder
+    from securefg.run.seal import sign_page
 
     plan = Plan(
         only=tuple(only or ()),
@@ -99,7 +100,10 @@ def audit(
                 status.update(f"{done} of {total}: {escape(what)}")
 
         found = carry_out(run, plan, told)
-        page = None if is_foreign(run) else build_report(RunFolder.open(run))
+        page = None
+        if not is_foreign(run):
+            page = build_report(RunFolder.open(run))
+            sign_page(RunFolder.open(run), page)
     if as_json:
         dumped = [finding.model_dump(mode="json") for finding in found.findings]
         sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")

@@ -30,6 +30,7 @@ from securefg.cli import (
     runs,
 )
 from securefg.cli.common import INTERRUPTED, complain
+from securefg.cli.verify import verify
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.foundation.outside import cause_of
 
@@ -46,6 +47,7 @@ app.command()(curve.curve)
 app.command()(runs.runs)
 app.command()(report.report)
 app.command()(report.compare)
+app.command()(verify)
 app.command("list")(listing.list_)
 app.command()(reproduce.reproduce)
 app.add_typer(config.app, name="config")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from securefg.cli.common import Quietly, Trusting
+from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.quoting import printable
 
@@ -22,20 +23,38 @@ class Format(StrEnum):
     csv = "csv"
 
 
+class Reader(StrEnum):
+    dpo = "dpo"
+
+
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
     form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.html,
+    reader: Annotated[
+        Reader | None,
+        typer.Option("--for", help="A printable page for an impact assessment (GDPR Art. 35)."),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Key to sign the page with, instead of the run's own."),
+    ] = None,
     trust_modules: Trusting = False,
     quiet: Quietly = False,
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
+    from securefg.reports.dpo import build_dpo_page
     from securefg.reports.exports import export
     from securefg.run.folder import RunFolder
+    from securefg.run.seal import sign_page
 
     folder = RunFolder.open(run)
     folder.summary()
+    if reader is not None and form is not Format.html:
+        raise InputError(f"--for {reader.value}: found --format {form.value}; allowed: html")
     with only_known_modules(unless=trust_modules):
-        written = export(folder, form.value)
+        written = export(folder, form.value) if reader is None else build_dpo_page(folder)
+    if written.suffix == ".html":
+        sign_page(folder, written, key)
     if not quiet:
         Console(markup=False).print(str(written), soft_wrap=True, highlight=False)
 

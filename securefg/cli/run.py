@@ -35,6 +35,7 @@ def run(
     from securefg.run.divergence import DIVERGED
     from securefg.run.folder import RunFolder
     from securefg.run.progress import Bar, Interrupt, Lines, Quiet
+    from securefg.run.seal import sign_page
     from securefg.settings.config import load_config
 
     if resume is not None and config is None and overrides:
@@ -70,6 +71,7 @@ def run(
         )
         raise typer.Exit(128 + interrupt.number if interrupt.number else INTERRUPTED)
     report = build_report(outcome.folder)
+    sign_page(outcome.folder, report)
     if as_json:
         sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
     elif not quiet:

@@ -17,6 +17,9 @@ def summary_table(summary: Summary) -> Table:
     for name in ("test_accuracy", "val_accuracy"):
         value = getattr(summary, name)
         table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
+    if summary.test_scores is not None:
+        for name, value in summary.test_scores.figures().items():
+            table.add_row(f"test {name.replace('_', ' ')}", f"{value:.4f}")
     for unit, claim in summary.epsilon.items():
         table.add_row(f"epsilon per {unit}", _claim_words(unit, claim))
         for one in claim.by_links:

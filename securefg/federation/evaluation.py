@@ -17,17 +17,31 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import Split
+from securefg.federation.quality import (
+    Confusion,
+    Quality,
+    confusion_of,
+    quality_of,
+    quality_of_logits,
+)
 from securefg.protocol.messages import Message
+
+MANY_CLIENTS = 500
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A model on one graph: losses are means, accuracies are shares."""
+    """A model on one graph: losses are means, accuracies are shares.
+
+    val, test  further scores of the validation and test nodes, where they can be computed
+    """
 
     train_loss: float
     val_loss: float
     val_accuracy: float
     test_accuracy: float
+    val: Quality | None = None
+    test: Quality | None = None
     extra: dict[str, float] = field(default_factory=dict)
 
 
@@ -37,6 +51,8 @@ class LocalScore:
 
     train_count  by how much the training loss counts in the pool: 0 where the client trains nothing
     extra        a method's own scores, by name
+    val_confusion, test_confusion  counts by true and predicted class, row by row; None where there
+                 are many clients; no deployed site tells them
     rows         what the experiment compares between clients (a method's `compare`); client data,
                  so no deployed site tells it
     """
@@ -51,6 +67,8 @@ class LocalScore:
     train_count: int = 1
     extra: dict[str, float] = field(default_factory=dict)
     rows: list[list[float]] | None = None
+    val_confusion: Confusion | None = None
+    test_confusion: Confusion | None = None
 
     @property
     def test_accuracy(self) -> float | None:
@@ -58,7 +76,7 @@ class LocalScore:
 
     def told(self) -> dict[str, Any]:
         """What a deployed site may say of it."""
-        return asdict(replace(self, rows=None))
+        return asdict(replace(self, rows=None, val_confusion=None, test_confusion=None))
 
 
 class Evaluator(ABC):
@@ -81,6 +99,8 @@ def score_logits(logits: Tensor, labels: Tensor, split: Split) -> Scores:
         val_loss=_loss(logits, labels, split.val),
         val_accuracy=_mean(correct, split.val),
         test_accuracy=_mean(correct, split.test),
+        val=quality_of_logits(logits, labels, split.val),
+        test=quality_of_logits(logits, labels, split.test),
     )
 
 
@@ -95,6 +115,8 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
         val_count=int(split.val.sum()),
         test_correct=int(correct[split.test].sum()),
         test_count=int(split.test.sum()),
+        val_confusion=_confusion(logits, labels, split.val),
+        test_confusion=_confusion(logits, labels, split.test),
     )
 
 
@@ -111,7 +133,17 @@ def score_clients(
     means = [total / count.clamp_min(1) for total, count in zip(sums, counts, strict=False)]
     columns = [*means, hits[0], counts[1], hits[1], counts[2], counts[0]]
     rows = zip(clients, *(column.tolist() for column in columns), strict=True)
-    return [LocalScore(*row) for row in rows]
+    scores = [LocalScore(*row) for row in rows]
+    if len(scores) > MANY_CLIENTS:
+        return scores
+    return [
+        replace(
+            score,
+            val_confusion=_confusion(logits[i], labels[i], split.val[i]),
+            test_confusion=_confusion(logits[i], labels[i], split.test[i]),
+        )
+        for i, score in enumerate(scores)
+    ]
 
 
 def pool(scores: list[LocalScore]) -> Scores:
@@ -124,6 +156,8 @@ def pool(scores: list[LocalScore]) -> Scores:
         val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),
+        val=_pooled([s.val_confusion for s in scores]),
+        test=_pooled([s.test_confusion for s in scores]),
     )
 
 
@@ -135,6 +169,20 @@ def area_under_curve(margins: Tensor, labels: Tensor) -> float:
     if not above or not below:
         return 0.5
     return float((ranks[positive].sum() - above * (above + 1) / 2) / (above * below))
+
+
+def _pooled(confusions: list[Confusion | None]) -> Quality | None:
+    """None where any client's counts are not known."""
+    known = [found for found in confusions if found is not None]
+    if not known or len(known) < len(confusions):
+        return None
+    return quality_of(torch.tensor(known).sum(0))
+
+
+def _confusion(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:
+    predicted = logits.argmax(-1)[mask]
+    found: Confusion = confusion_of(predicted, labels[mask], logits.shape[-1]).tolist()
+    return found
 
 
 def _loss(logits: Tensor, labels: Tensor, mask: Tensor) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,8 @@ def _results(runs: Sequence[Results]) -> Iterator[Line]:
 
     yield line("test accuracy", lambda run: percent(run.summary.test_accuracy))
     yield line("validation accuracy", lambda run: percent(run.summary.val_accuracy))
+    for score in ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "majority"):
+        yield line(f"test {score.replace('_', ' ')}", partial(_quality, score))
     yield line("rounds", lambda run: f"{run.summary.rounds:,}, best {run.summary.best_round:,}")
     for unit in dict.fromkeys(unit for run in runs for unit in run.summary.epsilon):
         yield Line(f"epsilon per {unit}", tuple(_epsilon(run, unit) for run in runs))
@@ -146,3 +149,8 @@ def _finding(one: Finding | None) -> str:
         return NONE
     verdict = VERDICT_WORDS.get(one.verdict, one.verdict)
     return verdict if one.gain is None else f"{verdict}, {signed(one.gain.value)}"
+
+
+def _quality(score: str, run: Results) -> str:
+    found = run.summary.test_scores
+    return "n/a" if found is None else percent(found.figures().get(score))

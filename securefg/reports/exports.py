@@ -100,6 +100,8 @@ def _numbers(results: Results) -> Iterator[tuple[object, ...]]:
     summary = results.summary
     for name in ("test_accuracy", "val_accuracy", "rounds", "best_round", "dropped", "seconds"):
         yield "result", name, getattr(summary, name), None, None, ""
+    for score, reached in (summary.test_scores.figures() if summary.test_scores else {}).items():
+        yield "result", f"test_{score}", reached, None, None, ""
     yield "result", "bytes_up", summary.bytes.up.total, None, None, ""
     yield "result", "bytes_down", summary.bytes.down.total, None, None, ""
     for unit, claim in summary.epsilon.items():

@@ -33,6 +33,7 @@ class Headline:
     tiles: tuple[Tile, ...]
     verdicts: tuple[Verdict, ...]
     notices: tuple[tuple[str, str], ...]
+    classes: tuple[tuple[str, str, str, str, str], ...] = ()
 
 
 def headline(results: Results) -> Headline:
@@ -47,13 +48,14 @@ def headline(results: Results) -> Headline:
         tiles=_tiles(results),
         verdicts=verdicts(results),
         notices=_notices(results),
+        classes=class_lines(results),
     )
 
 
 def _definition(results: Results) -> str:
     if not results.rounds:
         return "No round was finished, so there is no model to score."
-    kept = "loss" if results.config.training.monitor == "val_loss" else "accuracy"
+    kept = _monitored(results)
     best = f"at round {results.summary.best_round:,}, the best by validation {kept}"
     if results.method.make_evaluator is None:
         return (
@@ -63,6 +65,42 @@ def _definition(results: Results) -> str:
     return (
         f"The global model {best}, on the test nodes of the union graph: "
         "the graph that all clients hold together."
+    )
+
+
+def _monitored(results: Results) -> str:
+    """The validation score by which the kept model was chosen, in words."""
+    monitor = results.config.training.monitor
+    return "accuracy" if monitor == "either" else monitor.removeprefix("val_").replace("_", " ")
+
+
+def _class_tiles(results: Results) -> list[Tile]:
+    """Scores of the test nodes that a rare class does not hide in, and the majority's accuracy."""
+    found = results.summary.test_scores
+    if found is None:
+        return []
+    names = {
+        "Balanced accuracy": found.balanced_accuracy,
+        "Macro F1": found.macro_f1,
+        "ROC AUC": found.roc_auc,
+        "Average precision": found.average_precision,
+    }
+    tiles = [
+        Tile(name, percent(value), "test nodes")
+        for name, value in names.items()
+        if value is not None
+    ]
+    note = "accuracy of always naming the most frequent class"
+    return [*tiles, Tile("Majority class", percent(found.majority), note)]
+
+
+def class_lines(results: Results) -> tuple[tuple[str, str, str, str, str], ...]:
+    """Per class: test nodes, recall, precision, F1."""
+    found = results.summary.test_scores
+    classes = enumerate(found.per_class) if found else ()
+    return tuple(
+        (str(k), number(one.count), percent(one.recall), percent(one.precision), percent(one.f1))
+        for k, one in classes
     )
 
 
@@ -81,7 +119,7 @@ def _tiles(results: Results) -> tuple[Tile, ...]:
         note = f"mean of clients {percent(summary.local_test_accuracy.mean_of_clients)}"
         pooled = percent(summary.local_test_accuracy.pooled)
         tiles.insert(1, Tile("On clients' own test nodes", pooled, note))
-    return tuple(tiles)
+    return (*tiles[:1], *_class_tiles(results), *tiles[1:])
 
 
 def _stop(results: Results) -> str:
@@ -104,6 +142,15 @@ def _notices(results: Results) -> tuple[tuple[str, str], ...]:
                 "Seeded noise does not protect",
                 "privacy.noise_rng is seeded: whoever knows the seed can subtract the noise. "
                 "Use this run to reproduce or to test, never as a private release.",
+            )
+        )
+    scores = results.summary.test_scores
+    if scores and (results.summary.test_accuracy or 0.0) <= scores.majority + 1e-9:
+        found.append(
+            (
+                "No better than naming one class",
+                f"Always naming the most frequent class reaches {percent(scores.majority)} of the "
+                "test nodes. Read the balanced accuracy and the figures by class.",
             )
         )
     if results.summary.attempts > 1:

@@ -12,12 +12,15 @@ from securefg.foundation.lock import owned
 from securefg.foundation.units import bytes_text, number, seconds_text
 from securefg.reports.fields import declaration, received, released
 from securefg.reports.findings_section import findings_section
+from securefg.reports.forest import forest
 from securefg.reports.headline import headline
 from securefg.reports.partition import partition_section
 from securefg.reports.results import Results, read_results
 from securefg.reports.rounds import curves
 from securefg.reports.templating import page_environment
+from securefg.reports.tested import tested
 from securefg.reports.traffic import Kind
+from securefg.reports.worst import worst_sentence
 from securefg.run.folder import RunFolder
 
 
@@ -137,6 +140,10 @@ def render(results: Results) -> str:
             headline=headline(results),
             about={field: _about(results, field) for field in _unprotected(results)},
             findings=findings_section(results.findings),
+            worst=worst_sentence(results.findings, results.config.context.subjects),
+            context=results.config.context,
+            forest=forest(results.findings),
+            tested=tested(results.findings),
             folder=results.config.name,
             curves=curves(results),
             partition=partition_section(results.partition, _has_samples(results)),

@@ -14,6 +14,7 @@ from securefg.data.label_noise import with_label_noise
 from securefg.data.partition import Partition, most_holders
 from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, save_shards, shards, union_graph
+from securefg.data.split_check import check_split
 from securefg.data.statistics import PartitionStatistics, statistics
 from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.engines.inprocess import InProcess
@@ -66,6 +67,7 @@ def prepare(config: RunConfig) -> Experiment:
         graph = with_canaries(graph, canaries)
     drawn = draw_partition(graph, config.partition, config.seed)
     union = union_graph(graph, drawn)
+    check_split(union, config.training)
     partition = _merged(drawn) if config.merged else drawn
     held = union if config.merged else graph
     node_holders, edge_holders = most_holders(held, partition)

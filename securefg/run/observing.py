@@ -27,6 +27,7 @@ class RoundReport:
     seconds: float
     aborted: str = ""
     extra: dict[str, float] = field(default_factory=dict)
+    quality: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 class Observer(Protocol):

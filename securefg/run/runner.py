@@ -9,13 +9,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from securefg.federation.engine import AT_THE_END, Engine
-from securefg.federation.evaluation import Scores, pool
+from securefg.federation.evaluation import Evaluator, LocalScore, Scores, pool
 from securefg.federation.federation import Federation, Secure
 from securefg.federation.journal import Journal
+from securefg.federation.quality import Quality
 from securefg.federation.recorder import Traffic
 from securefg.federation.roles import Server
 from securefg.foundation.errors import (
@@ -49,6 +51,7 @@ from securefg.run.divergence import (
     require_finite_losses,
     require_finite_model,
 )
+from securefg.run.fingerprints import require_unchanged, write_fingerprints
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport, Silent
 from securefg.run.reconcile import reconcile
@@ -97,6 +100,7 @@ def start(
     def fill(path: Path) -> None:
         experiment.partition.save(path / "partition.safetensors")
         write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
+        write_fingerprints(path, experiment)
 
     with ExitStack() as held:
         folder = RunFolder.create(config, fill, fresh, held)
@@ -115,7 +119,9 @@ def resume(
         config = folder.config()
         _require_known_engine(config, elsewhere)
         checkpoint = last_checkpoint(folder.checkpoints, config.hash)
-        return _execute(prepare(config), folder, observer or Silent(), checkpoint, elsewhere)
+        experiment = prepare(config)
+        require_unchanged(folder.path, experiment)
+        return _execute(experiment, folder, observer or Silent(), checkpoint, elsewhere)
 
 
 def _require_known_engine(config: RunConfig, elsewhere: Execute | None) -> None:
@@ -158,6 +164,8 @@ class Run:
         self._scores = Scores(0.0, 0.0, 0.0, 0.0)
         self._unscored = False
         self._journal = Journal(folder.path / "opened")
+        self._evaluator: Evaluator | None = None
+        self._best_quality: tuple[Quality | None, Quality | None] = (None, None)
         self._seconds_before = 0.0
         self._started = time.monotonic()
         torch.set_num_threads(self._config.engine.threads)
@@ -249,7 +257,7 @@ class Run:
         self._facts = server.facts
         if self._checkpoint:
             server.restore(self._checkpoint.server_state())
-        evaluator = (
+        evaluator = self._evaluator = (
             method.make_evaluator(self._x.union, config.method, self._x.public.device)
             if method.make_evaluator and self._x.has_truth
             else None
@@ -303,12 +311,14 @@ class Run:
         require_finite_losses(number, scores, ())
         self._scores = replace(scores, extra=only_finite(scores.extra))
         self._keep_best(number, release, body)
+        if self._best.round == number:
+            self._best_quality = self._scores.val, self._scores.test
         return ""
 
     def _report(self, number: int, traffic: Traffic, aborted: str) -> RoundReport:
         return RoundReport(
             round=number,
-            **asdict(self._scores),
+            **self._figures(),
             epsilon={c.unit: finite(c.epsilon) for c in self._claims_of(self._ledger)},
             bytes_up=traffic.up.payload + traffic.up.envelope,
             bytes_down=traffic.down.payload + traffic.down.envelope,
@@ -317,6 +327,14 @@ class Run:
             aborted=aborted,
         )
 
+    def _figures(self) -> dict[str, Any]:
+        scores = self._scores
+        known = {"val": scores.val, "test": scores.test}
+        quality = {side: found.figures() for side, found in known.items() if found is not None}
+        plain = asdict(replace(scores, val=None, test=None))
+        del plain["val"], plain["test"]
+        return {**plain, "quality": quality}
+
     def _is_stale(self, number: int) -> bool:
         patience = self._config.training.patience
         return patience is not None and number - self._best.improved > patience and number > 1
@@ -324,7 +342,7 @@ class Run:
     def _keep_best(self, number: int, release: Message, body: bytes) -> None:
         """Keep the model with the best score; patience starts anew at every improvement."""
         scores, best, monitor = self._scores, self._best, self._config.training.monitor
-        score = -scores.val_loss if monitor == "val_loss" else scores.val_accuracy
+        score = _monitored(scores, monitor) if not self._unscored else 0.0
         last = self._unscored or self._config.training.keep == "last"
         if score > best.score or last:  # where nobody tells scores, the last model stays
             best.round, best.score, best.kind, best.body = number, score, release.kind, body
@@ -372,6 +390,19 @@ class Run:
         write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)
         self._journal.forget(number)
 
+    def _quality_of_the_best(
+        self, local: list[LocalScore]
+    ) -> tuple[Quality | None, Quality | None]:
+        """Of the released model; a run that was taken up again scores it once more."""
+        if self._best_quality == (None, None) and self._evaluator is not None and self._best.body:
+            release = codec.decode(self._best.body, self._x.method.message(self._best.kind))
+            scores = self._evaluator.score(release)
+            return scores.val, scores.test
+        if self._best_quality == (None, None) and local:
+            pooled = pool(local)
+            return pooled.val, pooled.test
+        return self._best_quality
+
     def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
         best = _framed(self._best.kind, self._best.body, AT_THE_END)
@@ -393,9 +424,26 @@ class Run:
             recovered=recovered_by_algebra(self._x, records),
             blamed=federation.blamed,
             chain=self._transcript.chain,
+            quality=self._quality_of_the_best(local),
         )
         write_json(self._folder.path / "summary.json", summary.model_dump(mode="json"))
         return Outcome(self._folder, summary, reason)
+
+
+def _monitored(scores: Scores, monitor: str) -> float:
+    if monitor == "val_loss":
+        return -scores.val_loss
+    if monitor in ("either", "val_accuracy"):
+        return scores.val_accuracy
+    figures = scores.val.figures() if scores.val is not None else {}
+    found = figures.get(monitor.removeprefix("val_"))
+    if found is None:
+        known = ", ".join(["val_accuracy", "val_loss", *(f"val_{n}" for n in figures)])
+        raise ConfigError(
+            f"training.monitor: {monitor} is not known of this run's validation nodes; allowed: "
+            f"{known.replace(', val_majority', '')}"
+        )
+    return found
 
 
 def finite(value: float) -> float | None:

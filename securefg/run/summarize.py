@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from securefg.federation.evaluation import LocalScore
+from securefg.federation.quality import Quality
 from securefg.federation.recorder import Traffic
 from securefg.foundation.versions import versions
 from securefg.privacy.ledger import Ledger
@@ -12,6 +13,7 @@ from securefg.protocol.codec import Size
 from securefg.run.assembly import Experiment
 from securefg.run.divergence import only_finite
 from securefg.run.epsilons import epsilons
+from securefg.run.fingerprints import digest_of, fingerprints_of
 from securefg.run.summary import (
     BothWays,
     ByteCount,
@@ -37,6 +39,7 @@ def summarize(
     recovered: dict[str, Any] | None,
     blamed: dict[int, str],
     chain: str,
+    quality: tuple[Quality | None, Quality | None] = (None, None),
 ) -> Summary:
     config = experiment.config
     best = next((m for m in metrics if m["round"] == best_round), {})
@@ -53,6 +56,8 @@ def summarize(
         val_accuracy=best.get("val_accuracy"),
         val_loss=best.get("val_loss"),
         train_loss=best.get("train_loss"),
+        val_scores=quality[0],
+        test_scores=quality[1],
         local_test_accuracy=_local(local),
         local_scores={str(s.client): only_finite(s.extra) for s in local if s.extra},
         bytes=BothWays(up=_size(traffic.up), down=_size(traffic.down)),
@@ -72,6 +77,7 @@ def summarize(
         config_hash=config.hash,
         recovered_by_algebra=None if recovered is None else Recovered(**recovered),
         transcript_chain=chain,
+        fingerprints=digest_of(fingerprints_of(experiment)) if experiment.has_truth else None,
     )
 
 

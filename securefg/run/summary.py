@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from securefg.federation.quality import Quality
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.settings import Settings
 from securefg.privacy.accountants import Relation
@@ -103,6 +104,8 @@ class Summary(Settings):
     val_accuracy: float | None
     val_loss: float | None
     train_loss: float | None
+    val_scores: Quality | None = None
+    test_scores: Quality | None = None
     local_test_accuracy: LocalAccuracy | None
     local_scores: dict[str, dict[str, float]] = Field(default_factory=dict)
     bytes: BothWays
@@ -122,6 +125,7 @@ class Summary(Settings):
     versions: dict[str, str]
     config_hash: str
     transcript_chain: str
+    fingerprints: str | None = None
 
 
 def read_summary(path: Path) -> Summary:

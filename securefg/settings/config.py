@@ -24,6 +24,7 @@ from pydantic import (
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
+from securefg.settings.context import ContextSettings
 from securefg.settings.data import DataSettings
 from securefg.settings.execution import (
     AuditSettings,
@@ -53,6 +54,7 @@ class RunConfig(Settings):
     engine: EngineSettings = EngineSettings()
     output: OutputSettings = OutputSettings()
     audit: AuditSettings = AuditSettings()
+    context: ContextSettings = ContextSettings()
     seed: int = Field(0, ge=0)
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
 
@@ -99,12 +101,14 @@ class RunConfig(Settings):
         run of an old one.
         """
         relevant = self.model_dump(
-            mode="json", exclude={"output", "name", "engine"}, exclude_defaults=True
+            mode="json", exclude={"output", "name", "engine", "context"}, exclude_defaults=True
         )
         relevant["method"]["name"] = self.method.name
         relevant["partition"] = {**relevant.get("partition", {}), "name": self.partition.name}
         relevant["engine"] = {"threads": self.engine.threads}
         relevant["data"].pop("root", None)
+        if self.data.folder is not None:  # what is in it has fingerprints; where it lies is no part
+            relevant["data"]["folder"] = self.data.folder.name
         if not self.audit.canaries:  # nothing is inserted, whatever the seed
             relevant.pop("audit", None)
         relevant.get("audit", {}).pop("smallest_gain", None)  # judges a run, and changes none
@@ -114,7 +118,18 @@ class RunConfig(Settings):
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a YAML file, or a shipped config by its name, and apply `a.b=c` overrides."""
     found = find_config(path)
-    return parse_config(_read_yaml(found), overrides, default_name=found.stem)
+    return _placed(parse_config(_read_yaml(found), overrides, default_name=found.stem), found)
+
+
+def _placed(config: RunConfig, path: Path) -> RunConfig:
+    """Relative data folders are beside the config, so that a run is found again from anywhere."""
+    own = {name: getattr(config.data, name) for name in ("root", "folder")}
+    moved = {
+        name: (path.parent / folder).resolve()
+        for name, folder in own.items()
+        if folder is not None and not folder.is_absolute()
+    }
+    return config.model_copy(update={"data": config.data.model_copy(update=moved)})
 
 
 def parse_config(

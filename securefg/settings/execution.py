@@ -26,10 +26,18 @@ class TrainingSettings(Settings):
         ge=1,
         description="number of rounds without a better validation score after which training stops",
     )
-    monitor: Literal["val_accuracy", "val_loss", "either"] = Field(
+    monitor: Literal[
+        "val_accuracy",
+        "val_loss",
         "either",
-        description="what counts as better: the accuracy, the loss, or one of the two (the kept "
-        "model is then the most accurate one)",
+        "val_balanced_accuracy",
+        "val_macro_f1",
+        "val_roc_auc",
+        "val_average_precision",
+    ] = Field(
+        "either",
+        description="validation score that early stopping and the kept model go by; either: the "
+        "accuracy or the loss (the kept model is then the most accurate one)",
     )
     keep: Literal["best", "last"] = Field(
         "best",

@@ -27,8 +27,8 @@ class RunRef(Settings):
 class Leak(Settings):
     """One attack from one adversary's place, over all seeds of a point.
 
-    gain      over the prior, mean over seeds
-    verdict   the worst of the seeds' verdicts; `because` in words
+    gain      over the prior, mean over seeds; the interval is over seeds and targets
+    verdict   of all seeds together, by that interval; `because` in words
     null      where a guess that knows nothing would lie, as a gain: the band around zero
     """
 
@@ -45,7 +45,11 @@ class Leak(Settings):
 
 
 class CurvePoint(Settings):
-    """One setting of one defence. `epsilon` None is infinity: nothing is promised."""
+    """One setting of one defence. `epsilon` None is infinity: nothing is promised.
+
+    score       what `accuracy` and `accuracies` (by seed) are: the score that the runs monitor
+    no_skill    the same score of always naming the most frequent class, by seed
+    """
 
     key: str
     series: str
@@ -54,6 +58,8 @@ class CurvePoint(Settings):
     unit: str = ""
     accuracy: Interval | None = None
     accuracies: tuple[float, ...] = ()
+    score: str = "accuracy"
+    no_skill: tuple[float, ...] = ()
     leaks: tuple[Leak, ...] = ()
     epsilon_claimed: float | None = None
     epsilon_lower: float | None = None
@@ -75,6 +81,7 @@ class Series(Settings):
     alone: Interval | None = None
     centralised_runs: tuple[RunRef, ...] = ()
     alone_runs: tuple[RunRef, ...] = ()
+    alone_accuracies: tuple[float, ...] = ()
 
 
 class Limits(Settings):
@@ -82,9 +89,7 @@ class Limits(Settings):
 
     epsilon: float | None = Field(None, gt=0)
     leak_gain: float | None = Field(None, ge=0)
-    accuracy: float | None = Field(
-        None, ge=0, le=1, description="what a model is worth having from"
-    )
+    accuracy: float | None = Field(None, ge=0, le=1, description="lowest acceptable score")
 
     @property
     def any(self) -> bool:
@@ -92,11 +97,12 @@ class Limits(Settings):
 
 
 class Choice(Settings):
-    """The verdict on a series: the best accuracy among the points that meet the limits."""
+    """The verdict on a series: the best recommended point, or what is missing and what makes it."""
 
     series: str
     point: str | None
     words: str
+    missing: tuple[str, ...] = ()
 
 
 class CurveData(Settings):

@@ -26,8 +26,7 @@ WIDE = 0.1
 class Card:
     """What is said of one series.
 
-    tone    met: a setting meets the limits; unmet: none does; free: there are no limits;
-            hollow: the setting is no better than training alone
+    tone    met: a setting is recommended; unmet: none is; free: there are no limits
     facts   (name, value, note) of the setting chosen
     doubts  what speaks against it all the same
     """
@@ -54,11 +53,11 @@ def limit_words(limits: Limits) -> str:
     if limits.epsilon is not None:
         said.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}")
     if limits.leak_gain is not None:
-        said.append(f"no attack that gains more than {limits.leak_gain:g} over its prior")
+        said.append(f"no attack that may gain more than {limits.leak_gain:g} over its prior")
     if limits.accuracy is not None:
-        said.append(f"an accuracy of at least {percent(limits.accuracy)}")
+        said.append(f"a score of at least {percent(limits.accuracy)}")
     if not said:
-        return "No limits were set, so the most accurate setting is named."
+        return "No limits were set: the best setting is named, and none is recommended."
     return f"Limits: {' and '.join(said)}. What could not be measured does not meet them."
 
 
@@ -67,20 +66,21 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
     about = f"{series.method} on {series.dataset}{clients}"
     point = next((p for p in data.points if p.key == choice.point), None)
     if point is None:
-        head, words = "No setting meets the limits", _readable(choice.words, data)
-        return Card(series.name, about, "unmet", head, words, _extremes(data, series))
+        head, words = "No setting is recommended", _readable(choice.words, data)
+        lacking = tuple(f"Missing: {one}." for one in choice.missing)
+        return Card(series.name, about, "unmet", head, words, _extremes(data, series), lacking)
     free = not data.limits.any
-    hollow = _is_hollow(series, point)
     return Card(
         series.name,
         about,
-        "hollow" if hollow else "free" if free else "met",
+        "free" if free else "met",
         setting_words(point),
-        "The most accurate of all settings."
+        "The best of all settings that were measured whole; no limits were set."
         if free
-        else "The most accurate of the settings that meet the limits.",
+        else "The best of the settings that meet the limits: every attack asked for was run and "
+        "held, over seeds and targets.",
         _facts(data, point),
-        _doubts(series, point),
+        _doubts(point),
         marks.anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
     )
@@ -89,13 +89,12 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
 def _facts(data: CurveData, point: CurvePoint) -> tuple[tuple[str, str, str], ...]:
     facts = []
     if point.accuracy is not None:
-        facts.append(("Accuracy", percent(point.accuracy.value), _spread(point, data.seeds)))
+        facts.append(
+            (point.score.capitalize(), percent(point.accuracy.value), _spread(point, data.seeds))
+        )
     plain = next((p for p in data.points if p.series == point.series and p.defence == "none"), None)
     if plain and plain.accuracy and point.accuracy and plain is not point:
-        lost = 100 * (plain.accuracy.value - point.accuracy.value)
-        sign = "−" if lost >= 0 else "+"
-        note = f"no defence has {percent(plain.accuracy.value)}"
-        facts.append(("Price", f"{sign}{abs(lost):.1f} points", note))
+        facts.append(("Price", *_price(plain, point)))
     leak = largest_leak(point)
     if leak is not None:
         facts.append(("Largest gain of an attack", gain_words(leak).split(" (")[0], by_whom(leak)))
@@ -105,6 +104,20 @@ def _facts(data: CurveData, point: CurvePoint) -> tuple[tuple[str, str, str], ..
     return tuple(facts)
 
 
+def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
+    """What the defence costs, seed by seed, with the interval of the mean."""
+    pairs = list(zip(point.accuracies, plain.accuracies, strict=False))
+    changes = [100 * (defended - open_) for defended, open_ in pairs]
+    mean = sum(changes) / len(changes) if changes else 0.0
+    sign = "−" if mean <= 0 else "+"
+    said = f"{sign}{abs(mean):.1f} points"
+    against = f"no defence has {percent(plain.accuracy.value)}" if plain.accuracy else ""
+    if len(changes) < 2:
+        return said, against
+    low, high = min(changes), max(changes)
+    return said, f"{low:+.1f} to {high:+.1f} over the seeds; {against}"
+
+
 def _spread(point: CurvePoint, seeds: int) -> str:
     if point.accuracy is None or seeds < 2:
         return "one seed"
@@ -112,13 +125,8 @@ def _spread(point: CurvePoint, seeds: int) -> str:
     return f"{inside}, {seeds} seeds" if inside else f"{seeds} seeds"
 
 
-def _doubts(series: Series, point: CurvePoint) -> tuple[str, ...]:
+def _doubts(point: CurvePoint) -> tuple[str, ...]:
     found = []
-    if series.alone and _is_hollow(series, point):
-        found.append(
-            f"Parties that train alone reach {percent(series.alone.value)} and send nothing: "
-            "this setting is not worth taking part in."
-        )
     if point.accuracy and point.accuracy.high - point.accuracy.value > WIDE:
         reach = 100 * (point.accuracy.high - point.accuracy.value)
         seeds = plural(len(point.accuracies), "seed")
@@ -132,13 +140,6 @@ def _doubts(series: Series, point: CurvePoint) -> tuple[str, ...]:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
         found.append(f"Not known, since the measurement did not hold: {names}.")
     return tuple(found)
-
-
-def _is_hollow(series: Series, point: CurvePoint) -> bool:
-    """Whoever trains alone does as well and sends nothing."""
-    if series.alone is None or point.accuracy is None:
-        return False
-    return point.accuracy.value <= series.alone.value
 
 
 def _readable(words: str, data: CurveData) -> str:

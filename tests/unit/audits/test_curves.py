@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audits.curves.collect import choose, interval, objections
 from audits.curves.plan import plan_curve
+from audits.curves.recommend import (
+    choose,
+    combined,
+    interval,
+    objections,
+    over_seeds_and_targets,
+)
 from audits.curves.settings import load_curve
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.interval import Interval
-from securefg.reports.curve.data import CurvePoint, Leak, Limits
+from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
+from securefg.run.findings import Finding, Verdict
 from tests.small import tree
 
 CURVES = sorted(Path("configs").glob("curve_*.yaml"))
@@ -77,57 +84,129 @@ def test_an_attack_that_was_named_is_asked_for_though_it_may_not_apply(tmp_path:
     assert {plan.only for plan in every} == {()}
 
 
-def point(name: str, accuracy: float, epsilon: float | None, gain: float | None) -> CurvePoint:
-    found = None if gain is None else Interval(value=gain, low=gain, high=gain)
-    verdict = "LEAK" if gain else "INCONCLUSIVE"
-    leak = Leak(
+SERIES = Series(name="s", method="m", dataset="d", clients=3, alone_accuracies=(0.3, 0.31, 0.29))
+LIMITS = Limits(epsilon=8, leak_gain=0.05)
+
+
+def leak(gain: float | None, reach: float = 0.0, verdict: str = "NOT_DETECTED") -> Leak:
+    found = None if gain is None else Interval(value=gain, low=gain - reach, high=gain + reach)
+    return Leak(
         attack="a", adversary="server", metric="", unit="", verdict=verdict, because="", gain=found
     )
-    level = Interval(value=accuracy, low=accuracy, high=accuracy)
+
+
+def point(
+    name: str, accuracy: float, epsilon: float | None, *leaks: Leak, seeds: int = 3
+) -> CurvePoint:
+    reached = tuple(accuracy + 0.01 * k for k in range(seeds))
     return CurvePoint(
-        key=name, series="s", defence=name, epsilon=epsilon, accuracy=level, leaks=(leak,)
+        key=name,
+        series="s",
+        defence=name,
+        epsilon=epsilon,
+        accuracy=interval(reached),
+        accuracies=reached,
+        no_skill=(0.2,) * seeds,
+        leaks=leaks or (leak(0.0),),
     )
 
 
-def test_the_most_accurate_point_within_the_limits_is_chosen() -> None:
+def chosen(*points: CurvePoint, limits: Limits = LIMITS, series: Series = SERIES) -> Choice:
+    return choose(series, points, limits, "securefg curve own.yaml")
+
+
+def test_the_best_point_within_the_limits_is_chosen() -> None:
     points = [
-        point("open", 0.9, None, 0.5),
-        point("loose", 0.8, 64, 0.0),
-        point("right", 0.7, 8, 0.01),
-        point("tight", 0.5, 1, 0.0),
+        point("open", 0.9, None, leak(0.5, verdict="LEAK")),
+        point("loose", 0.8, 64),
+        point("right", 0.7, 8, leak(0.01, 0.03)),
+        point("tight", 0.5, 1),
     ]
-    assert choose("s", points, Limits(epsilon=8, leak_gain=0.05)).point == "right"
-    assert choose("s", points, Limits()).point == "open"
-    assert choose("s", points, Limits(epsilon=8, accuracy=0.7)).point == "right"
-    nobody = choose("s", points, Limits(epsilon=0.1))
+    assert chosen(*points).point == "right"
+    assert chosen(*points, limits=Limits()).point == "open"
+    assert chosen(*points, limits=Limits(epsilon=8, accuracy=0.7)).point == "right"
+    nobody = chosen(*points, limits=Limits(epsilon=0.1))
     assert nobody.point is None
-    assert "no setting meets the limits" in nobody.words
+    assert "no setting is recommended" in nobody.words
 
 
-def test_a_model_that_is_not_worth_having_is_not_chosen() -> None:
-    points = [point("open", 0.9, None, 0.5), point("noisy", 0.2, 8, 0.0)]
-    limits = Limits(epsilon=8, leak_gain=0.05)
-    assert choose("s", points, limits).point == "noisy"
-    nobody = choose("s", points, limits.model_copy(update={"accuracy": 0.5}))
+@pytest.mark.parametrize(
+    ("spoilt", "words"),
+    [
+        (point("p", 0.7, 8, leak(0.01, 0.05)), "a may gain up to +0.060"),
+        (point("p", 0.7, 8, leak(0.0, verdict="INCONCLUSIVE")), "the measurement did not hold"),
+        (point("p", 0.7, 8, leak(None, verdict="INCONCLUSIVE")), "the measurement did not hold"),
+        (point("p", 0.7, 8, leak(None, verdict="LEAK")), "a leaks"),
+        (point("p", 0.7, 8, leak(0.2, verdict="LEAK")), "a may gain up to"),
+        (point("p", 0.7, 8, seeds=1), "1 seed of at least 3"),
+        (point("p", 0.7, 8, seeds=2), "2 seeds of at least 3"),
+        (point("p", 0.305, 8), "not above training alone by more than the interval"),
+        (point("p", 0.18, 8), "not above the majority class by more than the interval"),
+        (point("p", 0.7, 64), "epsilon is too large"),
+        (point("p", 0.7, None), "no epsilon is promised"),
+        (point("p", 0.7, 8).model_copy(update={"no_skill": ()}), "majority class was not measured"),
+        (point("p", 0.7, 8).model_copy(update={"leaks": ()}), "no attack was run"),
+        (point("p", 0.7, 8).model_copy(update={"violations": ("epsilon 9",)}), "epsilon 9"),
+    ],
+)
+def test_one_thing_that_is_not_known_or_not_met_turns_a_point_not_green(
+    spoilt: CurvePoint, words: str
+) -> None:
+    assert chosen(point("p", 0.7, 8)).point == "p"
+    nobody = chosen(spoilt)
     assert nobody.point is None
-    assert nobody.words.endswith("noisy at epsilon 8 comes nearest: accuracy is 0.200")
+    assert any(words in said for said in objections(spoilt, SERIES, LIMITS))
 
 
-def test_what_could_not_be_measured_does_not_meet_a_limit() -> None:
-    assert objections(point("blind", 0.9, 1, None), Limits(leak_gain=0.05)) == [
-        "a could not be measured"
-    ]
+def test_what_is_missing_is_said_with_the_command_that_makes_it() -> None:
+    lonely = SERIES.model_copy(update={"alone_accuracies": ()})
+    unsure = point("p", 0.7, 8, leak(0.0, verdict="INCONCLUSIVE"), seeds=1)
+    said = "\n".join(chosen(unsure, series=lonely).missing)
+    assert "`securefg curve own.yaml --seeds 3`" in said
+    assert "add `alone:` to the sweep" in said
+    assert "--only a`" in said
 
 
-@pytest.mark.parametrize(("verdict", "count"), [("NOT_DETECTED", 0), ("LEAK", 1)])
-def test_a_check_without_a_gain_counts_by_its_verdict(verdict: str, count: int) -> None:
-    blind = point("algebra", 0.9, 1, None)
-    judged = blind.model_copy(
-        update={
-            "leaks": tuple(leak.model_copy(update={"verdict": verdict}) for leak in blind.leaks)
-        }
+def finding(gain: float, reach: float, verdict: Verdict, sound: bool = True) -> Finding:
+    return Finding(
+        adversary="server",
+        attack="a",
+        method="m",
+        metric="",
+        unit="",
+        verdict=verdict,
+        because="its own reason",
+        gain=Interval(value=gain, low=gain - reach, high=gain + reach),
+        null_at_chance=sound,
     )
-    assert len(objections(judged, Limits(leak_gain=0.05))) == count
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ([(0.20, 0.05, "LEAK")] * 3, "LEAK"),
+        ([(0.00, 0.02, "NOT_DETECTED")] * 3, "NOT_DETECTED"),
+        ([(0.00, 0.2, "NOT_DETECTED")] * 3, "INCONCLUSIVE"),
+        ([(0.00, 0.02, "NOT_DETECTED")] * 2 + [(0.05, 0.02, "LEAK")], "INCONCLUSIVE"),
+        ([(0.00, 0.02, "NOT_DETECTED")] * 2 + [(0.00, 0.02, "INCONCLUSIVE")], "INCONCLUSIVE"),
+        ([(0.1, 0.2, "INCONCLUSIVE")] * 3, "INCONCLUSIVE"),
+    ],
+)
+def test_seeds_are_combined_by_the_interval_that_is_drawn(
+    found: list[tuple[float, float, str]], wanted: str
+) -> None:
+    findings = [finding(gain, reach, Verdict(verdict)) for gain, reach, verdict in found]
+    drawn = over_seeds_and_targets([one.gain for one in findings])
+    verdict, _ = combined(findings, drawn)
+    assert verdict == wanted
+    assert (verdict is Verdict.LEAK) == (drawn.low > 0)
+
+
+def test_a_seed_whose_null_is_off_chance_spoils_the_point() -> None:
+    findings = [finding(0.2, 0.05, Verdict.LEAK)] * 2
+    unsound = finding(0.2, 0.05, Verdict.INCONCLUSIVE, sound=False)
+    drawn = over_seeds_and_targets([one.gain for one in [*findings, unsound]])
+    assert combined([*findings, unsound], drawn)[0] is Verdict.INCONCLUSIVE
 
 
 def test_the_interval_is_students() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.reports.curve.data import CurveData, Limits, RunRef, Timing
+from securefg.reports.curve.data import Choice, CurveData, Limits, RunRef, Timing
 from securefg.reports.curve.page import build_curve_page, render_curve
 from tests.unit.reports.made_curves import (
     around,
@@ -92,7 +92,7 @@ def test_a_script_in_a_name_cannot_leave_the_data_block() -> None:
 
 def test_the_verdict_comes_first_with_the_limits() -> None:
     words = words_of(page_of(made_curve()))
-    limits = "a promised epsilon of at most 8 and no attack that gains more than 0.3"
+    limits = "a promised epsilon of at most 8 and no attack that may gain more than 0.3"
     assert words.index(limits) < words.index("What protection costs")
     assert "Noise at each client, ε = 8 per row" in words
     assert "No setting meets the limits" in words
@@ -101,20 +101,19 @@ def test_the_verdict_comes_first_with_the_limits() -> None:
 
 def test_a_limit_on_accuracy_is_told() -> None:
     words = words_of(page_of(made_curve(Limits(epsilon=8, accuracy=0.5))))
-    assert "a promised epsilon of at most 8 and an accuracy of at least 50.0%" in words
+    assert "a promised epsilon of at most 8 and a score of at least 50.0%" in words
 
 
 def test_without_limits_the_page_says_so() -> None:
     assert "No limits were set" in words_of(page_of(made_curve(Limits())))
 
 
-def test_a_choice_below_training_alone_is_called_not_worth_it() -> None:
-    words = words_of(page_of(made_curve()))
-    assert "Parties that train alone reach 60.0% and send nothing" in words
-    data, timing = made_curve()
-    series = data.series[0].model_copy(update={"alone": around(0.1)})
-    better = data.model_copy(update={"series": (series, *data.series[1:])})
-    assert "Parties that train alone" not in words_of(page_of((better, timing)))
+def test_what_is_missing_for_a_recommendation_is_on_the_card() -> None:
+    made, timing = made_curve()
+    lacking = Choice(series=made.series[0].name, point=None, words="none", missing=("3 seeds",))
+    words = words_of(page_of((made.model_copy(update={"choices": (lacking,)}), timing)))
+    assert "No setting is recommended" in words
+    assert "Missing: 3 seeds." in words
 
 
 def test_a_choice_whose_accuracy_is_hardly_known_says_so() -> None:

@@ -1,0 +1,209 @@
+"""Which setting a curve recommends, and what is missing where it recommends none.
+
+A setting is recommended (green) only where all of this holds; what is not known does not hold:
+
+- at least `LEAST_SEEDS` seeds;
+- every attack that was asked for was run in every seed, and its measurement held;
+- the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`;
+- the promised epsilon is within `limits.epsilon`, and no promise was broken;
+- the score is at least `limits.accuracy`;
+- the score is above that of always naming the most frequent class, and above training alone: the
+  differences are paired by seed, and the lower ends of their intervals are above zero.
+
+Seeds are combined into one verdict by the interval that is drawn: LEAK where its lower end is above
+zero, NOT_DETECTED where every seed says so and its upper end is below the smallest gain that
+matters, INCONCLUSIVE otherwise, and where the measurement of any seed did not hold.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from scipy.stats import t as student
+
+from audits.verdicts import SMALLEST_GAIN
+from securefg.foundation.interval import Interval
+from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
+from securefg.run.findings import Finding, Verdict
+
+LEAST_SEEDS = 3
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The mean with Student's 95 % interval; of one value, the value."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Interval(value=mean, low=mean, high=mean)
+    reach = float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values)
+    reach /= len(values) ** 0.5
+    return Interval(value=mean, low=mean - reach, high=mean + reach)
+
+
+def over_seeds_and_targets(figures: Sequence[Interval | None]) -> Interval:
+    """The mean over seeds; its reach is Student's over the seeds, and never less than what the
+    targets of the seeds allow together. Of one seed, the finding's interval."""
+    known = [figure for figure in figures if figure is not None]
+    if len(known) == 1:
+        return Interval(value=known[0].value, low=known[0].low, high=known[0].high)
+    spread, root = interval([figure.value for figure in known]), len(known) ** 0.5
+    below = statistics.fmean(f.value - f.low for f in known) / root
+    above = statistics.fmean(f.high - f.value for f in known) / root
+    return Interval(
+        value=spread.value,
+        low=min(spread.low, spread.value - below),
+        high=max(spread.high, spread.value + above),
+    )
+
+
+def combined(
+    found: Sequence[Finding], gain: Interval | None, smallest: float = SMALLEST_GAIN
+) -> tuple[Verdict, str]:
+    """One verdict for all seeds, by the rule above, and why."""
+    if len(found) == 1:
+        return found[0].verdict, found[0].because
+    for finding in found:
+        unsound = finding.gain is not None and finding.null_at_chance is False
+        if finding.verdict is Verdict.VIOLATION or unsound:
+            return finding.verdict, finding.because
+    if gain is None:
+        return _without_gains(found)
+    seeds = f"over {len(found)} seeds {gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+    if gain.low > 0:
+        return Verdict.LEAK, seeds
+    verdicts = {finding.verdict for finding in found}
+    if verdicts == {Verdict.NOT_DETECTED} and gain.high < smallest:
+        return Verdict.NOT_DETECTED, seeds
+    if verdicts == {Verdict.NOT_DETECTED}:
+        return Verdict.INCONCLUSIVE, f"{seeds}: a gain that matters could hide"
+    unsure = next(f for f in found if f.verdict is not Verdict.NOT_DETECTED)
+    if unsure.verdict is Verdict.LEAK:
+        return Verdict.INCONCLUSIVE, f"{seeds}, and some seeds alone show a leak"
+    return Verdict.INCONCLUSIVE, f"{seeds}; {unsure.because}"
+
+
+def _without_gains(found: Sequence[Finding]) -> tuple[Verdict, str]:
+    """Checks that have no gain: the worst of the seeds; unknown in one seed is unknown."""
+    for verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE):
+        for finding in found:
+            if finding.verdict is verdict:
+                return verdict, finding.because
+    return found[0].verdict, found[0].because
+
+
+def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command: str) -> Choice:
+    """The best point without an objection; where there is none, what the nearest one lacks."""
+    own = [p for p in points if p.series == series.name and p.accuracy is not None]
+    if not own:
+        again = f"`{command}` runs what is missing"
+        return Choice(
+            series=series.name,
+            point=None,
+            words=f"no setting was run to its end; {again}",
+            missing=(again,),
+        )
+    fitting = [p for p in own if not objections(p, series, limits)]
+    if fitting:
+        best = max(fitting, key=_reached)
+        return Choice(series=series.name, point=best.key, words=f"{called(best)}: {_scored(best)}")
+    nearest = min(own, key=lambda p: (len(objections(p, series, limits)), -_reached(p)))
+    against = objections(nearest, series, limits)
+    return Choice(
+        series=series.name,
+        point=None,
+        words=f"no setting is recommended; {called(nearest)} comes nearest: "
+        + "; ".join(against[:3]),
+        missing=tuple(missing(own, series, command)),
+    )
+
+
+def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
+    """Why a point is not recommended."""
+    found = [*point.violations]
+    if len(point.accuracies) < LEAST_SEEDS:
+        found.append(f"{_seeds(point)} of at least {LEAST_SEEDS}")
+    if not point.leaks:
+        found.append("no attack was run")
+    if limits.epsilon is not None and (point.epsilon is None or point.epsilon > limits.epsilon):
+        found.append("no epsilon is promised" if point.epsilon is None else "epsilon is too large")
+    if limits.accuracy is not None and _reached(point) < limits.accuracy:
+        found.append(f"{point.score} is {_reached(point):.3f}")
+    for leak in point.leaks:
+        found += _leak_objection(leak, limits)
+    return [*found, *_worth_objections(point, series)]
+
+
+def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
+    if leak.verdict == Verdict.INCONCLUSIVE:
+        return [f"{leak.attack}: the measurement did not hold ({leak.because})"]
+    if leak.gain is None:
+        return [] if leak.verdict == Verdict.NOT_DETECTED else [f"{leak.attack} leaks"]
+    if limits.leak_gain is not None and leak.gain.high > limits.leak_gain:
+        return [f"{leak.attack} may gain up to {leak.gain.high:+.3f}"]
+    return []
+
+
+def _worth_objections(point: CurvePoint, series: Series) -> list[str]:
+    """Against those who send nothing: the majority class, and training alone."""
+    levels = {
+        "the majority class": point.no_skill,
+        "training alone": series.alone_accuracies,
+    }
+    found = []
+    for name, level in levels.items():
+        if len(level) < len(point.accuracies) or not level:
+            found.append(f"{name} was not measured in every seed")
+            continue
+        gain = paired(point.accuracies, level)
+        if gain.low <= 0:
+            found.append(
+                f"{point.score} is not above {name} by more than the interval "
+                f"({gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f})"
+            )
+    return found
+
+
+def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
+    """The mean difference, seed by seed, with its interval."""
+    return interval([a - b for a, b in zip(values, others, strict=False)])
+
+
+def missing(own: Sequence[CurvePoint], series: Series, command: str) -> list[str]:
+    """Which measurements are not there, and what would make them."""
+    found = []
+    seeds = min(len(point.accuracies) for point in own)
+    if seeds < LEAST_SEEDS:
+        found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
+    if not series.alone_accuracies:
+        found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
+    unknown = {
+        leak.attack for point in own for leak in point.leaks if leak.verdict == "INCONCLUSIVE"
+    }
+    folder = next((point.runs[0].folder for point in own if point.runs), "RUN")
+    found += [
+        f"{name}, whose measurement did not hold: `securefg audit {folder} --only {name}` shows why"
+        for name in sorted(unknown - {"unread_field", "untaken_place"})
+    ]
+    if unknown & {"unread_field", "untaken_place"}:
+        found.append(
+            "an attack on what none reads yet: `securefg list attacks`, or one of your own "
+            f"(`--attack MODULE`), then `{command}`"
+        )
+    return found
+
+
+def called(point: CurvePoint) -> str:
+    return point.defence + ("" if point.epsilon is None else f" at epsilon {point.epsilon:g}")
+
+
+def _reached(point: CurvePoint) -> float:
+    return point.accuracy.value if point.accuracy else 0.0
+
+
+def _scored(point: CurvePoint) -> str:
+    return f"{point.score} {_reached(point):.3f}"
+
+
+def _seeds(point: CurvePoint) -> str:
+    count = len(point.accuracies)
+    return "1 seed" if count == 1 else f"{count} seeds"

@@ -1,0 +1,37 @@
+"""`securefg verify`: whether a run, its data and its pages are what they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from securefg.cli.common import Quietly, Trusting
+from securefg.foundation.extensions import only_known_modules
+from securefg.foundation.quoting import printable
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run's folder.")],
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="Public key that the pages must be signed with."),
+    ] = None,
+    trust_modules: Trusting = False,
+    quiet: Quietly = False,
+) -> None:
+    """Check the hash chain, the fingerprints of the data, and the signatures of the pages."""
+    from securefg.run.folder import RunFolder
+    from securefg.run.seal import verify_run
+
+    with only_known_modules(unless=trust_modules):
+        checks = verify_run(RunFolder.open(run), key)
+    for check in () if quiet else checks:
+        said = escape(printable(check.wrong or check.note))
+        state = f"[red]wrong[/]  {said}" if check.wrong else f"ok     {said}"
+        Console().print(f"{check.name:12} {state}", highlight=False, soft_wrap=True)
+    if any(check.wrong for check in checks):
+        raise typer.Exit(1)

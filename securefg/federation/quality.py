@@ -1,0 +1,105 @@
+"""Scores for tables with a rare class: balanced accuracy, macro F1, ROC AUC, average precision.
+
+All but the last two follow from the confusion matrix, rows the true class and columns the predicted
+one, so clients' nodes can be pooled. ROC AUC and average precision are means over the classes, each
+against all others; of two classes, the second's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from securefg.foundation.settings import Settings
+
+Confusion = list[list[int]]
+
+
+class ClassScore(Settings):
+    """One class: its nodes, and how they and the predictions of it fare."""
+
+    count: int
+    recall: float | None
+    precision: float | None
+    f1: float
+
+
+class Quality(Settings):
+    """majority  the accuracy of always naming the most frequent class."""
+
+    balanced_accuracy: float
+    macro_f1: float
+    roc_auc: float | None = None
+    average_precision: float | None = None
+    majority: float
+    per_class: tuple[ClassScore, ...]
+
+    def figures(self) -> dict[str, float]:
+        """The single numbers that are known, by name."""
+        found = self.model_dump(exclude={"per_class"})
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def quality_of(confusion: Tensor) -> Quality | None:
+    """From (C, C) counts; None where there are no nodes. Classes without nodes do not count."""
+    counts = confusion.double()
+    truth, said, right = counts.sum(1), counts.sum(0), counts.diagonal()
+    if not bool(truth.sum() > 0):
+        return None
+    classes = tuple(
+        ClassScore(
+            count=int(n),
+            recall=hit / n if n else None,
+            precision=hit / named if named else None,
+            f1=2 * hit / (n + named) if n + named else 0.0,
+        )
+        for n, named, hit in zip(truth.tolist(), said.tolist(), right.tolist(), strict=True)
+    )
+    present = [one for one in classes if one.count]
+    return Quality(
+        balanced_accuracy=sum(one.recall or 0.0 for one in present) / len(present),
+        macro_f1=sum(one.f1 for one in present) / len(present),
+        majority=float(truth.max() / truth.sum()),
+        per_class=classes,
+    )
+
+
+def quality_of_logits(logits: Tensor, labels: Tensor, mask: Tensor) -> Quality | None:
+    """Of the nodes in the mask, ranks included."""
+    rows, wanted = logits[mask].double(), labels[mask]
+    found = quality_of(confusion_of(rows.argmax(-1), wanted, logits.shape[-1]))
+    if found is None:
+        return None
+    chosen = [1] if rows.shape[1] == 2 else range(rows.shape[1])
+    ranked = [_ranked(rows.softmax(-1)[:, c], wanted == c) for c in chosen]
+    known = [pair for pair in ranked if pair is not None]
+    if not known:
+        return found
+    areas, precisions = zip(*known, strict=True)
+    return found.model_copy(
+        update={
+            "roc_auc": sum(areas) / len(known),
+            "average_precision": sum(precisions) / len(known),
+        }
+    )
+
+
+def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """(C, C): rows the true class."""
+    place = labels * num_classes + predicted
+    return torch.bincount(place.flatten(), minlength=num_classes**2).reshape(num_classes, -1)
+
+
+def _ranked(scores: Tensor, so: Tensor) -> tuple[float, float] | None:
+    """ROC AUC and average precision of one class against all others; ties count as one step."""
+    ones = int(so.sum())
+    if ones in (0, len(so)):
+        return None
+    _, place = torch.unique(-scores, return_inverse=True)
+    hits = torch.bincount(place[so], minlength=int(place.max()) + 1).double()
+    every = torch.bincount(place).double()
+    above, seen = hits.cumsum(0), every.cumsum(0)
+    misses = every - hits
+    area = (misses * (above - hits / 2)).sum() / (ones * (len(so) - ones))
+    precision = (hits / ones * above / seen).sum()
+    return float(area), float(precision)

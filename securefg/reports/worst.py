@@ -1,0 +1,90 @@
+"""The worst finding in one sentence that a data protection officer understands, with counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from securefg.foundation.units import number, significant
+from securefg.reports.curve.words import adversary_words, attack_words
+from securefg.run.findings import Finding
+
+ORDER = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
+_RATES = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
+
+
+def ranked(findings: Sequence[Finding]) -> list[Finding]:
+    """The worst first; of one verdict the largest gain first."""
+    return sorted(findings, key=lambda f: (ORDER.index(f.verdict), -_gain(f)))
+
+
+def _gain(finding: Finding) -> float:
+    return finding.gain.value if finding.gain else 0.0
+
+
+def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
+    """`people` is what the data subjects are called, as `customers`."""
+    if findings is None:
+        return "Nobody has tried yet what can be learnt from this run: it was not audited."
+    if not findings:
+        return "Nothing was checked, so nothing is known."
+    first = ranked(findings)[0]
+    if first.verdict == "VIOLATION":
+        return f"A privacy promise of this run is broken: {first.because}."
+    if first.verdict == "LEAK":
+        most = max(findings, key=_people_found)
+        return _leak(most if _people_found(most) > 0 else first, people)
+    if first.verdict == "INCONCLUSIVE":
+        unsure = sum(f.verdict == "INCONCLUSIVE" for f in findings)
+        return (
+            f"Leaks cannot be ruled out: {number(unsure)} of {number(len(findings))} checks were "
+            "not made or did not hold."
+        )
+    return (
+        f"None of {number(len(findings))} checks found a leak, and every attack works where the "
+        "defence is off; what no attack was tried for is not known."
+    )
+
+
+def _people_found(finding: Finding) -> float:
+    return finding.details.get("named", -1.0) if finding.verdict == "LEAK" else -1.0
+
+
+def _leak(one: Finding, people: str) -> str:
+    who, details = _capital(adversary_words(one.adversary)), one.details
+    if details.get("named", 0) > 0:
+        rate = _RATES.get(details["named_false_alarms"], "")
+        alarm = f"at one false alarm in {rate}" if rate else "with few false alarms"
+        return (
+            f"Of {number(int(details['named_of']))} {people or 'people'} in training, "
+            f"{number(int(details['named']))} can be named by {adversary_words(one.adversary)} "
+            f"{alarm}."
+        )
+    exact = next((v for k, v in details.items() if k.startswith("exact_")), 0.0)
+    if exact > 0:
+        found = round(exact * one.targets)
+        return (
+            f"Of {number(one.targets)} {_plural(one.unit)} that were tried, "
+            f"{number(found)} can be reconstructed exactly by {adversary_words(one.adversary)}."
+        )
+    if "precision_at_num_edges" in details and one.unit == "edge":
+        edges = round(details["share_of_edges"] * one.targets)
+        found = round(details["precision_at_num_edges"] * edges)
+        return (
+            f"Of {number(edges)} links that were tried, {number(found)} are among as many best "
+            f"guesses of {adversary_words(one.adversary)}."
+        )
+    reached = significant(one.value.value) if one.value else "more"
+    before = f" instead of {significant(one.prior.value)}" if one.prior else ""
+    return (
+        f"{who} learns about {number(one.targets)} targets what is not known without the run: "
+        f"{attack_words(one.attack)} reaches {reached}{before} ({one.metric})."
+    )
+
+
+def _plural(unit: str) -> str:
+    first, _, rest = unit.partition(" ")
+    return " ".join(filter(None, (f"{first}s", rest)))
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

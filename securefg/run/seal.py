@@ -1,0 +1,132 @@
+"""Signed pages: who built a page from a run, and that neither has changed since.
+
+`signatures.json` holds, for every page, an Ed25519 signature over its SHA-256 and over those of the
+summary and the findings that it was built from. The key is kept in the run's private folder, or
+given; whoever trusts a page knows the public half beforehand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securefg.foundation.errors import InputError, RunFolderError
+from securefg.foundation.files import write_json
+from securefg.protocol.transcript import broken_link
+from securefg.run.assembly import prepare
+from securefg.run.fingerprints import require_same_data
+from securefg.run.folder import RunFolder
+from securefg.secagg.errors import BadSignature
+from securefg.secagg.keys import Identity, verify
+from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
+
+FILE = "signatures.json"
+KEY = "signing.key"
+PURPOSE = "page of a run"
+BEHIND = ("config.yaml", "summary.json", "audit/findings.json")
+PAGES = ("report.html", "dpo.html")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked: `wrong` is empty where it holds."""
+
+    name: str
+    wrong: str = ""
+    note: str = ""
+
+
+def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
+    """Add the page's signature to the folder's."""
+    identity = signing_identity(folder, key)
+    stored = _read(folder.path) if (folder.path / FILE).is_file() else {}
+    digests = {page.name: _digest(page), **_behind(folder.path)}
+    signature = identity.sign(PURPOSE, _statement(digests))
+    stored[page.name] = {
+        "digests": digests,
+        "key": identity.public.hex(),
+        "signature": signature.hex(),
+    }
+    write_json(folder.path / FILE, stored)
+
+
+def signing_identity(folder: RunFolder, key: Path | None) -> Identity:
+    """The given key, or the run's own, made where there is none."""
+    path = key or folder.path / "private" / KEY
+    if key is None and not path.is_file():
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(SYSTEM_RANDOM(SECRET_BYTES).hex() + "\n")
+    try:
+        return Identity(Secret(bytes.fromhex(path.read_text().strip())))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no signing key; wanted {SECRET_BYTES} bytes in hex") from error
+
+
+def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
+    """Hash chain, fingerprints and the signature of every page; a missing one is wrong.
+
+    key  the public key that the pages must be signed with, in hex
+    """
+    summary = folder.summary()
+    chain = broken_link(folder.transcript, summary.transcript_chain)
+    checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
+    checks.append(_fingerprints(folder))
+    pages = [name for name in PAGES if (folder.path / name).is_file()]
+    if not pages:
+        checks.append(Check("page", "there is none; `securefg report` builds it"))
+    return checks + [_signature(folder.path, name, key) for name in pages]
+
+
+def _fingerprints(folder: RunFolder) -> Check:
+    name, note = "data", "features, labels, edges, split, partition and shards are the run's"
+    try:
+        require_same_data(folder, prepare(folder.config()))
+    except (RunFolderError, InputError) as error:
+        return Check(name, str(error))
+    return Check(name, "", note)
+
+
+def _signature(folder: Path, name: str, key: str | None) -> Check:
+    entry = _read(folder).get(name) if (folder / FILE).is_file() else None
+    if entry is None:
+        return Check(name, "it is not signed; `securefg report` signs it")
+    try:
+        digests, public = dict(entry["digests"]), bytes.fromhex(entry["key"])
+        verify(public, bytes.fromhex(entry["signature"]), PURPOSE, _statement(digests))
+    except (BadSignature, KeyError, ValueError, TypeError):
+        return Check(name, "its signature does not fit")
+    if key is not None and public.hex() != key.lower():
+        return Check(name, f"signed by {public.hex()[:16]}…, not by the key that was given")
+    now = {name: _digest(folder / name), **_behind(folder)}
+    changed = sorted(part for part in {*digests, *now} if digests.get(part) != now.get(part))
+    if changed:
+        return Check(name, f"changed since it was signed: {', '.join(changed)}")
+    return Check(name, "", f"signed by {public.hex()}")
+
+
+def _behind(folder: Path) -> dict[str, str]:
+    return {name: _digest(folder / name) for name in BEHIND if (folder / name).is_file()}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _statement(digests: dict[str, str]) -> str:
+    return json.dumps(digests, sort_keys=True)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads((folder / FILE).read_text())
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{folder / FILE}: no signatures can be read here") from error
+    if not isinstance(tree, dict):
+        raise RunFolderError(f"{folder / FILE}: found {type(tree).__name__}; wanted pages")
+    return tree

@@ -1,0 +1,96 @@
+"""Scores for rare classes agree with their definitions; a split that says nothing is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn import metrics as known
+
+from securefg.data.graph import Split
+from securefg.data.split_check import check_split
+from securefg.federation.evaluation import pool, score_locally, score_logits
+from securefg.federation.quality import quality_of_logits
+from securefg.foundation.errors import ConfigError
+from securefg.run import runner
+from securefg.run.assembly import prepare
+from securefg.settings.execution import TrainingSettings
+from tests import small
+
+
+def drawn(classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    stream = torch.Generator().manual_seed(classes)
+    labels = torch.randint(classes, (300,), generator=stream)
+    if classes == 2:
+        labels = (torch.rand(300, generator=stream) < 0.07).long()
+    logits = torch.randn(300, classes, generator=stream) + torch.eye(classes)[labels]
+    return logits, labels
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_scores_are_those_of_scikit_learn(classes: int) -> None:
+    logits, labels = drawn(classes)
+    found = quality_of_logits(logits, labels, torch.ones(300, dtype=torch.bool))
+    assert found is not None
+    said, chances = logits.argmax(1), logits.softmax(1).double()
+    assert found.balanced_accuracy == pytest.approx(known.balanced_accuracy_score(labels, said))
+    assert found.macro_f1 == pytest.approx(known.f1_score(labels, said, average="macro"))
+    if classes == 2:
+        area = known.roc_auc_score(labels, chances[:, 1])
+        precision = known.average_precision_score(labels, chances[:, 1])
+        assert found.majority > 0.9
+    else:
+        chances = chances / chances.sum(1, keepdim=True)
+        area = known.roc_auc_score(labels, chances, multi_class="ovr")
+        precision = known.average_precision_score(torch.eye(4)[labels], chances)
+    assert found.roc_auc == pytest.approx(area, abs=1e-6)
+    assert found.average_precision == pytest.approx(precision, abs=1e-6)
+
+
+def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
+    logits, labels = drawn(4)
+    whole = torch.ones(300, dtype=torch.bool)
+    masks = [Split(whole[:150], whole[:150], whole[:150])] * 2
+    parts = zip((logits[:150], logits[150:]), (labels[:150], labels[150:]), masks, strict=True)
+    local = [score_locally(k, *part) for k, part in enumerate(parts)]
+    together = score_logits(logits, labels, Split(whole, whole, whole))
+    pooled = pool(local)
+    assert pooled.test is not None
+    assert together.test is not None
+    assert pooled.test.macro_f1 == pytest.approx(together.test.macro_f1)
+    assert "confusion" not in str({k: v for k, v in local[0].told().items() if v is not None})
+    assert pool([replace(local[0], test_confusion=None), local[1]]).test is None
+
+
+def test_the_kept_model_goes_by_the_chosen_score(tmp_path: Path) -> None:
+    config = small.config(tmp_path, "training.monitor=val_balanced_accuracy", method="fedavg")
+    outcome = runner.start(config)
+    assert outcome.summary is not None
+    lines = outcome.folder.metrics()
+    figures = [line["quality"]["val"]["balanced_accuracy"] for line in lines]
+    assert outcome.summary.best_round == 1 + figures.index(max(figures))
+    assert outcome.summary.test_scores is not None
+    assert outcome.summary.val_scores is not None
+    assert outcome.summary.val_scores.balanced_accuracy == max(figures)
+
+
+def test_a_score_that_cannot_be_known_is_refused(tmp_path: Path) -> None:
+    config = small.config(tmp_path, "training.monitor=val_roc_auc", method="alone")
+    with pytest.raises(ConfigError, match="val_roc_auc is not known"):
+        runner.start(config)
+
+
+def test_splits_that_say_nothing_are_refused_or_told(tmp_path: Path) -> None:
+    graph, nothing = prepare(small.config(tmp_path)).union, torch.zeros(120, dtype=torch.bool)
+    training, split = TrainingSettings(), graph.split
+    for name in ("train", "val", "test"):
+        bad = replace(graph, split=replace(split, **{name: nothing}))
+        with pytest.raises(ConfigError, match="no client holds a"):
+            check_split(bad, training)
+    without = replace(graph, split=replace(split, val=nothing))
+    check_split(without, TrainingSettings(keep="last", patience=None))
+    one_class = replace(graph, split=replace(split, train=split.train & (graph.labels == 0)))
+    with pytest.warns(UserWarning, match="no training node is of class 1"):
+        check_split(one_class, training)

@@ -1,0 +1,194 @@
+"""Pages a decision is taken from: the worst in a sentence with counts, escaped, signed, checked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from securefg.cli.main import app
+from securefg.foundation.interval import Interval
+from securefg.reports import tested as coverage
+from securefg.reports.dpo import build_dpo_page
+from securefg.reports.forest import forest
+from securefg.reports.page import build_report
+from securefg.reports.worst import worst_sentence
+from securefg.run import runner
+from securefg.run.findings import Finding, FindingsFile, Verdict
+from securefg.run.folder import RunFolder
+from securefg.run.seal import sign_page, verify_run
+from securefg.settings.config import parse_config
+from tests import small
+
+PURPOSE = "find <b>fraud</b> & say so"
+
+
+def finding(verdict: str, gain: float = 0.2, **more: object) -> Finding:
+    filled: dict[str, object] = {
+        "adversary": "server",
+        "attack": "membership_loss",
+        "method": "m",
+        "metric": "AUC over training and test nodes",
+        "unit": "label of a node",
+        "verdict": Verdict(verdict),
+        "because": "why <i>",
+        "gain": Interval(value=gain, low=gain - 0.1, high=gain + 0.1),
+        "value": Interval(value=0.7, low=0.6, high=0.8),
+        "prior": Interval(value=0.5, low=0.5, high=0.5),
+        "targets": 280,
+        "assumptions": ("the model's answers",),
+    }
+    return Finding(**{**filled, **more})  # type: ignore[arg-type]
+
+
+NAMED = {"named": 52.0, "named_of": 140.0, "named_false_alarms": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("findings", "words"),
+    [
+        (None, "it was not audited"),
+        ([], "nothing is known"),
+        (
+            [finding("LEAK", details=NAMED)],
+            "140 people in training, 52 can be named by the server at one false alarm in twenty.",
+        ),
+        (
+            [finding("LEAK", unit="sample", details={"exact_samples": 0.5})],
+            "Of 280 samples that were tried, 140 can be reconstructed exactly by the server.",
+        ),
+        (
+            [
+                finding(
+                    "LEAK",
+                    unit="edge",
+                    details={"precision_at_num_edges": 0.5, "share_of_edges": 0.1},
+                )
+            ],
+            "Of 28 links that were tried, 14 are among as many best guesses of the server.",
+        ),
+        ([finding("LEAK")], "reaches 0.7 instead of 0.5"),
+        ([finding("LEAK"), finding("VIOLATION", because="x")], "promise of this run is broken: x"),
+        ([finding("INCONCLUSIVE")] * 3, "3 of 3 checks were not made or did not hold"),
+        ([finding("NOT_DETECTED")], "None of 1 checks found a leak"),
+    ],
+)
+def test_the_worst_finding_is_one_sentence(findings: list[Finding] | None, words: str) -> None:
+    assert words in worst_sentence(findings)
+
+
+def test_people_are_called_what_the_config_calls_them() -> None:
+    assert "Of 140 customers in training" in worst_sentence(
+        [finding("LEAK", details=NAMED)], "customers"
+    )
+
+
+def test_a_forest_is_ranked_and_within_its_axis() -> None:
+    drawn = forest([finding("NOT_DETECTED", 0.0), finding("LEAK", 0.9), finding("LEAK", 0.3)])
+    assert drawn is not None
+    assert [row.verdict for row in drawn.rows] == ["leak", "leak", "not detected"]
+    for row in drawn.rows:
+        assert 0 <= row.low <= row.dot <= row.low + row.width <= 100.01
+    assert drawn.rows[0].dot > drawn.rows[1].dot > drawn.zero - 1
+    assert forest([finding("INCONCLUSIVE", gain=0.1, measured=False)]) is not None
+    assert forest(None) is None
+
+
+def test_what_was_not_tested_is_said_even_where_nothing_was() -> None:
+    assert coverage.tested(None).not_tested == ("nothing was tested: the run was not audited",)
+    parts = coverage.tested(
+        [finding("LEAK"), finding("INCONCLUSIVE", attack="drift", measured=False)]
+    )
+    assert parts.tested == ("membership loss by the server",)
+    assert parts.not_tested == ("drift by the server: why <i>",)
+    assert parts.assumed == ("membership loss: the model's answers",)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    tree = small.tree(tmp_path_factory.mktemp("decision"), "fedavg")
+    tree["training"] = {"rounds": 1, "patience": None}
+    tree["context"] = {"purpose": PURPOSE, "subjects": "customers", "num_subjects": 120}
+    folder = runner.start(parse_config(tree)).folder
+    file = FindingsFile.begin(folder.path / "audit", {}, anew=True)
+    file.add([finding("LEAK", details=NAMED)])
+    file.close({})
+    return folder
+
+
+@pytest.fixture
+def copied(run: RunFolder, tmp_path: Path) -> RunFolder:
+    pages = shutil.ignore_patterns("*.html", "signatures.json")
+    shutil.copytree(run.path, tmp_path / "copy", ignore=pages)
+    return RunFolder(tmp_path / "copy")
+
+
+def test_the_context_is_echoed_verbatim_and_escaped(run: RunFolder) -> None:
+    for page in (build_report(run), build_dpo_page(run)):
+        text = page.read_text()
+        assert "find &lt;b&gt;fraud&lt;/b&gt; &amp; say so" in text
+        assert "<b>fraud" not in text
+        assert "why <i>" not in text
+        assert "Of 140 customers in training, 52 can be named" in text
+
+
+def test_the_context_changes_no_run(run: RunFolder) -> None:
+    tree = run.config().model_dump(mode="json")
+    assert parse_config({**tree, "context": {}}).hash == run.config().hash
+
+
+def test_the_page_for_an_assessment_goes_by_article_35(run: RunFolder) -> None:
+    text = build_dpo_page(run).read_text()
+    places = [text.index(f"Article 35(7)({part})") for part in "abcd"]
+    assert places == sorted(places)
+    for reference in ("Opinion 28/2024", "SP 800-226", "AISVS C11.2 and C12.5"):
+        assert reference in text
+
+
+def wrong(folder: RunFolder, key: str | None = None) -> dict[str, str]:
+    return {check.name: check.wrong for check in verify_run(folder, key) if check.wrong}
+
+
+def test_a_signed_page_verifies_until_anything_changes(copied: RunFolder) -> None:
+    page = build_report(copied)
+    assert "not signed" in wrong(copied)["report.html"]
+    sign_page(copied, page)
+    assert wrong(copied) == {}
+    assert "not by the key that was given" in wrong(copied, "00" * 32)["report.html"]
+    findings = copied.path / "audit" / "findings.json"
+    before = findings.read_text()
+    findings.write_text(before.replace("LEAK", "NOT_DETECTED"))
+    assert wrong(copied)["report.html"] == "changed since it was signed: audit/findings.json"
+    findings.write_text(before)
+    page.write_text(page.read_text().replace("52 can be named", "0 can be named"))
+    assert wrong(copied)["report.html"] == "changed since it was signed: report.html"
+
+
+def test_another_key_does_not_make_an_old_signature_fit(copied: RunFolder, tmp_path: Path) -> None:
+    sign_page(copied, build_report(copied))
+    path = copied.path / "signatures.json"
+    path.write_text(path.read_text().replace('"key": "', '"key": "00', 1))
+    assert "does not fit" in wrong(copied)["report.html"]
+    own = tmp_path / "own.key"
+    own.write_text("11" * 32)
+    sign_page(copied, build_report(copied), own)
+    assert wrong(copied) == {}
+
+
+def test_a_changed_message_is_found(copied: RunFolder) -> None:
+    sign_page(copied, build_report(copied))
+    path = copied.transcript / "messages.bin"
+    body = bytearray(path.read_bytes())
+    body[-3] ^= 1
+    path.write_bytes(bytes(body))
+    assert "transcript" in wrong(copied)
+
+
+def test_the_commands_write_sign_and_verify(copied: RunFolder) -> None:
+    told = CliRunner()
+    assert told.invoke(app, ["report", str(copied.path), "--for", "dpo"]).exit_code == 0
+    assert told.invoke(app, ["verify", str(copied.path)]).exit_code == 0
+    (copied.path / "dpo.html").write_text("another")
+    assert told.invoke(app, ["verify", str(copied.path)]).exit_code == 1
