@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -86,10 +87,18 @@ class Plan:
 
     @property
     def attacks(self) -> list[Attack]:
+        return [found for found in self._found.values() if isinstance(found, Attack)]
+
+    @property
+    def broken(self) -> dict[str, ConfigError]:
+        """Attacks of installed packages that cannot be loaded: nobody asked for them by name."""
+        return {n: found for n, found in self._found.items() if isinstance(found, ConfigError)}
+
+    @cached_property
+    def _found(self) -> dict[str, Attack | ConfigError]:
         named = self.only or attack_names()
-        return [
-            get_attack(name) for name in dict.fromkeys((*named, *self.more)) if name != PROMISES
-        ]
+        wanted = dict.fromkeys((*named, *self.more))
+        return {name: _attack(name) for name in wanted if name != PROMISES}
 
     @property
     def promises(self) -> bool:
@@ -99,6 +108,13 @@ class Plan:
     def whole(self) -> bool:
         """Whether everything is asked for, from everybody's place."""
         return not self.only and not self.adversaries
+
+
+def _attack(name: str) -> Attack | ConfigError:
+    try:
+        return get_attack(name)
+    except ConfigError as error:
+        return error
 
 
 @dataclass(frozen=True)
@@ -200,6 +216,8 @@ class _Auditing:
 
     def _tasks(self, player: Player) -> Iterator[Task]:
         """The attacks to run; those whose needs are not met are findings at once."""
+        for name, error in self._plan.broken.items():
+            self._fail(name, "-", error)
         for attack in self._plan.attacks:
             reason = self._truth.spoken.unmet(attack)
             if reason is not None:

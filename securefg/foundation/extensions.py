@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -65,13 +66,25 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
     try:
         known = name in shipped or name in installed(group)
         return importlib.import_module(path) if known else import_path(what, path)
+    except ConfigError:
+        raise
     except ModuleNotFoundError as error:
         if error.name is not None and f"{path}.".startswith(f"{error.name}."):
             raise ConfigError(
                 f"{what}: no module {path!r} can be imported from here; "
                 f"{unknown(name, [*shipped, *installed(group)])}, or a module path"
             ) from error
-        raise
+        raise _broken(what, path, error) from error
+    except Exception as error:
+        raise _broken(what, path, error) from error
+
+
+def _broken(what: str, path: str, error: Exception) -> ConfigError:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return ConfigError(
+        f"{what}: importing {path!r} failed: {type(error).__name__}: {error} "
+        f"({Path(where.filename).name}:{where.lineno})"
+    )
 
 
 def _exists(path: str) -> bool:

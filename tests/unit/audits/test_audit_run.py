@@ -97,6 +97,17 @@ def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(exchange: Path)
     assert stored(exchange).keys() == found.keys()
 
 
+def test_an_installed_attack_that_cannot_be_loaded_is_a_finding(
+    exchange: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attacks.installed", lambda group: {"lost": "no_such_package.attack"})
+    result = audit(exchange, Plan(trials=1000))
+    assert [name for name, _ in result.failed] == ["lost"]
+    assert by_attack(result.findings)["lost"].verdict is Verdict.INCONCLUSIVE
+    with pytest.raises(ConfigError, match="lost"):
+        Plan(only=("lost",))
+
+
 def test_the_command_exits_3_where_part_of_it_failed(exchange: Path) -> None:
     breaks = own("own_failing", BREAKS)
     result = told(str(exchange), "--attack", breaks)

@@ -84,11 +84,21 @@ def test_a_near_name_is_proposed() -> None:
     )
 
 
-def test_a_module_that_lacks_what_it_imports_says_so_itself(beside: Path) -> None:
-    """The name is right: what is missing is somebody else's module, and a bug of the module."""
-    (beside / "broken_thing.py").write_text("import no_such_module_anywhere\n")
-    with pytest.raises(ModuleNotFoundError, match="no_such_module_anywhere"):
-        find_module("thing", "broken_thing", SHIPPED, GROUP)
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import no_such_module_anywhere\n", "no_such_module_anywhere"),
+        ("x = 1 / 0\n", r"ZeroDivisionError: division by zero \(broken_\w+.py:1\)"),
+        ("def f(:\n", "SyntaxError"),
+    ],
+)
+def test_a_module_that_breaks_on_import_is_answered_with_its_own_error(
+    beside: Path, code: str, said: str
+) -> None:
+    name = f"broken_{abs(hash(code))}"
+    (beside / f"{name}.py").write_text(code)
+    with pytest.raises(ConfigError, match=said):
+        find_module("thing", name, SHIPPED, GROUP)
 
 
 def test_nothing_is_installed_under_a_group_that_nobody_uses() -> None:
