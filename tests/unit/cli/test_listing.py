@@ -84,7 +84,8 @@ def test_one_that_cannot_be_loaded_does_not_hide_the_others(offer: Offer, kind: 
     offer(f"securefg.{kind}", "broken", "import no_such_module_anywhere\n")
     offer(f"securefg.{kind}", "empty", "")
     found = listed(kind)
-    assert found["broken"].startswith("cannot be loaded: No module named 'no_such_module_anywhere'")
+    assert found["broken"].startswith("cannot be loaded: ")
+    assert "No module named 'no_such_module_anywhere'" in found["broken"]
     assert found["empty"].startswith("cannot be loaded: ")
     assert {*found} > {"broken", "empty"}
 
