@@ -154,8 +154,9 @@ class Federation(Cohort):
         assert replies.message is not None
         fields = without_rows(replies.message, self._policy.masks(reply))
         sent = self._sent_at[type(request)]
-        self._note(note(sent, self._step, replies.clients, fields, sums))
+        # What the server learnt is on record before the note that keeps it from being asked again.
         self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
+        self._note(note(sent, self._step, replies.clients, fields, sums))
         return replace(replies, sums=sums)
 
     def _note(self, entry: Entry) -> None:

@@ -79,6 +79,7 @@ class Recorder:
         body, seq = codec.encode_fields(sums), self.next_seq()
         envelope = Envelope(seq, round, step, "sum", "server", f"{kind}.sum", clients, body)
         self._append(envelope, ("server",), Size())
+        self._transcript.sync()
 
     def _append(
         self,

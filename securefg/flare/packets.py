@@ -80,7 +80,7 @@ def read_route(packet: Packet) -> Route:
     try:
         data = json.loads(packet.header)
         return Route(data["job"], data["sender"], data["receiver"], int(data["number"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"a packet without a route: {type(error).__name__}") from None
 
 

@@ -104,8 +104,11 @@ def test_killed_runs_tell_no_less_than_unbroken_ones(rng: str, tmp_path: Path) -
         assert mine is not None
         assert theirs is not None
         assert mine >= theirs * (1 - 1e-12)
-        if rng == "seeded":
-            assert sums(run) == sums(whole)
+        lost = [line["round"] for line in run.metrics() if line["aborted"]]
+        same = {at: body for at, body in sums(whole).items() if at[0] < min(lost, default=99)}
+        if rng == "seeded":  # a session that a kill broke off is not held again: its round aborts
+            assert same.items() <= sums(run).items()
+        if rng == "seeded" and not lost:
             models = [folder.path / "model.safetensors" for folder in (run, whole)]
             assert models[0].read_bytes() == models[1].read_bytes()
         if kills >= wanted:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,16 @@ _ADMITTED: Mapping[tuple[str, str], Any] = MappingProxyType(
 
 
 class _ArraysOnly(pickle._Unpickler):
-    """In Python, since the one in C makes room for as many entries as a damaged pickle names."""
+    """In Python, since the one in C makes room for as many entries as a damaged pickle names.
+
+    So does the one opcode that is left out here, which no pickle of arrays needs.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        code: load
+        for code, load in pickle._Unpickler.dispatch.items()
+        if code != pickle.BYTEARRAY8[0]
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:

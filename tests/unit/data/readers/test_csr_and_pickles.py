@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,11 @@ def test_a_list_that_stands_for_every_node_is_refused(tmp_path: Path) -> None:
     (tmp_path / "graph").write_bytes(pickle.dumps(dict.fromkeys(range(5000), shared)))
     with pytest.raises(DataError, match="node -> list of neighbours"):
         read_neighbours(tmp_path / "graph")
+
+
+def test_a_pickle_that_announces_gigabytes_is_refused_before_room_is_made(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\x80\x05\x96" + (2**32).to_bytes(8, "little") + b"x.")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError):
+        read_matrix(tmp_path / "x")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**19
