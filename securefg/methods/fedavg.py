@@ -28,6 +28,7 @@ from securefg.methods.base import AveragingServer, Counted, HowMany, Method
 from securefg.models import any_network
 from securefg.privacy.dp_sgd import (
     DpSgdPlan,
+    refuse_where_gradients_are_not_the_samples,
     refuse_where_samples_share_neighbours,
     train_module,
     watch,
@@ -76,6 +77,7 @@ def planned(
     if training.dp_sgd is not None:
         watch(made).remove_hooks()  # leaves the network as it is when it trains
         _refuse_mixing(made, info.num_features)
+        _refuse_wrong_gradients(made, info, training.dp_sgd.num_samples)
         trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
     numbers = len(any_network.vector_of(made))
     weights = PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)
@@ -99,6 +101,19 @@ def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
     refuse_where_samples_share_neighbours(
         "training.dp_sgd: fedavg", logits, torch.zeros(8, num_features)
     )
+
+
+def _refuse_wrong_gradients(made: torch.nn.Module, info: PublicInfo, num_samples: int) -> None:
+    """As in training, without edges: few samples, and as many as a client may have."""
+    stream = torch.Generator().manual_seed(0)
+    for count in sorted({8, num_samples}):
+        rows = torch.randn(count, info.num_features, generator=stream)
+        refuse_where_gradients_are_not_the_samples(
+            "training.dp_sgd: fedavg",
+            made,
+            (rows, torch.zeros(2, 0, dtype=torch.int64)),
+            info.num_classes,
+        )
 
 
 def _plan(training: TrainingSettings, settings: Settings) -> DpSgdPlan:

@@ -39,17 +39,22 @@ def build(
         raise ConfigError(f"method.network: {network} leaves the shape of {lazy[0]} open")
     if not any(value.requires_grad for value in module.parameters()):
         raise ConfigError(f"method.network: {network} has no weights to train")
-    fixed = {name: value.clone() for name, value in module.named_buffers()}
-    with seeded(seed + 1):
-        other = dict(_made(network, dict(arguments), num_features, num_classes).named_buffers())
-        _try(network, module, num_features, num_classes)
-    for name, value in module.named_buffers():
-        if not (torch.equal(value, fixed[name]) and torch.equal(value, other[name])):
+    with seeded(seed + 1):  # another one is tried: what a pass leaves behind (caches) stays there
+        tried = _made(network, dict(arguments), num_features, num_classes)
+        _try(network, tried, num_features, num_classes)
+    fixed, kept = dict(module.named_buffers()), dict(tried.named_buffers())
+    for name in {**fixed, **kept}:
+        if name not in fixed or name not in kept or not torch.equal(fixed[name], kept[name]):
             raise ConfigError(
                 f"method.network: {network} keeps {name} beside its weights, which averaging the "
                 "weights would leave behind; allowed: networks without running statistics (batch "
                 "norm) or random constants"
             )
+    shapes, used = (
+        {name: value.shape for name, value in made.named_parameters()} for made in (module, tried)
+    )
+    if shapes != used:
+        raise ConfigError(f"method.network: {network} makes weights when it is called")
     return module
 
 
@@ -74,14 +79,17 @@ def _made(
     network: str, arguments: dict[str, Any], num_features: int, num_classes: int
 ) -> nn.Module:
     try:
-        if "." in network:
+        if "." in network or ":" in network:
             made = _own(network)(num_features, num_classes, **arguments)
         else:
             made = _of_the_library(network, arguments, num_features, num_classes)
-    except (TypeError, ValueError) as error:
+    except ConfigError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
         raise ConfigError(
             f"method.network: {network} cannot be made with method.arguments "
-            f"{dict(arguments)}: {error}"
+            f"{dict(arguments)}: {said}"
         ) from error
     if not isinstance(made, nn.Module):
         raise ConfigError(

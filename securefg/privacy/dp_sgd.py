@@ -168,13 +168,10 @@ def train_module(
         total = clipped[0][chosen].sum(0)
         normals = noise.normal(total[None].shape, clients, (*name, "noise", step))[0]
         total = total + plan.noise_multiplier * plan.clip_l2 * normals.to(total)
-        moved = parameters_to_vector(module.parameters()).detach()
-        vector_to_parameters(moved - (rate * total).to(moved.dtype), module.parameters())
+        moved = parameters_to_vector(_trained(module)).detach()
+        vector_to_parameters(moved - (rate * total).to(moved.dtype), _trained(module))
     watched.remove_hooks()
-    for parameter in module.parameters():
-        parameter.grad = None
-        if hasattr(parameter, "grad_sample"):
-            del parameter.grad_sample
+    _forget_gradients(module)
 
 
 def watch(module: nn.Module) -> Any:
@@ -196,14 +193,19 @@ def watch(module: nn.Module) -> Any:
 
 
 def _grad_samples(module: nn.Module, count: int) -> Tensor:
-    """(1, n, P): Opacus' gradients of every sample, all weights in one row."""
+    """(1, n, P): Opacus' gradients of every sample, all weights that are trained in one row."""
     parts = []
-    for parameter in module.parameters():
+    for parameter in _trained(module):
         found = getattr(parameter, "grad_sample", None)
         if found is None:  # no sample at all
             found = parameter.new_zeros(count, *parameter.shape)
         parts.append(found.detach().flatten(1))
     return torch.cat(parts, 1)[None]
+
+
+def _trained(module: nn.Module) -> list[nn.Parameter]:
+    """What is frozen gets no noise either: it stays as it was sent."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
 def per_sample_gradients(weights: Weights, samples: Samples, loss: SampleLoss) -> Tensor:
@@ -271,3 +273,50 @@ def refuse_where_samples_share_neighbours(
                     "gradients and clipping each does not bound it; noise on the upload is the "
                     "defence here (privacy.mechanism: local_gaussian)"
                 )
+
+
+def refuse_where_gradients_are_not_the_samples(
+    model: str, module: nn.Module, inputs: tuple[Tensor, ...], num_classes: int
+) -> None:
+    """Raise `ConfigError` unless Opacus' row i is the gradient of sample i, by itself.
+
+    Opacus takes a layer's i-th row for the i-th sample. A network that reorders rows, adds an axis
+    or uses weights outside their layer breaks that, and one sample is then clipped as several. The
+    samples' outputs may still be apart, so that gradients are compared with those of a sample
+    alone: at both ends, and between.
+    """
+    rows = inputs[0]
+    labels = torch.arange(len(rows), device=rows.device) % num_classes
+    watched = watch(module)
+    try:
+        watched.zero_grad()
+        logits = watched(rows.detach().clone().requires_grad_(), *inputs[1:])
+        torch.autograd.backward(cross_entropy(logits, labels, reduction="sum"))
+        found = _grad_samples(module, len(rows))[0]
+    except (RuntimeError, ValueError, IndexError):
+        found = rows.new_zeros(0)
+    finally:
+        watched.remove_hooks()
+        _forget_gradients(module)
+    own = _trained(module)
+    for i in torch.linspace(0, len(rows) - 1, min(8, len(rows))).long().tolist():
+        loss = cross_entropy(module(rows[i : i + 1], *inputs[1:]), labels[i : i + 1])
+        alone = torch.autograd.grad(loss, own, allow_unused=True, materialize_grads=True)
+        wanted = torch.cat([part.flatten() for part in alone])
+        slack = 1e-3 * float(wanted.abs().max()) + 1e-6
+        if found.shape != (len(rows), len(wanted)) or not torch.allclose(
+            found[i], wanted, rtol=1e-3, atol=slack
+        ):
+            raise ConfigError(
+                f"{model}: DP-SGD is refused: with {len(rows)} samples, what Opacus takes for a "
+                "sample's gradient is not that of the sample alone (rows in another order, weights "
+                "used outside their layer, chance, or statistics of the batch), so clipping it "
+                "bounds nothing"
+            )
+
+
+def _forget_gradients(module: nn.Module) -> None:
+    for parameter in module.parameters():
+        parameter.grad = None
+        if hasattr(parameter, "grad_sample"):
+            del parameter.grad_sample

@@ -83,6 +83,53 @@ class Tied(nn.Module):
         return self.outer(torch.tanh(self.inner(torch.tanh(self.inner(x)))))
 
 
+class Flipped(Tied):
+    """Every score is of its own row, and the last layer sees the rows in another order."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        found: Tensor = self.outer(torch.tanh(self.inner(x)).flip(0)).flip(0)
+        return found
+
+
+class Edgeless(Centred):
+    """Mixes nodes only where there is no edge, as in private training."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        found: Tensor = self.map(x if edge_index.numel() else x - x.mean(0))
+        return found
+
+
+class Crowded(Centred):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        found: Tensor = self.map(x if len(x) <= 8 else x - x.mean(0))
+        return found
+
+
+class Counting(Centred):
+    """No NaN comes through a comparison."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        found: Tensor = self.map(x + (x > 0).float().mean(0))
+        return found
+
+
+class Lifted(Centred):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        found: Tensor = self.map(x[None])[0]
+        return found
+
+
+class Outside(Centred):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.map.weight)
+
+
+class Frozen(Tied):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__(num_features, num_classes)
+        self.inner.requires_grad_(False)
+
+
 def fedavg(root: Path, *overrides: str, method: str = SAGE) -> RunConfig:
     return config(root, method, "training.rounds=2", "training.local_epochs=3", *overrides)
 
@@ -334,6 +381,25 @@ def test_only_noise_of_the_systems_is_called_private(tmp_path: Path) -> None:
 def test_networks_that_mix_nodes_are_refused(network: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"fedavg: DP-SGD is refused: .*shared neighbours"):
         prepare(private(tmp_path, method=f"method={{name: fedavg, network: {network}}}"))
+
+
+@pytest.mark.parametrize(
+    "network", ["Flipped", "Edgeless", "Crowded", "Counting", "Lifted", "Outside"]
+)
+def test_networks_whose_rows_are_not_single_samples_are_refused(
+    network: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"fedavg: DP-SGD is refused: .*the sample alone"):
+        prepare(private(tmp_path, method=f"method={{name: fedavg, network: {OWN}{network}}}"))
+
+
+def test_frozen_weights_get_no_noise(tmp_path: Path) -> None:
+    parsed = private(tmp_path, method=f"method={{name: fedavg, network: {OWN}Frozen}}")
+    module, start = initial(prepare(parsed))
+    frozen = sum(p.numel() for p in module.parameters() if not p.requires_grad)
+    moved = last_model(finished(parsed)) - start
+    assert moved[:frozen].abs().max() < 1e-6
+    assert moved[frozen:].abs().min() > 0
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,27 @@ class Scaled(Pair):
         return super().forward(x * self.scale, edge_index)
 
 
+class Late(Pair):
+    """Makes a constant, or weights, when it is called."""
+
+    def __init__(self, num_features: int, num_classes: int, weights: bool = False) -> None:
+        super().__init__(num_features, num_classes)
+        self.weights = weights
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if self.weights:
+            self.late = nn.Linear(1, 1)
+        else:
+            self.register_buffer("calls", torch.tensor(0))
+        return super().forward(x, edge_index)
+
+
+class Broken(Pair):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__(num_features, num_classes)
+        self.missing()
+
+
 class Pooled(Pair):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return super().forward(x, edge_index).mean(0)
@@ -170,6 +191,11 @@ def test_seeds_of_any_size_are_taken() -> None:
         (own("Normed"), {}, "keeps norm.running_mean beside its weights"),
         (own("Noisy"), {}, "keeps shift beside its weights"),
         (own("Counting"), {}, "keeps calls beside its weights"),
+        (own("Late"), {}, "keeps calls beside its weights"),
+        (own("Late"), {"weights": True}, "makes weights when it is called"),
+        (own("Broken"), {}, "Broken cannot be made with method.arguments.*missing"),
+        ("GCN", {"jk": "foo"}, "GCN cannot be made with method.arguments.*AssertionError"),
+        ("GCN", {"hidden_channels": -5}, "GCN cannot be made with method.arguments.*negative"),
         (own("Pooled"), {}, r"gives \(3,\) for 8 nodes; wanted .* \(8, 3\)"),
         (own("Tuple"), {}, "gives tuple for 8 nodes"),
         (own("RowsOnly"), {}, r"fails on \(x, edge_index\) of 8 nodes"),
@@ -186,6 +212,11 @@ def test_what_cannot_be_made_or_averaged_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=f"method.network: .*{message}"):
         made(network, **arguments)
+
+
+def test_a_network_that_caches_its_graph_has_seen_none_when_it_is_made() -> None:
+    cached, plain = made("GCN", cached=True), made("GCN")
+    assert torch.equal(cached.eval()(ROWS, RING), plain.eval()(ROWS, RING))
 
 
 # ------------------------------------------------------------------------------------- vectors
