@@ -67,7 +67,8 @@ class Spoken:
 
 
 def unread(spoken: Spoken, played: Iterable[Attack], method: str) -> list[Finding]:
-    """A finding for every upload and release that no played attack reads."""
+    """A finding for every upload and release that no played attack reads. What a client uploads is
+    private by declaration: that it means nothing of anybody's is a claim, and no reading."""
     read = {place for attack in played for place in spoken.read_by(attack)}
     said = {**spoken.uploads, **spoken.released}
     return [
@@ -80,7 +81,7 @@ def unread(spoken: Spoken, played: Iterable[Attack], method: str) -> list[Findin
             "is not known",
         )
         for place, meaning in said.items()
-        if place not in read and not isinstance(meaning, Public)
+        if place not in read and (place in spoken.uploads or not isinstance(meaning, Public))
     ]
 
 

@@ -77,7 +77,13 @@ class Method(Generic[S]):
         self, settings: S, training: TrainingSettings, info: PublicInfo
     ) -> list[PlannedRelease]:
         """What the method plans to send; `training.dp_sgd` is refused where nothing trains so."""
+        self.meanings(settings)  # a meaning that cannot be told is found before anything is sent
         planned = self.planned(settings, training, info)
+        for release in planned:
+            if release.message not in self.messages:
+                raise ConfigError(
+                    f"{self.name}: {release.message.kind} is planned and is no message of METHOD"
+                )
         if training.dp_sgd is not None and not any(release.trained for release in planned):
             raise ConfigError(
                 f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
@@ -96,7 +102,18 @@ class Method(Generic[S]):
         found = {}
         for message in self.messages:
             for name, declaration in message.declarations.items():
-                meaning = declaration.meaning(settings)
+                try:
+                    meaning = declaration.meaning(settings)
+                except Exception as error:
+                    raise ConfigError(
+                        f"{self.name}: {message.kind}.{name}: its means= fails on these settings: "
+                        f"{type(error).__name__}: {error}"
+                    ) from error
+                if declaration.means is not None and not isinstance(meaning, Meaning):
+                    raise ConfigError(
+                        f"{self.name}: {message.kind}.{name}: its means= gives a "
+                        f"{type(meaning).__name__}; wanted one of securefg.protocol.meanings"
+                    )
                 if meaning is not None:
                     found[message.kind, name] = meaning
         return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
 
-from securefg.foundation.errors import ProtocolError, UndeclaredField
+from securefg.foundation.errors import ConfigError, ProtocolError, UndeclaredField
 from securefg.methods.base import Method
 from securefg.methods.registry import get_method
 from securefg.protocol.meanings import Meaning
@@ -75,3 +77,20 @@ def test_a_release_without_a_meaning_is_no_method() -> None:
     fields = {n: getattr(shipped, n) for n in shipped.__dataclass_fields__}
     with pytest.raises(ProtocolError, match="released to the world"):
         Method(**{**fields, "release": Model, "messages": (Model,)})
+
+
+@pytest.mark.parametrize(
+    ("means", "said"),
+    [
+        (lambda settings: 1 / 0, "fails on these settings: ZeroDivisionError"),
+        (lambda settings: None, "gives a NoneType; wanted one of securefg.protocol.meanings"),
+    ],
+)
+def test_a_meaning_that_cannot_be_told_is_bad_input(means: Any, said: str) -> None:
+    class Odd(Message, kind="test.Odd"):
+        rows: Tensor = private("sum", "rows", means=means)
+
+    shipped = get_method("fedavg")
+    method = replace(shipped, messages=(*shipped.messages, Odd))
+    with pytest.raises(ConfigError, match=f"test.Odd.rows: its means= {said}"):
+        method.meanings(method.settings())

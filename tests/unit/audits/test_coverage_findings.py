@@ -11,7 +11,8 @@ from securefg.protocol.meanings import Answers, NodeRows, Other, Predictions, Pu
 from securefg.run.findings import COVERAGE, Verdict
 
 MODEL, FIRST, SECOND = ("m.Update", "weights"), ("m.Update", "first"), ("m.Update", "second")
-ODD, KNOWN = ("m.Update", "odd"), ("m.Update", "mask")
+ODD, CLAIMED = ("m.Update", "odd"), ("m.Update", "mask")
+KNOWN = ("m.Model", "mask")
 SENT, RELEASED = ("m.Start", "weights"), ("m.Model", "weights")
 SPOKEN = Spoken(
     uploads={
@@ -19,10 +20,10 @@ SPOKEN = Spoken(
         FIRST: NodeRows("hidden", "nodes"),
         SECOND: NodeRows("final", "nodes"),
         ODD: Other("a number of its own"),
-        KNOWN: Public("what may be sent"),
+        CLAIMED: Public("what may be sent"),
     },
     sent={SENT: Weights("network", change=False)},
-    released={RELEASED: Weights("network", change=False)},
+    released={RELEASED: Weights("network", change=False), KNOWN: Public("what may be sent")},
     answers=True,
 )
 
@@ -54,6 +55,7 @@ def test_without_an_attack_every_upload_and_release_is_unread() -> None:
         "m.Update.first",
         "m.Update.second",
         "m.Update.odd",
+        "m.Update.mask",
         "m.Model.weights",
     }
     assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in found)
@@ -65,7 +67,11 @@ def test_without_an_attack_every_upload_and_release_is_unread() -> None:
 
 
 def test_what_is_public_or_sent_down_needs_no_reader() -> None:
-    assert not {"m.Update.mask", "m.Start.weights"} & named()
+    assert not {"m.Model.mask", "m.Start.weights"} & named()
+
+
+def test_an_upload_that_claims_to_be_public_is_unread_all_the_same() -> None:
+    assert "m.Update.mask" in named(attack(Weights("network")), attack(Answers()))
 
 
 def test_an_attack_reads_the_first_field_that_fits_and_no_other() -> None:
@@ -80,7 +86,7 @@ def test_of_several_that_are_enough_the_first_that_is_there_is_read() -> None:
 
 
 def test_answers_are_of_the_released_model() -> None:
-    assert SPOKEN.read_by(attack(Answers())) == {RELEASED}
+    assert SPOKEN.read_by(attack(Answers())) == {RELEASED, KNOWN}
     silent = Spoken(SPOKEN.uploads, SPOKEN.sent, SPOKEN.released, answers=False)
     assert silent.read_by(attack(Answers())) == set()
     assert silent.unmet(attack(Answers())) == "nothing that is uploaded or answered means answers"
@@ -88,7 +94,7 @@ def test_answers_are_of_the_released_model() -> None:
 
 def test_no_attack_reads_what_has_no_word() -> None:
     every = [attack(need) for need in (Weights(), NodeRows("hidden"), NodeRows("final"), Answers())]
-    assert named(*every) == {"m.Update.odd"}
+    assert named(*every) == {"m.Update.odd", "m.Update.mask"}
 
 
 @pytest.mark.parametrize(
