@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import textwrap
 import typing
 from abc import ABC
@@ -33,21 +34,39 @@ def server_classes(method: Method[Any]) -> list[type]:
     kind = made if isinstance(made, type) else typing.get_type_hints(made).get("return")
     assert isinstance(kind, type), f"{method.name}: make_server does not say which class it makes"
     assert issubclass(kind, Server), f"{method.name}: {kind} is no Server"
+    assert not inspect.isabstract(kind), f"{method.name}: make_server says no class that can be"
     return [cls for cls in kind.__mro__ if cls not in (Server, ABC, object, Generic)]
 
 
 def server_code(method: Method[Any]) -> list[ast.AST]:
-    """The source of these classes, and of the function that makes the server where it is one."""
+    """The source of these classes, of the function that makes the server where it is one, and of
+    what these call in their own modules."""
     parts: list[Any] = list(server_classes(method))
     if not isinstance(method.make_server, type):
         parts.append(method.make_server)
-    return [ast.parse(textwrap.dedent(inspect.getsource(part))) for part in parts]
+    for part in parts:  # grows
+        here = vars(sys.modules[part.__module__])
+        for node in ast.walk(source_of(part)):
+            called = here.get(node.id) if isinstance(node, ast.Name) else None
+            own = getattr(called, "__module__", None) == part.__module__
+            server = isinstance(called, type) and issubclass(called, Server)
+            if own and (inspect.isfunction(called) or server) and called not in parts:
+                parts.append(called)
+    return [source_of(part) for part in parts]
+
+
+def source_of(part: Any) -> ast.AST:
+    return ast.parse(textwrap.dedent(inspect.getsource(part)))
 
 
 def names_of_client_data(node: ast.AST) -> set[str]:
     found = set()
     for part in ast.walk(node):
         name = getattr(part, "id", None) or getattr(part, "attr", None)
+        if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "getattr":
+            name = getattr(part.args[1], "value", "shard")  # a name that is made up may be any
+        if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "settings":
+            continue  # a setting may have the name of what it switches
         if isinstance(name, str) and name.lstrip("_") in CLIENT_NAMES:
             found.add(name)
     return found
@@ -82,6 +101,41 @@ def test_the_fence_sees_a_base_class_that_reaches_for_a_shard(made: Any) -> None
     else:
         with pytest.raises(AssertionError, match="does not say which class"):
             server_code(method)
+
+
+def _peek(server: Any) -> Any:
+    return server._host.features
+
+
+class _Delegating(AveragingServer):
+    def round(self, number: int) -> Message:
+        found: Message = _peek(self)
+        return found
+
+
+class _ByName(AveragingServer):
+    def round(self, number: int) -> Message:
+        found: Message = getattr(self, "_sha" + "rd")
+        return found
+
+
+def _hides_its_class(*_: Any) -> AveragingServer:
+    return _Delegating(*_)
+
+
+def _says_nothing(*_: Any) -> Server:
+    return _Delegating(*_)
+
+
+@pytest.mark.parametrize("made", [_Delegating, _ByName, _hides_its_class])
+def test_the_fence_sees_what_the_server_calls(made: Any) -> None:
+    method = replace(get_method("fedavg"), make_server=made)
+    assert set[str]().union(*map(names_of_client_data, server_code(method)))
+
+
+def test_a_server_of_no_class_in_particular_is_refused() -> None:
+    with pytest.raises(AssertionError, match="no class that can be"):
+        server_code(replace(get_method("fedavg"), make_server=_says_nothing))
 
 
 def test_the_fence_sees_a_server_that_reaches_for_a_shard() -> None:

@@ -13,6 +13,8 @@ PAGE = Path("docs/architecture.md")
 PACKAGES = ("securefg", "attacks", "audits", "papers")
 ROW = re.compile(r"^\| `(\w+)` \|[^|]*\| ([\w, ]*) ?\|$", re.M)
 LOOKS_UP = "everything"
+FRONT, RELATIVE = "api", "a relative import"
+IMPORTERS = {"import_module", "__import__", "import_path", "find_spec"}
 
 
 def table() -> dict[str, set[str]]:
@@ -28,6 +30,8 @@ def room_of(module: str) -> str | None:
     first, _, rest = module.partition(".")
     if first == "securefg":
         return rest.partition(".")[0] or None
+    if module == RELATIVE:
+        return module
     return first if first in PACKAGES else None
 
 
@@ -36,14 +40,27 @@ def imported(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found.add(RELATIVE)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Attribute):  # securefg.run.folder, after `import securefg`
+            found |= {name for name in [ast.unparse(node)] if name.startswith("securefg.")}
+        elif isinstance(node, ast.Call) and _called(node) in IMPORTERS:
+            texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            found |= {text for text in texts if isinstance(text, str)}
     return found
+
+
+def _called(node: ast.Call) -> str | None:
+    return getattr(node.func, "id", None) or getattr(node.func, "attr", None)
 
 
 def trespasses(room: str, source: str, rooms: dict[str, set[str]]) -> set[str]:
     """The rooms that this code imports and may not."""
-    reached = {room_of(module) for module in imported(ast.parse(source))} & set(rooms)
+    reached = {room_of(module) for module in imported(ast.parse(source))}
+    fronts = set() if room == "cli" else {FRONT}
+    reached &= {*rooms, RELATIVE, *fronts}
     return {other for other in reached if other and other != room} - rooms[room]
 
 
@@ -76,6 +93,23 @@ def test_the_fence_sees_a_room_that_imports_upward() -> None:
     }
     assert trespasses("secagg", "def f():\n    from securefg import run", rooms) == {"run"}
     assert trespasses("run", "import audits.verdicts", rooms) == {"audits"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from ..run import folder",
+        "from .. import run",
+        "from securefg import api",
+        "from securefg.api import run",
+        "import securefg\nsecurefg.run.folder.RunFolder",
+        "import importlib\nimportlib.import_module('securefg.run.folder')",
+        "from importlib import import_module\nimport_module(f'securefg.run.{x}')",
+        "__import__('securefg.run')",
+    ],
+)
+def test_the_fence_sees_other_ways_up(source: str) -> None:
+    assert trespasses("protocol", source, table()) & {"run", FRONT, RELATIVE}
 
 
 def test_settings_import_no_network() -> None:
