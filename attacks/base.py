@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from securefg.data.shard import Shard
 from securefg.federation.roles import PublicInfo
-from securefg.foundation.errors import SecurefgError
+from securefg.foundation.errors import ConfigError, SecurefgError
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Layout, Meaning, Networks
 from securefg.protocol.transcript import Adversary, Seen
@@ -267,6 +267,20 @@ class Attack:
     hears: tuple[Need, ...] = ()
     rounds: int = 10
     applies_to: Callable[[View], str | None] = field(default=lambda view: None, repr=False)
+
+    def __post_init__(self) -> None:
+        allowed = get_args(AdversaryKind)
+        if not self.adversaries or not self.adversaries <= set(allowed):
+            found = ", ".join(sorted(map(str, self.adversaries))) or "nobody"
+            raise ConfigError(
+                f"attack {self.name}: adversaries: found {found}; allowed: {', '.join(allowed)}"
+            )
+        for need in (*self.needs, *self.hears):
+            if not all(isinstance(option, Meaning) for option in options(need)):
+                raise ConfigError(
+                    f"attack {self.name}: needs and hears are meanings "
+                    f"(securefg.protocol.meanings), found {need!r}"
+                )
 
 
 def options(need: Need) -> tuple[Meaning, ...]:

@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,7 @@ from audits.blind import blinded
 from audits.control_runs import control_of, is_defended
 from audits.coverage import unread, untaken
 from audits.foreign import ForeignTruth, foreign_promises
-from audits.games import make_game
+from audits.games import game_module, make_game
 from audits.games.base import Game
 from audits.persons import named
 from audits.promises import broken_promises
@@ -78,8 +79,10 @@ class Plan:
     def __post_init__(self) -> None:
         for name in (*self.only, *self.more):
             if name != PROMISES:
-                get_attack(name)
-        names = [attack.name for attack in self.attacks]
+                attack = get_attack(name)
+                with suppress(ConfigError):  # a game that is missing is the attack's finding
+                    game_module(attack.game)  # the user named it, by its attack: no folder did
+        names = [found.name for found in self.attacks]
         for name in {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"attack: two attacks are named {name!r}; each needs its own name")
         for text in self.adversaries:

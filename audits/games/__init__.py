@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from types import ModuleType
 from typing import Final, Protocol
 
 import numpy as np
@@ -31,11 +32,16 @@ def shipped() -> dict[str, str]:
     return {n: f"{__name__}.{n}" for n in sorted(names) if n not in shared}
 
 
+def game_module(name: str) -> ModuleType:
+    """The module behind a game's name."""
+    return find_module("game", name, shipped(), GROUP)
+
+
 def make_game(
     name: str, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
 ) -> Game:
     """The game of that name, or of that module where the name is a path."""
-    make: Make | None = getattr(find_module("game", name, shipped(), GROUP), "make", None)
+    make: Make | None = getattr(game_module(name), "make", None)
     if make is None:
         raise ConfigError(f"game: module {name!r} has no `make`")
     return make(truth, adversary, rng)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from attacks.base import Attack, Need
 from audits.coverage import Spoken, unread, untaken
+from audits.games import game_module
+from audits.run import Plan
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.extensions import only_known_modules
 from securefg.protocol.meanings import Answers, NodeRows, Other, Predictions, Public, Weights
 from securefg.run.findings import COVERAGE, Verdict
 
@@ -123,3 +131,34 @@ def test_every_place_that_nobody_took_is_named() -> None:
     assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in left)
     assert not any(finding.measured for finding in left)
     assert untaken(["server", "client:0", "outsider", "wire"], "made") == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"adversaries": frozenset({"hacker"})}, "adversaries: found hacker; allowed: server"),
+        ({"adversaries": frozenset()}, "adversaries: found nobody"),
+        ({"needs": ("weights",)}, "needs and hears are meanings .*found 'weights'"),
+        ({"hears": (("weights", Weights()),)}, "needs and hears are meanings"),
+    ],
+)
+def test_an_attack_that_says_no_meaning_or_place_is_bad_input(
+    wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"attack made: {message}"):
+        replace(attack(), **wrong)
+
+
+def test_the_game_of_an_attack_that_the_user_names_is_trusted_as_the_attack_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named_attack.py").write_text(
+        "from dataclasses import replace\nfrom attacks.membership_loss import ATTACK as SHIPPED\n"
+        "ATTACK = replace(SHIPPED, name='named_attack', game='named_game')\n"
+    )
+    (tmp_path / "named_game.py").write_text("make = None\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Plan(only=("named_attack",))
+    with only_known_modules():
+        assert game_module("named_game").make is None
