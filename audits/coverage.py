@@ -66,10 +66,15 @@ class Spoken:
         return False
 
 
-def unread(spoken: Spoken, played: Iterable[Attack], method: str) -> list[Finding]:
+def unread(spoken: Spoken, played: Iterable[tuple[Attack, str]], method: str) -> list[Finding]:
     """A finding for every upload and release that no played attack reads. What a client uploads is
     private by declaration: that it means nothing of anybody's is a claim, and no reading."""
-    read = {place for attack in played for place in spoken.read_by(attack)}
+    read = {
+        place
+        for attack, adversary in played
+        for place in spoken.read_by(attack)
+        if adversary != "outsider" or place in spoken.released  # it sees no upload
+    }
     said = {**spoken.uploads, **spoken.released}
     return [
         _finding(

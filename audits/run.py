@@ -293,7 +293,7 @@ class _Auditing:
                 known[name] = get_attack(name)
             except Exception:
                 continue
-        read = [known[name] for name in {f.attack for f in played} & set(known)]
+        read = [(known[f.attack], f.adversary) for f in played if f.attack in known]
         method = self._truth.method_name
         whose = [f.adversary for f in played]
         self._file.replace_coverage(

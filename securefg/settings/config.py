@@ -142,7 +142,9 @@ def parse_config(
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(e, tree) for e in error.errors()[:3])) from error
+        # A key that is misspelt comes first: what is missing follows from it.
+        told = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")[:2]
+        raise ConfigError("\n".join(_explain(e, tree) for e in told)) from error
 
 
 def config_schema() -> dict[str, Any]:

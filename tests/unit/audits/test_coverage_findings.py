@@ -53,7 +53,8 @@ def attack(*needs: Need, hears: tuple[Need, ...] = ()) -> Attack:
 
 
 def named(*attacks: Attack) -> set[str]:
-    return {finding.metric for finding in unread(SPOKEN, attacks, "made")}
+    played = [(attack, "server") for attack in attacks]
+    return {finding.metric for finding in unread(SPOKEN, played, "made")}
 
 
 def test_without_an_attack_every_upload_and_release_is_unread() -> None:
@@ -162,3 +163,10 @@ def test_the_game_of_an_attack_that_the_user_names_is_trusted_as_the_attack_is(
     Plan(only=("named_attack",))
     with only_known_modules():
         assert game_module("named_game").make is None
+
+
+def test_an_outsider_reads_no_upload() -> None:
+    played = [(attack(Weights("network")), "outsider"), (attack(Answers()), "outsider")]
+    left = {finding.metric for finding in unread(SPOKEN, played, "made")}
+    assert "m.Update.weights" in left
+    assert "m.Model.weights" not in left
