@@ -153,6 +153,11 @@ def _refuse_unsealed(message: Message, turn: Turn) -> None:
         scope = message.declarations[name].scope
         if scope == "personal":
             raise ProtocolError(f"{message.kind}.{name} is personal and cannot be in a reply")
+        if scope == "confidential" and value is not None:
+            raise PrivacyError(
+                f"{message.kind}.{name} is confidential, which only keys are, and no record would "
+                "keep it; declare it private(...); nothing was sent"
+            )
         if scope == "public" and isinstance(value, Tensor):
             raise PrivacyError(
                 f"{message.kind}.{name} is an array that a client would send as public, beside "

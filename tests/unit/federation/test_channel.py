@@ -19,7 +19,7 @@ from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
-from securefg.protocol.messages import Message, private, public
+from securefg.protocol.messages import Message, confidential, private, public
 
 PER_MESSAGE = LocalGaussian(clip_l2=2.0, noise_multiplier=3.0, per="message")
 PER_ROW = replace(PER_MESSAGE, per="row")
@@ -220,6 +220,16 @@ def test_the_budget_stops_before_the_release_that_would_pass_it() -> None:
         channel.seal(update(torch.ones(3, 2)), turn(round=2))
     assert {m: ledger.counts(m).tolist() for m in ledger.mechanisms} == before
     assert list(before.values()) == [[1, 1, 1]]
+
+
+class Whispered(Message, kind="test_channel.Whispered"):
+    rows: Tensor = confidential("rows that no record would keep")
+
+
+def test_only_keys_are_confidential_and_nothing_else_leaves_as_such() -> None:
+    channel = Channel(policy({}), SystemNoise(), Ledger(3))
+    with pytest.raises(PrivacyError, match=r"rows is confidential.*nothing was sent"):
+        channel.seal(Whispered(rows=torch.ones(3, 2)), turn())
 
 
 def test_a_budget_refuses_a_plain_release() -> None:
