@@ -58,6 +58,8 @@ class Endpoint:
         if self.secure is not None:
             self.secure.refuse_personal(message)
         reply = self.host.handle(self._opened(message, turn), turn)
+        if type(reply) not in self.method.messages:  # a key message would leave without a rule
+            raise ProtocolError(f"{reply.kind} is no message of {self.method.name}; nothing left")
         if redo:
             return secagg_messages.Redone(number=turn.round)
         if self.secure is not None and self.channel.policy.masks(type(reply)):
