@@ -38,8 +38,8 @@ def play_whole(message: AuditedMessage) -> list[LawResult]:
         r.field: _noise(message, r, host, sent[r.field], [s[r.field] for s in seen])
         for r in message.claimed
     }
-    together = joint_tests(list(noises.values())) if len(noises) > 1 else []
-    return [
+    together = [_together(message, host, noises, len(rounds))] if len(noises) > 1 else []
+    return together + [
         _result(
             message,
             release,
@@ -47,10 +47,28 @@ def play_whole(message: AuditedMessage) -> list[LawResult]:
             sent[release.field],
             [s[release.field] for s in seen],
             noises[release.field],
-            together,
         )
         for release in message.claimed
     ]
+
+
+def _together(
+    message: AuditedMessage, host: Host, noises: dict[str, Floats], rounds: int
+) -> LawResult:
+    """Of the message, not of a field: a bare field must not accuse the sound one beside it."""
+    names = ", ".join(noises)
+    return LawResult(
+        field=f"{message.claimed[0].message.__name__} ({names})",
+        check="whole",
+        unit="client",
+        rule=", ".join(sorted({message.rule(release).name for release in message.claimed})),
+        rounds=rounds,
+        planned=max(release.count for release in message.claimed),
+        claimed=message.epsilon(message.claimed, rounds, "client", host),
+        tests=tuple(joint_tests(list(noises.values()))),
+        numbers=sum(noise.size for noise in noises.values()),
+        level=message.level,
+    )
 
 
 def _noise(
@@ -85,15 +103,10 @@ def _result(
     sent: Floats,
     seen: list[Floats],
     noise: Floats,
-    together: list[LawTest],
 ) -> LawResult:
     rule = message.rule(release)
     sigma, slack = claimed_noise(message.policy, release, host.shape(release))
-    tests = [
-        *_beyond_the_clip(rule, sent, seen, sigma),
-        *law_tests(noise, slack, len(seen)),
-        *together,
-    ]
+    tests = [*_beyond_the_clip(rule, sent, seen, sigma), *law_tests(noise, slack, len(seen))]
     if isinstance(rule, LocalGaussian):
         first = noise[0].reshape(-1)[:FIRST]
         tests.append(likeness_test(first, np.empty((0, len(first)))))

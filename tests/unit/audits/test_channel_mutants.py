@@ -295,7 +295,8 @@ def test_no_mutant_passes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["uniform noise"])
 def test_another_law_of_the_same_size_is_inconclusive_not_a_violation(name: str) -> None:
-    whole = [r for r in audited(MUTANTS[name]) if r.check == "whole"]
+    results = audited(MUTANTS[name])
+    whole = [r for r in results if r.check == "whole" and "(" not in r.field]
     assert {r.verdict for r in whole} == {"INCONCLUSIVE"}
     assert "not of the claimed law" in whole[0].because
 
