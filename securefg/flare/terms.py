@@ -46,7 +46,8 @@ class Terms:
         most_sent = max((release.dim for release in planned), default=0)
         most_clients = max(map(len, own.values()))
         self._room = LEAST_ROOM + 64 * sizes.num_nodes * widest + 16 * most_sent * most_clients
-        self._most = {release.name: release.count for release in planned}
+        # What never changes leaves once in a census, which is planned for no round.
+        self._most = {r.name: max(r.count, int(r.declaration.constant)) for r in planned}
         self._submissions = submissions
         self._last: dict[str, tuple[int, int]] = {}
         self._now: Counter[tuple[str, int]] = Counter()

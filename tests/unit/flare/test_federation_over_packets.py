@@ -10,6 +10,7 @@ import pytest
 from securefg.flare import launch
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
+from securefg.foundation.chained_lines import read_chained
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
 from securefg.run import runner
 from securefg.run.folder import RunFolder
@@ -150,8 +151,9 @@ def test_each_site_keeps_its_own_books_of_what_left(tmp_path: Path) -> None:
     run = world.run()
     lines = [json.loads(line) for line in world.left("site-2")]
     assert {line["release"]["clients"] for line in lines} == {"1"}
-    server = [json.loads(line) for line in run.ledger_path.read_text().splitlines()]
-    assert [x["release"] for x in lines] == [x for x in server if x["clients"] == "1"]
+    server = [entry for entry, _ in read_chained(run.ledger_path)]
+    booked = [entry for entry in server if entry["clients"] == "1"]
+    assert [x["release"] for x in lines] == booked
 
 
 def test_without_flare_the_engine_names_what_to_install_and_writes_nothing(

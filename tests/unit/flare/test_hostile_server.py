@@ -53,7 +53,7 @@ def instead(**changes: Any) -> Change:
 BEYOND: list[tuple[Change, str]] = [
     (instead(clients=Clients(((0, 3),))), "asked for the clients 0-2"),
     (instead(clients=Clients(((1, 2),))), "asked for the clients 1"),
-    (instead(clients=Clients(((0, 10**12),))), "asked for the clients"),
+    (instead(clients=Clients(((0, 10**12),))), "wanted clients below"),
     (instead(clients=Clients(())), "asked for the clients"),
     (instead(round=50), "the plan has 14 rounds"),
     (instead(round=-1), "the plan has 14 rounds"),
