@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -97,7 +96,7 @@ class Plan:
         """Attacks of installed packages that cannot be loaded: nobody asked for them by name."""
         return {n: found for n, found in self._found.items() if isinstance(found, ConfigError)}
 
-    @cached_property
+    @property
     def _found(self) -> dict[str, Attack | ConfigError]:
         named = self.only or attack_names()
         wanted = dict.fromkeys((*named, *self.more))

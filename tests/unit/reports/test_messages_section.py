@@ -44,7 +44,7 @@ def test_torn_transcript_is_told_of_and_read_to_the_tear(spoilt: RunFolder) -> N
     results = read_results(spoilt)
     assert sum(kind.records for kind in results.traffic.kinds) == 11
     assert "not whole" in message_section(results).agreement
-    assert headline(results).notices[0][0] == "The transcript is not whole"
+    assert "The transcript is not whole" in [title for title, _ in headline(results).notices]
 
 
 def test_missing_transcript_is_told_of(spoilt: RunFolder) -> None:

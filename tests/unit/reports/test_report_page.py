@@ -85,7 +85,7 @@ def test_missing_partition_is_refused(spoilt: RunFolder) -> None:
 
 def test_metrics_of_another_shape_are_refused(spoilt: RunFolder) -> None:
     spoilt.metrics_path.write_text('{"round": 1, "score": 2}\n')
-    with pytest.raises(RunFolderError, match="not a line of metrics"):
+    with pytest.raises(RunFolderError, match="not a round's metrics"):
         build_report(spoilt)
 
 

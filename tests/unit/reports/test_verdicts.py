@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,16 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
+Notices = Sequence[tuple[str, str]]
+
+
+def others(notices: Notices) -> Notices:
+    """Without the notice that a model of two rounds on a few nodes has learnt nothing."""
+    return [(title, text) for title, text in notices if not title.startswith("No better than")]
+
+
 def notices_of(folder: RunFolder) -> list[str]:
-    return [title for title, _ in headline(read_results(folder)).notices]
+    return [title for title, _ in others(headline(read_results(folder)).notices)]
 
 
 def test_plain_run_is_infinite_and_names_its_fields(make_run: MakeRun) -> None:
@@ -76,7 +85,7 @@ def test_resumed_run_says_after_which_round(spoilt: RunFolder) -> None:
     change(spoilt.path / "summary.json", attempts=2)
     lines = [{"attempt": 1, "after_round": 0}, {"attempt": 2, "after_round": 7}]
     (spoilt.path / "attempts.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    ((title, text),) = headline(read_results(spoilt)).notices
+    ((title, text),) = others(headline(read_results(spoilt)).notices)
     assert title == "This run took 2 attempts"
     assert "after round 7" in text
 
