@@ -11,6 +11,7 @@ exposure    where sums are sent, what follows from them by algebra alone
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from audits.books import reconciled
@@ -28,17 +29,19 @@ from securefg.run.assembly import prepare
 from securefg.run.findings import Finding, Verdict
 from securefg.run.runner import finite
 
+Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 
-def broken_promises(truth: Truth, trials: int, seed: int) -> list[Finding]:
-    """A finding per promise."""
-    return [
-        integrity(truth),
-        reconciled(truth),
-        *mechanisms(truth, trials, seed),
-        *recorded_noise(truth),
-        *canaries(truth),
-        *exposures(truth, seed),
-    ]
+
+def promises(truth: Truth, trials: int, seed: int) -> Checks:
+    """The checks by name, each on its own: one that breaks hides no other's finding."""
+    return {
+        "integrity": lambda: [integrity(truth)],
+        "books": lambda: [reconciled(truth)],
+        "mechanisms": lambda: mechanisms(truth, trials, seed),
+        "recorded": lambda: recorded_noise(truth),
+        "canaries": lambda: canaries(truth),
+        "exposure": lambda: exposures(truth, seed),
+    }
 
 
 def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:

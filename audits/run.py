@@ -33,7 +33,7 @@ from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import game_module, make_game
 from audits.games.base import Game
 from audits.persons import named
-from audits.promises import broken_promises
+from audits.promises import Checks, promises
 from audits.truth import Truth
 from audits.verdicts import Evidence, judge
 from securefg.foundation.errors import ConfigError
@@ -166,7 +166,9 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
         foreign = ForeignTruth.of(path)
         about = {"name": foreign.exchange.name, "method": foreign.method_name}
         return _Auditing(foreign, plan, path / "audit", about, told).carry_out(
-            lambda: foreign_promises(foreign), lambda rounds: foreign.control(), foreign.defended
+            {PROMISES: lambda: foreign_promises(foreign)},
+            lambda rounds: foreign.control(),
+            foreign.defended,
         )
     truth = Truth.of(RunFolder.open(path))
     about = {
@@ -176,7 +178,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     }
     root = controls or truth.folder.path / "audit" / "control"
     return _Auditing(truth, plan, truth.folder.path / "audit", about, told).carry_out(
-        lambda: broken_promises(truth, plan.trials, plan.seed),
+        promises(truth, plan.trials, plan.seed),
         lambda rounds: control_of(truth, rounds, root),
         is_defended(truth.experiment.policy),
     )
@@ -197,7 +199,7 @@ class _Auditing:
 
     def carry_out(
         self,
-        promises: Callable[[], list[Finding]],
+        checks: Checks,
         control: Callable[[int], Audited | None],
         defended: bool,
     ) -> Audit:
@@ -206,7 +208,8 @@ class _Auditing:
         total = len(tasks) + 1
         if self._plan.promises:
             self._told("promises", 0, total)
-            self._attempt(PROMISES, promises)
+            for name, check in checks.items():
+                self._attempt(name, check)
         if tasks and defended:
             self._told("positive control: the run without its defences", 0, total)
             player.control = self._control(control, max(task.attack.rounds for task in tasks))
@@ -245,7 +248,7 @@ class _Auditing:
         else:
             self._keep([player.unmet(task, reason)])
 
-    def _attempt(self, name: str, make: Callable[[], list[Finding]]) -> None:
+    def _attempt(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
         try:
             self._keep(make())
         except Exception as error:

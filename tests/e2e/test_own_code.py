@@ -44,7 +44,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     ran = securefg("run", "fedsage.yaml", "--quiet", "--set", "training.rounds=12", cwd=here)
     assert ran.returncode == 0, ran.stderr
     (run,) = (here / "runs").iterdir()
-    done = securefg("audit", str(run), "--attack", "margin", cwd=here)
+    done = securefg("audit", str(run), "--trust-modules", "--attack", "margin", cwd=here)
     assert done.returncode == 0, done.stderr + done.stdout
     return run, done.stdout
 
@@ -100,6 +100,7 @@ def test_an_attack_that_raises_is_a_finding_and_the_others_go_on(
     done = securefg(
         "audit",
         str(run),
+        "--trust-modules",
         "--only",
         "membership_loss",
         "--attack",

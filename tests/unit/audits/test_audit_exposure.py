@@ -12,7 +12,7 @@ import torch
 from attacks import linear_exposure as solving
 from audits.exposure import coalition_exposures, exposures
 from audits.games import make_game
-from audits.promises import broken_promises
+from audits.promises import promises
 from audits.truth import Truth
 from securefg.models.appnp import dense_adjacency
 from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
@@ -73,7 +73,7 @@ def test_small_neighbourhoods_are_withheld() -> None:
 
 def test_gfl_tells_what_coalitions_solve_for(tmp_path: Path) -> None:
     truth = made(tmp_path, {"name": "gfl_appnp", "steps": 1, "hidden": 8})
-    found = [f for f in broken_promises(truth, 1000, 0) if f.attack == "linear_exposure"]
+    found = [f for f in promises(truth, 1000, 0)["exposure"]() if f.attack == "linear_exposure"]
     told = {f.metric.removeprefix("share of the others' ").partition(" that ")[0] for f in found}
     assert told == {"node rows", "jacobian"}
     half = by_adversary(found, "any 20 of 40 clients")

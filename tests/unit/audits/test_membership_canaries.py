@@ -15,7 +15,7 @@ from audits import canary_audit
 from audits.canary_audit import canaries, canary_scores, judged, over_trainings
 from audits.empirical_epsilon import several_trainings
 from audits.games import membership
-from audits.promises import broken_promises
+from audits.promises import promises
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -52,7 +52,7 @@ def test_a_model_that_remembers_leaks_its_canaries(truth: Truth) -> None:
 
 
 def test_the_audit_reports_them_among_the_promises(truth: Truth) -> None:
-    names = [finding.attack for finding in broken_promises(truth, 1000, 0)]
+    names = [f.attack for check in promises(truth, 1000, 0).values() for f in check()]
     assert names.count("canaries") == 1
 
 

@@ -84,7 +84,7 @@ def test_good_run_has_no_notice(make_run: MakeRun) -> None:
 def test_resumed_run_says_after_which_round(spoilt: RunFolder) -> None:
     change(spoilt.path / "summary.json", attempts=2)
     lines = [{"attempt": 1, "after_round": 0}, {"attempt": 2, "after_round": 7}]
-    (spoilt.path / "attempts.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (spoilt.path / "attempts.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
     ((title, text),) = others(headline(read_results(spoilt)).notices)
     assert title == "This run took 2 attempts"
     assert "after round 7" in text
