@@ -42,7 +42,7 @@ def expanded(arguments: list[str]) -> list[str]:
 
 
 def test_the_way_from_run_to_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documented = commands("docs/audit.md")
+    documented = commands("docs/audit.md")[:4]  # the bank below has a test of its own
     assert [line[:2] for line in documented] == [["securefg", "run"], ["securefg", "audit"]] * 2
     (tmp_path / "configs").symlink_to(HERE / "configs")
     monkeypatch.chdir(tmp_path)

@@ -31,6 +31,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_the_way_to_four_banks(tmp_path: Path) -> None:
     (tmp_path / "configs").symlink_to(HERE / "configs")
     environment = {**os.environ, "PYTHONPATH": str(HERE)}

@@ -22,10 +22,10 @@ def weights(folder: RunFolder) -> torch.Tensor:
 def test_survivors_of_a_killed_process_are_summed_under_masks(tmp_path: Path) -> None:
     """One client raises in round 2, another's process dies in round 3, after it shared its keys."""
     masked = "privacy.secure_aggregation={min_holders: 1}"
-    plain = runner.start(config(tmp_path / "plain", DEADLY, SHARES, "engine.name=processes"))
-    under_masks = runner.start(
-        config(tmp_path / "masked", DEADLY, SHARES, masked, "engine.name=processes")
-    )
+    # By nodes, one that is away counts as unchanged under masks: its size left once, in a census.
+    both = (DEADLY, SHARES, "method.weighting=equal", "engine.name=processes")
+    plain = runner.start(config(tmp_path / "plain", *both))
+    under_masks = runner.start(config(tmp_path / "masked", *both, masked))
     assert plain.summary is not None
     assert under_masks.summary is not None
     assert under_masks.summary.aborted_rounds == 0
