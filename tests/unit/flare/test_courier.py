@@ -59,7 +59,7 @@ def test_a_site_at_work_is_not_waited_for_past_the_timeout() -> None:
     answers = ask(made(send, lambda site, _: True, timeout=0.5))
     assert answers["site-2"] == Silent("no answer within 0.5 s")
     assert isinstance(answers["site-1"], Opened)
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_silent_site_is_given_up_after_the_patience_though_pings_hang() -> None:
@@ -80,7 +80,7 @@ def test_a_silent_site_is_given_up_after_the_patience_though_pings_hang() -> Non
     began = time.monotonic()
     answers = ask(made(send, ping))
     assert answers["site-2"] == Silent("silent for 0.3 s")
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_site_that_was_given_up_is_sent_nothing_until_it_gives_a_sign() -> None:

@@ -119,7 +119,7 @@ def test_a_share_of_the_clients_is_drawn_anew_each_round_from_the_seed() -> None
     sampling = server(cohort, participation=0.5)
     drawn = []
     for number in range(1, 9):
-        sampling.restore({"weights": START})
+        sampling.restore({"weights": START, "total": torch.tensor(0.0)})
         sampling.round(number)
         drawn.append(cohort.asked[-1].numbers())
     assert {len(clients) for clients in drawn} == {3}
