@@ -80,6 +80,9 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
     require_flare()
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+    from securefg.flare.guard.process import guard
+
+    guard("admin", kit)
     end, quiet = time.monotonic() + within, logging.NullHandler()
     logging.getLogger().addHandler(quiet)  # else FLARE's warnings go to the terminal
     session = None

@@ -96,6 +96,7 @@ def provision(folder: Path, plan: Plan) -> Kits:
     shutil.rmtree(made.parent)
     kits = Kits(folder)
     write_json(folder / "federation.json", {"server": plan.server, "port": plan.port})
+    _own_alone(kits.admin)
     _tighten(folder / plan.server, is_server=True)
     entries = []
     for site, hosts in plan.sites.items():
@@ -200,6 +201,10 @@ def _tighten(kit: Path, is_server: bool) -> None:
     write_json(local / "resources.json", settings)
     write_json(local / "authorization.json", RIGHTS)
     write_json(local / "comm_config.json", NETWORK)
+    _own_alone(kit)
+
+
+def _own_alone(kit: Path) -> None:
     for key in (kit / "startup").glob("*.key"):
         key.chmod(0o600)
     kit.chmod(0o700)

@@ -19,22 +19,19 @@ from tests.unit.flare.test_flares_commands import LEFT, OF_SITES
 
 pytest.importorskip("nvflare")
 
+OPEN_TO_ALL = {
+    "cellnet.channel/bye",
+    "sm__STREAM/sm__ACK",
+    "sm__STREAM/sm__DATA",
+    "sm__STREAM/sm__ERROR",
+}
 OPEN = {
-    "site": {
-        "admin/*",
-        "cellnet.channel/bye",
-        "sm__STREAM/sm__ACK",
-        "sm__STREAM/sm__DATA",
-        "sm__STREAM/sm__ERROR",
-    },
+    "site": {"admin/*", *OPEN_TO_ALL},
     "server": {
+        *OPEN_TO_ALL,
         "aux_communication/*",
-        "cellnet.channel/bye",
         "hci_channel/*",
         "server_parent_listener/*",
-        "sm__STREAM/sm__ACK",
-        "sm__STREAM/sm__DATA",
-        "sm__STREAM/sm__ERROR",
         "task/challenge",
         "task/heart_beat",
         "task/quit",

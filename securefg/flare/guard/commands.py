@@ -12,6 +12,9 @@ from nvflare.private.defs import JobFailureMsgKey, RequestHeader, TrainingTopic,
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 from nvflare.private.fed.client.training_cmds import DeployProcessor
 
+from securefg.flare.guard.doors import RESULT
+from securefg.flare.guard.downloads import only_files
+
 SITE_COMMANDS = frozenset(
     {
         TrainingTopic.CHECK_RESOURCE,
@@ -105,4 +108,4 @@ def checked_handler(channel: str, topic: str, handler: Any, told: Told) -> Any:
             return handler(request, *args, **kw)
 
         return note
-    return handler
+    return only_files(handler) if (channel, topic) == RESULT else handler

@@ -18,6 +18,7 @@ SERVER, ADMINS = "server", "_admin_"
 
 Door = tuple[str, str]
 BYE: Door = ("cellnet.channel", "bye")
+RESULT: Door = ("download_service__", "download_service__download")  # see `downloads.py`
 
 
 class Kind(StrEnum):
@@ -65,12 +66,15 @@ DOORS: Mapping[Kind, Mapping[Kind, frozenset[Door]]] = {
         Kind.ADMIN: _doors("task", "challenge", "register")
         | _doors("hci_channel", "command")
         | _doors("aux_communication", "ObjectStreamer.Request", "ObjectStreamer.Abort")
-        | {BYE},
+        | {RESULT, BYE},
     },
     Kind.SERVER_JOB: {
         Kind.SITE_JOB: _doors("aux_communication", "__sync_runner__", "__job_heartbeat__")
         | _doors("server_command", "get_task"),
         Kind.SERVER: _doors("server_command", "abort", "handle_dead_job") | {BYE},
+    },
+    Kind.ADMIN: {
+        Kind.SERVER: _doors("hci_channel", "SESSION_EXPIRED") | {BYE},
     },
 }
 """Who is asked, who asks, and the doors (channel and topic) that are open between them."""
@@ -81,6 +85,7 @@ STREAMS = {
     (Kind.SERVER_JOB, Kind.SERVER),
     (Kind.SERVER, Kind.SERVER_JOB),
     (Kind.SERVER, Kind.ADMIN),
+    (Kind.ADMIN, Kind.SERVER),
 }
 """Between whom requests may be cut into pieces; acknowledgements go the same ways."""
 
@@ -134,7 +139,7 @@ def _speaks_for(me: str, neighbour: str, origin: str) -> bool:
         return (neighbour == SERVER and server) or (
             neighbour == _root(me) and (origin == neighbour or server)
         )
-    return neighbour == SERVER
+    return neighbour == origin == SERVER
 
 
 def _goes_through(me: str, origin: str, destination: str) -> bool:

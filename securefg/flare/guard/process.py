@@ -47,6 +47,10 @@ def guard(kind: str, kit: Path) -> None:
         strip_site(admitter(kit))
     if kind == "server":
         strip_server()
+    if kind == "admin":
+        from securefg.flare.guard.downloads import stay_in_folder
+
+        stay_in_folder()
 
 
 def main() -> None:

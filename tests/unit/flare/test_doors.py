@@ -10,6 +10,7 @@ from securefg.flare.guard.doors import (
     ASK,
     CHANNEL,
     DOORS,
+    RESULT,
     Arrival,
     kind_of,
     may_be_registered,
@@ -19,7 +20,7 @@ from securefg.flare.guard.doors import (
 JOB, OTHER = "0a1b", "9f8e"
 CELLS = ("server", f"server.{JOB}", f"server.{OTHER}", "bank-a", f"bank-a.{JOB}", "bank-b")
 MORE = (*CELLS, f"bank-b.{JOB}", f"bank-b.{OTHER}", "_admin_1")
-ME = ("server", f"server.{JOB}", "bank-a", f"bank-a.{JOB}")
+ME = ("server", f"server.{JOB}", "bank-a", f"bank-a.{JOB}", "_admin_1")
 
 
 def asked(me: str, origin: str, door: tuple[str, str], neighbour: str = "", **more: str) -> Arrival:
@@ -99,6 +100,31 @@ def test_what_is_let_in_is_on_the_list_and_from_its_sender(
         families = {cell.partition(".")[0] for cell in (origin, to)}
         assert "server" in families or len(families) == 1  # never from one site to another
         assert neighbour in ("server", origin, origin.partition(".")[0])
+
+
+def test_a_jobs_result_goes_to_the_administrator_alone() -> None:
+    assert refusal("server", asked("server", "_admin_1", RESULT)) is None
+    for origin in ("bank-a", f"bank-a.{JOB}", f"server.{JOB}"):
+        neighbour = origin.partition(".")[0] if origin.startswith("bank") else origin
+        assert "no door" in str(refusal("server", asked("server", origin, RESULT, neighbour)))
+    assert may_be_registered("server", *RESULT)
+    for me in ("bank-a", f"bank-a.{JOB}", f"server.{JOB}", "_admin_1"):
+        assert not may_be_registered(me, *RESULT)
+        for origin in MORE:
+            assert me == origin or refusal(me, asked(me, origin, RESULT, "server"))
+
+
+def test_an_administrator_answers_nobody_but_the_end_of_its_session() -> None:
+    me = "_admin_1"
+    assert refusal(me, asked(me, "server", ("hci_channel", "SESSION_EXPIRED"))) is None
+    for door in (("_net_manager", "stop"), ("aux_communication", "x"), ("cellnet.channel", "bulk")):
+        assert refusal(me, asked(me, "server", door))
+    for origin in ("bank-a", f"server.{JOB}"):
+        arrival = asked(me, origin, ("hci_channel", "SESSION_EXPIRED"), "server")
+        assert "may not speak" in str(refusal(me, arrival))
+    given = ("return_only", ":".join(RESULT))
+    assert refusal(me, streamed("server", "server", me, given, "fobs")) is None
+    assert refusal(me, streamed("server", "server", me, RESULT, "fobs"))
 
 
 def test_handlers_without_a_door_are_not_registered() -> None:

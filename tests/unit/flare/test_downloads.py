@@ -1,0 +1,98 @@
+"""Fetching a result: the server gives its files alone; the administrator keeps them in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("nvflare")
+
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.streaming.download_service import DownloadService
+from nvflare.fuel.f3.streaming.file_downloader import FileDownloadable
+from nvflare.fuel.hci.client.file_transfer import FileTransferModule
+
+from securefg.flare.guard.commands import checked_handler
+from securefg.flare.guard.doors import RESULT
+from securefg.flare.guard.downloads import plain, stay_in_folder
+
+
+def asked_for(put_up: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(DownloadService, "_ref_table", {"R1": SimpleNamespace(obj=put_up)})
+    handler = checked_handler(*RESULT, lambda request: "given", lambda name, outcome: None)
+    return handler(SimpleNamespace(payload={"ref_id": "R1"}))
+
+
+@pytest.mark.parametrize("name", ["workspace.zip", "job.zip", "meta.json"])
+def test_the_files_of_a_finished_job_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).touch()
+    assert asked_for(FileDownloadable(str(tmp_path / name)), monkeypatch) == "given"
+
+
+def test_nothing_else_that_the_server_put_up_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server.key").touch()
+    for put_up in (FileDownloadable(str(tmp_path / "server.key")), object()):
+        reply = asked_for(put_up, monkeypatch)
+        assert reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "/etc/passwd", "a/b", "a/", "a\0b"])
+def test_a_name_with_a_way_in_it_is_not_taken(name: str) -> None:
+    with pytest.raises(ValueError, match="not taken"):
+        plain(name)
+
+
+def test_a_hostile_servers_names_write_nothing_outside_the_administrators_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_tx_path", "pull_binary_file"):  # put back after the test
+        monkeypatch.setattr(FileTransferModule, name, getattr(FileTransferModule, name))
+    (tmp_path / "fetched").mkdir()
+    module = FileTransferModule(str(tmp_path / "fetched"), str(tmp_path / "fetched"))
+
+    def pulled(tx_id: str, file_name: str) -> None:
+        context = Context()
+        context.api = SimpleNamespace(
+            fire_session_event=lambda *x: None, server_execute=context.write
+        )
+        module.pull_binary_file(["", "server", tx_id, "R1", "job", file_name], context)
+
+    (tmp_path / "fetched" / "job__t").mkdir()
+    pulled("t", str(tmp_path / "outside"))
+    assert (tmp_path / "outside").exists()  # FLARE's own program writes where it is told to
+    (tmp_path / "outside").unlink()
+    stay_in_folder()
+    pulled("t", "inside")
+    assert (tmp_path / "fetched" / "job__t" / "inside").exists()
+    for tx_id, name in (("t", str(tmp_path / "outside")), ("t", "../../x"), ("t/../..", "x")):
+        with pytest.raises(ValueError, match="not taken"):
+            pulled(tx_id, name)
+    assert {path.name for path in tmp_path.rglob("*")} == {"fetched", "job__t", "inside"}
+
+
+class Context:
+    """FLARE's context of a command, whose transfer writes the file at once."""
+
+    api: Any
+
+    def get_api(self) -> Any:
+        return self.api
+
+    def get_command_entry(self) -> None: ...
+
+    def get_command(self) -> str:
+        return ""
+
+    def set_requester(self, receiver: Any) -> None:
+        self.path = Path(receiver.file_name)
+
+    def write(self, command: str, cmd_ctx: Any) -> dict[str, str]:
+        self.path.write_text("planted")
+        return {"status": "SUCCESS"}
