@@ -30,7 +30,8 @@ from attacks.base import Array, CannotAttack, Message, Place, View
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
 from securefg.federation.roles import PublicInfo
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, DataError
+from securefg.foundation.npz import read_npz
 from securefg.protocol.exchange import Claim, Exchange, read_exchange
 from securefg.protocol.meanings import Meaning, Weights
 from securefg.protocol.transcript import Adversary, broken_link, view
@@ -128,9 +129,9 @@ class ForeignTruth:
         if not path.is_file():
             raise CannotAttack("private/truth.npz is not there: nothing to score a guess against")
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                found = {int(name): np.asarray(stored[name], np.float64) for name in stored}
-        except (ValueError, OSError) as error:
+            stored = read_npz(path)
+            found = {int(name): np.asarray(stored[name], np.float64) for name in stored}
+        except (DataError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from error
         for client, rows in found.items():
             if rows.ndim != 2 or rows.shape[1] != self.exchange.num_inputs:

@@ -24,7 +24,9 @@ from torch import Tensor
 from attacks.base import Shadows
 from audits.truth import Truth
 from securefg.data.graph import Graph
+from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
+from securefg.foundation.npz import read_npz
 from securefg.foundation.streams import numpy_stream, torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs, normalized_adjacency
@@ -142,8 +144,11 @@ def _hash(recipe: Recipe, graph: Graph, targets: NDArray[np.int64]) -> str:
 def _load(path: Path) -> Shadows | None:
     if not path.is_file():
         return None
-    with np.load(path) as arrays:
+    try:
+        arrays = read_npz(path)
         return Shadows(arrays["logits"], arrays["member"])
+    except (DataError, KeyError):
+        return None  # they are made again
 
 
 def _stored(path: Path, shadows: Shadows) -> Shadows:

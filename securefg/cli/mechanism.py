@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.quoting import shortened
+from securefg.foundation.yaml_text import parse_yaml
 
 
 def measure_mechanism(
@@ -35,7 +36,7 @@ def measure_mechanism(
         if name not in known or name == key:
             allowed = ", ".join(f"claim.{name}" for name in sorted(known))
             raise ConfigError(f"--set {override}: no such key; allowed: {allowed}")
-        given[name] = yaml.safe_load(value)
+        given[name] = parse_yaml(value, f"--set {shortened(override)}")
     if claim is None and not {"epsilon", "delta"} <= given.keys():
         raise ConfigError(
             f"audit mechanism {target}: it claims nothing; give a CLAIM in the module, or "

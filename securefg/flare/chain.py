@@ -23,6 +23,7 @@ from typing import Any
 
 from securefg.foundation.errors import PrivacyError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 
 Clock = Callable[[], datetime.datetime]
 Line = dict[str, Any]
@@ -107,7 +108,7 @@ class Chain:
             state = (self._path.stat().st_size, self._path.stat().st_mtime_ns)
             if state == self._seen:
                 return
-            head = json.loads(self._head.read_text())
+            head = read_json(self._head)
             raw = self._path.read_bytes()
         except (OSError, ValueError) as error:
             raise BooksDamaged(f"{self._path}: {type(error).__name__}: no books") from error

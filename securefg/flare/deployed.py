@@ -12,6 +12,7 @@ from typing import Any
 
 from securefg.flare.app_files import JOB_FILE, app_files
 from securefg.foundation.errors import DataError, PrivacyError
+from securefg.foundation.json_text import read_json
 
 PLAN_FILE = "federation_plan.json"
 SIGNATURES = {".__nvfl_sig.json", ".__nvfl_submitter.crt"}
@@ -36,7 +37,7 @@ def admitter(kit: Path) -> Callable[[str, bytes, dict[str, Any]], None]:
 def read_plan(kit: Path) -> dict[str, Any]:
     path = kit / "local" / "securefg" / PLAN_FILE
     try:
-        plan: dict[str, Any] = json.loads(path.read_text())
+        plan: dict[str, Any] = read_json(path)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: no plan: {error}") from error
     return plan

@@ -11,7 +11,6 @@ the party's key.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from securefg.flare.certificates import Signer, check_signature
 from securefg.flare.roster import PURPOSE, said
 from securefg.foundation.errors import ConfigError, DataError, ProtocolError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
@@ -44,7 +44,7 @@ class Request:
     @classmethod
     def read(cls, path: Path) -> Request:
         try:
-            data = json.loads(path.read_text())
+            data = read_json(path)
             wish = x509.load_pem_x509_csr(data["csr"].encode())
             keys = tuple(bytes.fromhex(key) for key in data["masking_keys"])
             found = cls(str(data["party"]), _rsa(wish), keys, bytes.fromhex(data["signature"]))

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -28,6 +27,7 @@ from securefg.flare.site_ledger import open_books
 from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 
 PROJECT = "securefg"
@@ -64,7 +64,7 @@ class Kits:
 
     @property
     def server(self) -> Path:
-        name = json.loads((self.path / "federation.json").read_text())["server"]
+        name = read_json(self.path / "federation.json")["server"]
         return self.path / str(name)
 
     @property
@@ -76,7 +76,7 @@ class Kits:
 
     def home(self, name: str) -> Path:
         own = self.site(name) / "local" / "securefg"
-        return Path(own / json.loads((own / "site.json").read_text())["home"]).resolve()
+        return Path(own / read_json(own / "site.json")["home"]).resolve()
 
 
 def provision(folder: Path, plan: Plan) -> Kits:
@@ -189,7 +189,7 @@ NETWORK = {
 def _tighten(kit: Path, is_server: bool) -> None:
     """FLARE's local settings, with what we do not use left out and its files kept in the kit."""
     local = kit / "local"
-    settings = json.loads((local / "resources.json.default").read_text())
+    settings = read_json(local / "resources.json.default")
     settings["class_allow_list"] = CLASSES
     settings["components"] = [c for c in settings["components"] if c["id"] not in UNWANTED]
     launcher = component(settings, "process_launcher")

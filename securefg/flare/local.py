@@ -6,7 +6,6 @@ keys, books, states) lies beside them and stays.
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import subprocess
@@ -27,6 +26,7 @@ from securefg.flare.processes import LocalProcesses, end_leftovers
 from securefg.flare.server_run import OUTCOME, STOP
 from securefg.flare.site_policy import SitePolicy
 from securefg.foundation.errors import RunFailed
+from securefg.foundation.json_text import read_json
 from securefg.run.assembly import Experiment, hosts_of
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport
@@ -155,7 +155,7 @@ def _outcome(folder: RunFolder, job: Job) -> dict[str, Any] | None:
     path = folder.path / "private" / OUTCOME
     if not path.exists():
         return None
-    found: dict[str, Any] = json.loads(path.read_text())
+    found: dict[str, Any] = read_json(path)
     return found if found["submission"] == job.submission else None
 
 

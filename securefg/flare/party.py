@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from securefg.flare.guard.process import MODULE
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 
 MARK = "SECUREFG_FEDERATION"
 
@@ -23,7 +23,7 @@ def command_for(kit: Path) -> list[str]:
     if not settings.exists():
         raise DataError(f"{kit}: not a kit (it has no startup/fed_{kind}.json)")
     settle(kit)
-    facts = json.loads(settings.read_text())
+    facts = read_json(settings)
     name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
     return [
         *(sys.executable, "-u", "-m", MODULE, "server" if is_server else "site"),
@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 def settle(kit: Path) -> None:
     """Let a server keep its jobs in its kit, wherever that lies now; FLARE wants whole paths."""
     path = kit / "local" / "resources.json"
-    settings = json.loads(path.read_text())
+    settings = read_json(path)
     if "snapshot_persistor" in settings:
         component(settings, "job_manager")["args"]["uri_root"] = str((kit / "jobs").resolve())
         storage = settings["snapshot_persistor"]["args"]["storage"]["args"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from securefg.flare.job import Job, Sizes
 from securefg.flare.kits import Kits
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 
 SUBMISSIONS = "submissions.json"
@@ -57,7 +57,7 @@ class Submissions:
     def all(self) -> dict[int, str]:
         if not self.path.exists():
             return {}
-        return {int(k): str(v) for k, v in json.loads(self.path.read_text()).items()}
+        return {int(k): str(v) for k, v in read_json(self.path).items()}
 
     def next_number(self) -> int:
         return max(self.all(), default=0) + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib
 import importlib.metadata
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from securefg.flare.provisioning import home_of
 from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import POLICY_FILE, load_policy
 from securefg.foundation.errors import DataError, SecurefgError
+from securefg.foundation.json_text import read_json
 
 SOON = datetime.timedelta(days=30)
 
@@ -67,7 +67,7 @@ def _keys(kit: Path) -> Iterator[Line]:
 def _network(kit: Path) -> Iterator[Line]:
     """What the settings in the kit say of ports and of code in jobs."""
     try:
-        network = json.loads((kit / "local" / "comm_config.json").read_text())
+        network = read_json(kit / "local" / "comm_config.json")
         security = network["internal"]["resources"]["connection_security"]
         adhoc = network["allow_adhoc_conns"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -75,7 +75,7 @@ def _network(kit: Path) -> Iterator[Line]:
     bad = "" if (security, adhoc) == ("mtls", False) else "wanted mtls, and no others"
     yield Line("internal port", f"loopback, {security}", bad)
     try:
-        rights = json.loads((kit / "local" / "authorization.json").read_text())["permissions"]
+        rights = read_json(kit / "local" / "authorization.json")["permissions"]
         open_rights = {
             f"{role} may {right}"
             for role, granted in rights.items()

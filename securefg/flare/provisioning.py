@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
 from securefg.foundation.files import write_atomically
+from securefg.foundation.json_text import read_json
 from securefg.methods.registry import get_method
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import hosts_of, prepare
@@ -94,7 +94,7 @@ def provision_for(
 def home_of(kit: Path) -> Path:
     own = kit / "local" / "securefg"
     try:
-        return Path(own / json.loads((own / "site.json").read_text())["home"]).resolve()
+        return Path(own / read_json(own / "site.json")["home"]).resolve()
     except OSError as error:
         raise DataError(f"{kit}: not a site's kit (it has no local/securefg/site.json)") from error
 
@@ -105,7 +105,7 @@ def complete(kit: Path, own: Path) -> None:
         install(kit, own, None, {})
         return
     job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
-    name = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
+    name = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
     install(kit, own, home_of(kit) / "keys", dict(job.sites[name]))
 
 
@@ -125,7 +125,7 @@ def reviewed(kit: Path) -> tuple[list[str], str | None]:
 def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> Path:
     """A site's folder as the shard of its one client, under the federation's node numbers."""
     home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
-    mine = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
+    mine = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
     hosts = job.sites[mine]
     numbers = [number for clients in hosts.values() for number in clients.numbers()]
     if len(numbers) != 1:

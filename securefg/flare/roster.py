@@ -6,7 +6,6 @@ starts, so a server that puts a key of its own in another's place would need tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from securefg.flare.certificates import Root, Signer
 from securefg.foundation.errors import DataError, ProtocolError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import Item
 from securefg.secagg.identity_store import make_identities
@@ -77,7 +77,7 @@ def write_roster(path: Path, entries: list[Entry]) -> None:
 def read_roster(path: Path, root: Root, sites: Mapping[str, Hosts]) -> list[bytes]:
     """Everybody's key by client number; raises unless every site signed for its own clients."""
     try:
-        entries = [Entry.from_json(data) for data in json.loads(path.read_text())]
+        entries = [Entry.from_json(data) for data in read_json(path)]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not a roster: {error}") from error
     found = {entry.site: entry for entry in entries}

@@ -32,6 +32,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.foundation.settings import Settings
+from securefg.foundation.yaml_text import read_yaml
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
@@ -171,9 +172,9 @@ def planned_profile(policy: Policy, planned: list[PlannedRelease]) -> dict[Mecha
 def load_policy(path: Path) -> SitePolicy:
     """Read a site's policy; one that is not there, or is wrong, raises."""
     try:
-        found = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: no policy of this site: {error}") from error
+        found = read_yaml(path)
+    except ConfigError as error:
+        raise ConfigError(f"no policy of this site: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: wanted a policy, found {type(found).__name__}")
     try:

@@ -58,6 +58,7 @@ from securefg.foundation.errors import (
     PrivacyError,
     ProtocolError,
 )
+from securefg.foundation.json_text import read_json
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
@@ -83,9 +84,9 @@ class SiteKit:
     def load(cls, startup: Path, local: Path) -> SiteKit:
         """From a FLARE workspace: certificates in `startup`, the site's own settings in `local`."""
         signer = Signer.load(startup)
-        facts = json.loads((startup / "fed_client.json").read_text())
+        facts = read_json(startup / "fed_client.json")
         own = local / "securefg"
-        home = json.loads((own / "site.json").read_text())["home"]
+        home = read_json(own / "site.json")["home"]
         return cls(
             name=signer.name,
             server=facts["servers"][0]["identity"],

@@ -25,6 +25,7 @@ import safetensors.torch
 from securefg.federation.roles import State
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import sync_path, write_atomically, write_json
+from securefg.foundation.json_text import read_json
 
 KEPT = 2
 STATE = "state.json"
@@ -147,7 +148,7 @@ def forget_after(folder: Path, round: int) -> None:
 def read_progress(path: Path) -> Progress | None:
     """None where the state is not the one that was written."""
     try:
-        state = json.loads((path / STATE).read_bytes())
+        state = read_json(path / STATE)
         digest = state.pop("digest")
         if digest != _sealed(state)["digest"]:
             return None
@@ -160,7 +161,7 @@ def read_progress(path: Path) -> Progress | None:
 
 def _damage(path: Path) -> str:
     """Which file of a checkpoint is not the one that was written; nothing where all are."""
-    files = json.loads((path / STATE).read_bytes())["files"]
+    files = read_json(path / STATE)["files"]
     if sorted(files) != _files(path):
         return "files were added or taken away"
     changed = [name for name in files if _digest((path / name).read_bytes()) != files[name]]

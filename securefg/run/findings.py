@@ -9,7 +9,7 @@ INCONCLUSIVE  the attack could not run, or its controls say that its silence mea
 from __future__ import annotations
 
 import io
-import json
+import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from securefg.foundation.errors import RunFolderError
+from securefg.foundation.errors import DataError, RunFolderError
 from securefg.foundation.files import write_atomically, write_json
 from securefg.foundation.interval import Interval
+from securefg.foundation.json_text import read_json
+from securefg.foundation.npz import read_npz
 from securefg.foundation.settings import Settings
 
 SCHEMA = 2
@@ -123,9 +125,8 @@ class FindingsFile:
         path = self._folder / "scores.npz"
         arrays: dict[str, Any] = {}
         if path.is_file():
-            with np.load(path, allow_pickle=False) as stored:
-                kept = {f"{f.attack}/{f.adversary}/" for f in self.findings}
-                arrays = {n: stored[n] for n in stored if any(n.startswith(k) for k in kept)}
+            kept = tuple(f"{f.attack}/{f.adversary}/" for f in self.findings)
+            arrays = {name: of for name, of in _scores(path).items() if name.startswith(kept)}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **{**arrays, **scores})
         write_atomically(path, buffer.getvalue())
@@ -140,10 +141,19 @@ class FindingsFile:
         write_json(self._folder / "findings.json", tree)
 
 
+def _scores(path: Path) -> dict[str, NDArray[Any]]:
+    """Raw scores decide nothing; where they cannot be read, those of this audit are kept alone."""
+    try:
+        return read_npz(path)
+    except DataError as error:
+        warnings.warn(f"scores of earlier audits are lost: {error}", stacklevel=2)
+        return {}
+
+
 def read_findings(path: Path) -> list[Finding]:
     """The findings of an audit; refuses a file that is damaged or of another schema."""
     try:
-        tree = json.loads(path.read_text())
+        tree = read_json(path)
         if tree["schema"] != SCHEMA:
             raise RunFolderError(
                 f"{path}: findings of schema {tree['schema']}; wanted {SCHEMA}: run `securefg "

@@ -6,7 +6,6 @@ import hashlib
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
 from torch import Tensor
 
 from securefg.data.graph import Graph
@@ -14,6 +13,7 @@ from securefg.data.partition import Partition
 from securefg.data.shard import Shard, load_shards
 from securefg.foundation.errors import DataError, RunFolderError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import Settings
 from securefg.run.assembly import Experiment
 from securefg.run.folder import RunFolder
@@ -66,8 +66,8 @@ def read_fingerprints(folder: Path) -> Fingerprints | None:
     if not path.is_file():
         return None
     try:
-        return Fingerprints.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        return Fingerprints.model_validate_json(read_bounded(path))
+    except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: no fingerprints can be read here") from error
 
 

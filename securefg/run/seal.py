@@ -16,6 +16,7 @@ from typing import Any
 
 from securefg.foundation.errors import InputError, RunFolderError
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import prepare
 from securefg.run.fingerprints import require_same_data
@@ -124,7 +125,7 @@ def _statement(digests: dict[str, str]) -> str:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        tree = json.loads((folder / FILE).read_text())
+        tree = read_json(folder / FILE)
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{folder / FILE}: no signatures can be read here") from error
     if not isinstance(tree, dict):

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from securefg.federation.quality import Quality
 from securefg.foundation.errors import RunFolderError
+from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import Settings
 from securefg.privacy.accountants import Relation
 from securefg.settings.privacy import Unit
@@ -131,8 +132,8 @@ class Summary(Settings):
 def read_summary(path: Path) -> Summary:
     """Refuses what is damaged, and what another version wrote."""
     try:
-        return Summary.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        return Summary.model_validate_json(read_bounded(path))
+    except (OSError, ValueError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
         raise RunFolderError(

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     Field,
@@ -23,7 +22,9 @@ from pydantic import (
 )
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.quoting import shortened, shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.yaml_text import parse_yaml, read_yaml
 from securefg.settings.context import ContextSettings
 from securefg.settings.data import DataSettings
 from securefg.settings.execution import (
@@ -118,7 +119,7 @@ class RunConfig(Settings):
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a YAML file, or a shipped config by its name, and apply `a.b=c` overrides."""
     found = find_config(path)
-    return _placed(parse_config(_read_yaml(found), overrides, default_name=found.stem), found)
+    return _placed(parse_config(_read_tree(found), overrides, default_name=found.stem), found)
 
 
 def _placed(config: RunConfig, path: Path) -> RunConfig:
@@ -162,15 +163,8 @@ def config_schema() -> dict[str, Any]:
     return schema
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        tree = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f":{where.line + 1}" if where else ""
-        raise ConfigError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+def _read_tree(path: Path) -> dict[str, Any]:
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ConfigError(
             f"{path}: found {type(tree).__name__}; wanted keys such as method and data"
@@ -183,18 +177,17 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     path, separator, text = override.partition("=")
     *parents, last = path.strip().split(".")
     if not separator or not last:
-        raise ConfigError(f"--set {override}: wanted KEY.KEY=VALUE")
+        raise ConfigError(f"--set {shortened(override)}: wanted KEY.KEY=VALUE")
     if parents[:2] == ["privacy", "fields"] and len(parents) == 4:
         parents = [*parents[:2], f"{parents[2]}.{parents[3]}"]  # the names of fields have a dot
     for key in parents:
         node = tree.setdefault(key, {})
         if not isinstance(node, dict):
-            raise ConfigError(f"--set {override}: {key} is {node!r} and has no keys below it")
+            raise ConfigError(
+                f"--set {shortened(override)}: {key} is {shown(node)} and has no keys below it"
+            )
         tree = node
-    try:
-        tree[last] = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {override}: the value is not YAML") from error
+    tree[last] = parse_yaml(text, f"--set {shortened(override)}")
 
 
 def _explain(error: Any, tree: dict[str, Any]) -> str:
@@ -204,8 +197,8 @@ def _explain(error: Any, tree: dict[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return f"{'.'.join(keys)}: unknown key{_allowed(keys, tree)}"
     found = error.get("input")
-    shown = f", found {found!r}" if isinstance(found, str | int | float | bool | list) else ""
-    return f"{'.'.join(keys) or 'config'}: {message}{shown}"
+    told = f", found {shown(found)}" if isinstance(found, str | int | float | bool | list) else ""
+    return f"{'.'.join(keys) or 'config'}: {message}{told}"
 
 
 def _path(location: Sequence[Any], tree: Any) -> list[str]:

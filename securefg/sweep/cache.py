@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from securefg.foundation.files import write_json
+from securefg.foundation.json_text import read_json
 from securefg.run.folder import RunFolder
 
 SECONDS_BETWEEN_TRIES = 0.1
@@ -85,7 +85,7 @@ def forget_failure(root: Path, config_hash: str) -> None:
 def read_failures(root: Path) -> tuple[Failure, ...]:
     """Every point that failed when it was last tried."""
     paths = sorted((root / "failed").glob("*.json"))
-    return tuple(Failure(**json.loads(path.read_text())) for path in paths)
+    return tuple(Failure(**read_json(path)) for path in paths)
 
 
 def _failure_path(root: Path, config_hash: str) -> Path:

@@ -6,7 +6,6 @@ are seven natural clients: `partition: {name: given}` deals every streamer to it
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,8 @@ from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
 from securefg.data.tables import fault, read_table, text_lines
 from securefg.foundation.errors import DataError
+from securefg.foundation.json_text import read_json
+from securefg.foundation.npz import FREE
 
 COUNTRIES: Final = ("DE", "ENGB", "ES", "FR", "PTBR", "RU", "TW")
 NUM_WORDS: Final = 3170
@@ -74,7 +75,7 @@ def _labels(path: Path) -> NDArray[np.int64]:
 
 def _words(path: Path, num_nodes: int) -> NDArray[np.float32]:
     try:
-        by_node = {int(node): words for node, words in json.loads(path.read_bytes()).items()}
+        by_node = {int(node): words for node, words in read_json(path, FREE).items()}
         rows = np.repeat(list(by_node), [len(words) for words in by_node.values()]).astype(int)
         columns = np.array([word for words in by_node.values() for word in words], int)
     except (ValueError, TypeError, AttributeError) as error:

@@ -5,7 +5,6 @@ Mernyei and Cangea, "Wiki-CS: A Wikipedia-Based Benchmark for Graph Neural Netwo
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from torch import Tensor
 from securefg.data.dataset import Dataset
 from securefg.data.graph import undirected
 from securefg.foundation.errors import DataError
+from securefg.foundation.json_text import read_json
+from securefg.foundation.npz import FREE
 from securefg.foundation.quoting import shortened, shown
 
 _KEYS = ("features", "labels", "links", "train_masks", "val_masks", "test_mask")
@@ -36,8 +37,8 @@ def read(root: Path, name: str) -> Dataset:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        content = read_json(path, FREE)
+    except ValueError as error:
         raise DataError(f"{path}: found {shortened(str(error))}; wanted JSON") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: found {shown(content)}; wanted the keys {', '.join(_KEYS)}")

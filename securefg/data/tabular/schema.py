@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from securefg.foundation.errors import DataError
+from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import Settings
 
 Floats = NDArray[np.float32]
@@ -130,7 +131,7 @@ def decode(column: Column, encoded: Floats) -> list[str | None]:
 
 def read_schema(path: Path) -> Schema:
     try:
-        return Schema.model_validate_json(path.read_bytes())
+        return Schema.model_validate_json(read_bounded(path))
     except (OSError, ValidationError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else error

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from securefg.foundation.errors import ConfigError
-from securefg.settings.config import load_config
+from securefg.settings.config import apply_override, load_config
 
 
 def test_a_misspelt_key_is_told_before_what_is_missing_for_it() -> None:
@@ -16,3 +16,27 @@ def test_a_misspelt_key_is_told_before_what_is_missing_for_it() -> None:
     lines = str(found.value).splitlines()
     assert len(lines) <= 2
     assert "noise_multipler: unknown key; did you mean noise_multiplier?" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("seed: 1\nseed: 2", "c.yaml:2: the key 'seed' is given twice"),
+        ("privacy:\n  clip: 1\n  clip: 9", "c.yaml:3: the key 'clip' is given twice"),
+        ("seed: " + "9" * 5000, "a number of 5000 characters"),
+        ("seed: !!python/name:os.system", "the tag"),
+        ("a: " + "[" * 500, "nested deeper than 40 levels"),
+    ],
+    ids=["twice", "twice below", "huge", "tag", "deep"],
+)
+def test_a_runs_config_is_read_by_the_one_loader(text: str, wanted: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigError) as said:
+        load_config(tmp_path / "c.yaml")
+    assert wanted in str(said.value)
+    assert len(str(said.value)) < 300
+
+
+def test_so_is_the_value_of_an_override() -> None:
+    with pytest.raises(ConfigError, match="the key 'noise_multiplier' is given twice"):
+        apply_override({}, "privacy={noise_multiplier: 9, noise_multiplier: 0}")
