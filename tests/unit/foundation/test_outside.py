@@ -15,8 +15,8 @@ from securefg.foundation.outside import cause_of
         (OSError(errno.ENOSPC, "x", "a/b"), "a/b: No space left on device; free some space"),
         (OSError(errno.EMFILE, "x"), "Too many open files; raise the limit on open files"),
         (
-            PermissionError(errno.EACCES, "x", "some/where"),
-            "some/where: Permission denied; check who",
+            PermissionError(errno.EACCES, "x", "x/y"),
+            "x/y: Permission denied; check who",
         ),
         (OSError("odd"), "odd"),
         (MemoryError(), "not enough memory"),
