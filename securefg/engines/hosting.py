@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from securefg.federation.channel import Channel
 from securefg.federation.roles import Site
 from securefg.foundation.streams import derive_seed
 from securefg.methods.registry import get_method
-from securefg.privacy.ledger import Ledger, read_ledger
+from securefg.privacy.ledger import Ledger, Release, read_ledger
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients
@@ -50,9 +51,12 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         noise=noise_source(config),
         bare=spec.policy.bare,
     )
+    before = _booked_before(spec)
     secure = _secure_clients(spec)
-    channel = Channel(spec.policy, noise_source(config), _own_ledger(spec), secure)
-    return Endpoint(
+    ledger = Ledger(spec.num_clients)
+    ledger.record(before)
+    channel = Channel(spec.policy, noise_source(config), ledger, secure)
+    endpoint = Endpoint(
         name=spec.name,
         clients=spec.clients,
         method=method,
@@ -61,6 +65,8 @@ def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
         attempt=spec.attempt,
         secure=secure,
     )
+    require_memory(endpoint, before)
+    return endpoint
 
 
 def _secure_clients(spec: HostSpec) -> SecureClients | None:
@@ -78,6 +84,20 @@ def _secure_clients(spec: HostSpec) -> SecureClients | None:
     )
 
 
+def require_memory(endpoint: Endpoint, booked: Iterable[Release]) -> None:
+    """Raise unless the clients remember every masked upload that their books tell of: a memory that
+    was deleted or set back would let a round be summed again."""
+    if endpoint.secure is None:
+        return
+    kinds = {message.__name__: message.kind for message in endpoint.method.messages}
+    own = set(endpoint.clients.numbers())
+    for release in booked:
+        sent = Clients.of(sorted(own & set(release.clients.numbers())))
+        if release.mechanism.masked and len(sent):
+            name = release.mechanism.field.partition(".")[0]
+            endpoint.secure.memory.require(release.round, kinds[name], sent)
+
+
 def noise_source(config: RunConfig) -> NoiseSource:
     """Where the hosts of a run draw their noise from."""
     if config.privacy.noise_rng == "seeded":
@@ -85,9 +105,7 @@ def noise_source(config: RunConfig) -> NoiseSource:
     return SystemNoise()
 
 
-def _own_ledger(spec: HostSpec) -> Ledger:
+def _booked_before(spec: HostSpec) -> list[Release]:
     """What this host's clients released before, so that its channel can refuse on its own."""
-    ledger = Ledger(spec.num_clients)
     own = set(spec.clients.numbers())
-    ledger.record([r for r in read_ledger(spec.ledger_path) if own & set(r.clients.numbers())])
-    return ledger
+    return [r for r in read_ledger(spec.ledger_path) if own & set(r.clients.numbers())]

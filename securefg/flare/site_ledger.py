@@ -91,8 +91,14 @@ class SiteBooks:
 
     def booked(self, run: str) -> Ledger | None:
         """What a run has released here, by client; None where nothing was."""
-        lines = [line for line in self._ledger.lines() if line["run"] == run]
-        return self._ledgers(lines).get(run)
+        return self._ledgers(self._of(run)).get(run)
+
+    def released(self, run: str) -> list[Release]:
+        """What a run has released here, one by one."""
+        return [self._release(line) for line in self._of(run)]
+
+    def _of(self, run: str) -> list[Line]:
+        return [line for line in self._ledger.lines() if line["run"] == run]
 
     def spent(self, unit: Unit, delta: float, within: datetime.timedelta | None = MONTH) -> Claim:
         """What the last month's releases, or all, cost the worst client, whichever the jobs had."""
@@ -134,9 +140,12 @@ class SiteBooks:
     def _ledgers(self, lines: list[Line]) -> dict[str, Ledger]:
         found: dict[str, Ledger] = {}
         for line in lines:
-            if line["link"] not in self._parsed:
-                release = json.loads(json.dumps(line["release"]))
-                self._parsed[line["link"]] = Release.from_json(release)
             ledger = found.setdefault(line["run"], Ledger(line["num_clients"]))
-            ledger.record([self._parsed[line["link"]]])
+            ledger.record([self._release(line)])
         return found
+
+    def _release(self, line: Line) -> Release:
+        if line["link"] not in self._parsed:
+            release = json.loads(json.dumps(line["release"]))
+            self._parsed[line["link"]] = Release.from_json(release)
+        return self._parsed[line["link"]]

@@ -22,7 +22,7 @@ import torch
 from securefg.data.shard import Shard, load_shards
 from securefg.engines.breaches import breach
 from securefg.engines.endpoint import Endpoint
-from securefg.engines.hosting import HostSpec, build_endpoint
+from securefg.engines.hosting import HostSpec, build_endpoint, require_memory
 from securefg.federation.engine import Answer
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.controls import Begin, read_begin, read_control
@@ -168,7 +168,7 @@ class SiteRun:
         self._folder.mkdir(parents=True, exist_ok=True)
         Ledger.resume(ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise)
         torch.set_num_threads(config.engine.threads)
-        self._endpoints = {
+        endpoints = {
             name: build_endpoint(
                 HostSpec(
                     name=name,
@@ -187,6 +187,9 @@ class SiteRun:
             )
             for name, clients in hosts.items()
         }
+        for endpoint in endpoints.values():
+            require_memory(endpoint, self._books.released(job.run))
+        self._endpoints = endpoints
 
     def _shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
         path = self._kit.home / "shards" / f"{host}.safetensors"

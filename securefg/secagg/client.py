@@ -23,7 +23,7 @@ from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import choose, fewest
+from securefg.secagg.graph_parameters import choose, fewest, only_one_opens
 from securefg.secagg.keys import Identity, verify
 from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.memory import Memory
@@ -115,7 +115,8 @@ class SecureClients:
     # -------------------------------------------------------------------------- advertise keys
 
     def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
-        self.memory.refuse_repeat(turn.round, request.purpose, numbers, self.malicious)
+        safe = self._one_opens(request.purpose)
+        self.memory.refuse_repeat(turn.round, request.purpose, numbers, safe)
         parties = {number: Party.fresh(number, self._random) for number in numbers}
         self._session = session = Session(turn.round, request.purpose, parties)
         signatures = [
@@ -129,6 +130,11 @@ class SecureClients:
             box_key=from_bytes([p.box_pair.public for p in parties.values()]),
             signature=from_bytes(signatures),
         )
+
+    def _one_opens(self, purpose: str) -> bool:
+        """Whether two sums of one message cannot both be opened, whoever restarts in between."""
+        planned = self._cohorts.get(purpose, len(self._roster))
+        return self.malicious and only_one_opens(planned, self._threat)
 
     def _said(
         self, session: Session, client: int, mask_key: bytes, box_key: bytes

@@ -72,6 +72,22 @@ def fewest(parameters: GraphParameters, threat: Threat) -> int:
     return parameters.num_clients - threat.num_dropped(parameters.num_clients)
 
 
+def only_one_opens(planned: int, threat: Threat) -> bool:
+    """Whether of all sessions that ask `planned` clients for the same, at most one can open, where
+    whoever agreed to one is in no other and all others may be in any.
+
+    An opened session has at least a honest clients who agreed, and any other at least l clients,
+    none of whom agreed to the first: of N clients there are too few for both if a + l > N. Every
+    honest survivor's seed was opened by t > k/2 of its k holders, and no holder has more than k of
+    them: a > (l - c) / 2 - c with c colluders. Where everybody is a holder, a >= t - c.
+    """
+    least = threat.least_cohort(planned)
+    corrupt = threat.num_corrupt(least)
+    always_complete = planned <= LEAST_DEGREE + 1
+    agreed = (least + corrupt if always_complete else least - corrupt) // 2 + 1
+    return agreed - corrupt + least > (threat.population or planned)
+
+
 def _complete(num_clients: int, threat: Threat) -> GraphParameters:
     least = (num_clients + threat.num_corrupt(num_clients)) // 2 + 1
     most = num_clients - threat.num_dropped(num_clients)

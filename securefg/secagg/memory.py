@@ -2,12 +2,14 @@
 
 A file of lines, each with a link = SHA-256(link before, line) and a signature on it: what was done
 is written, and on the disk, before anything that follows from it leaves. Whoever changes, drops or
-swaps lines breaks the chain, and the clients then take part in nothing. A disk that is set back as
-a whole is not noticed.
+swaps lines breaks the chain, and the clients then take part in nothing. A file that is shorter than
+the clients' books say (`require`), or that grew by another hand, is refused too; a disk that is set
+back as a whole, books and all, is not noticed.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -61,6 +63,7 @@ class Memory:
     def __init__(self, identity: Identity, job: bytes, path: Path | None = None) -> None:
         self._identity, self._job, self._path = identity, job, path
         self._life = secrets.token_hex(8)
+        self._size = 0
         self._entries: dict[tuple[int, str], list[Entry]] = {}
         self._constants: dict[str, list[Entry]] = {}
         self.head, self.length = FIRST, 0
@@ -70,16 +73,17 @@ class Memory:
     # --------------------------------------------------------------------------------- what to do
 
     def refuse_repeat(
-        self, round: int, message: str, numbers: Iterable[int], agreeing: bool
+        self, round: int, message: str, numbers: Iterable[int], one_opens: bool
     ) -> None:
         """Raise where any of these clients took part in this round's message.
 
-        One exception, where sums open by agreement (`agreeing`): a client that went down between
-        its upload and its agreement may answer again. Its own part in opening the first sum died
-        with it, and those who agreed to that sum refuse: too few are left for two sums.
+        One exception, where of all sessions of one message only one can open (`one_opens`, see
+        `graph_parameters.only_one_opens`): a client that went down between its upload and its
+        agreement may answer again. Its own part in opening the first sum died with it, and those
+        who agreed to that sum refuse: too few are left for two sums.
         """
         for entry in self._of(round, message, numbers):
-            if entry.did == "agreed" or entry.life == self._life or not agreeing:
+            if entry.did == "agreed" or entry.life == self._life or not one_opens:
                 raise AskedBefore(
                     f"round {round}: {message} was {entry.did} before by clients {entry.clients}; "
                     "a second sum of it over other clients would show the difference"
@@ -92,6 +96,18 @@ class Memory:
         for entry in self._of(round, message, numbers):
             if entry.context != request.hex():
                 raise AskedBefore(f"round {round}: {message} was asked for with another request")
+
+    def require(self, round: int, message: str, clients: Clients) -> None:
+        """Raise unless these clients are known to have uploaded this: their books say so."""
+        known = [
+            set(Clients.parse(e.clients).numbers()) for e in self._entries.get((round, message), [])
+        ]
+        if not set(clients.numbers()) <= set().union(*known):
+            raise MemoryDamaged(
+                f"the books say that clients {clients} sent {message} in round {round}, and what "
+                "they remember of their sessions does not: it was deleted or set back; nothing "
+                "leaves"
+            )
 
     def claim_constant(
         self, round: int, message: str, field: str, session: bytes, numbers: list[int], cohort: int
@@ -149,12 +165,25 @@ class Memory:
         signature = self._identity.sign("memory", self._job, link)
         if self._path is not None:
             line = {**asdict(entry), "link": link.hex(), "signature": signature.hex()}
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(json.dumps(line).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            self._write(self._path, json.dumps(line).encode() + b"\n")
         self._keep(entry, link)
+
+    def _write(self, path: Path, line: bytes) -> None:
+        """Add a line to the file as it was left. Whatever another process wrote in between, this
+        one does not know of: it could answer what was answered."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            found = os.fstat(file.fileno()).st_size
+            if found != self._size:
+                raise MemoryDamaged(
+                    f"{path.name} has {found} bytes, and these clients left {self._size}: "
+                    "another process wrote to it, or it was set back; nothing leaves"
+                )
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self._size += len(line)
 
     def _keep(self, entry: Entry, link: bytes) -> None:
         if entry.did == "constant":
@@ -184,3 +213,4 @@ class Memory:
                     f"changed ({error}); nothing leaves"
                 ) from error
             self._keep(entry, link)
+        self._size = path.stat().st_size

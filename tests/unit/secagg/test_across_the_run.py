@@ -152,6 +152,19 @@ def test_clients_that_went_down_before_they_agreed_may_answer_again(tmp_path: Pa
         ask_round(bed, 1)
 
 
+def test_where_two_sums_could_open_a_restart_changes_nothing(tmp_path: Path) -> None:
+    """16 of 40 may fall silent: 24 are enough for a session, and 13 for the first to open."""
+    bed = kept(tmp_path, 40, dropout=0.4, corrupt=0.0)
+    bed.drops = {Agreed: set(range(40))}
+    with pytest.raises(RoundAborted):
+        ask_round(bed, 1)
+    bed.drops = {}
+    restarted(bed, tmp_path)
+    with pytest.raises(RoundAborted, match="uploaded before"):
+        ask_round(bed, 1)
+    assert same_sums(ask_round(bed, 2), bed.plain_sums(range(40)))
+
+
 def test_without_signatures_a_restart_changes_nothing(tmp_path: Path) -> None:
     bed = kept(tmp_path, 6, malicious=False)
     bed.drops = {Revealed: set(range(6))}

@@ -9,7 +9,13 @@ import pytest
 
 from securefg.foundation.errors import ConfigError
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import LEAST_DEGREE, GraphParameters, choose
+from securefg.secagg.graph_parameters import (
+    LEAST_DEGREE,
+    GraphParameters,
+    choose,
+    fewest,
+    only_one_opens,
+)
 from securefg.settings.secagg import Threat
 
 
@@ -119,3 +125,31 @@ def test_a_threat_that_no_threshold_withstands_is_refused(corrupt: float, dropou
 def test_a_small_cohort_without_room_for_a_threshold_is_refused() -> None:
     with pytest.raises(ConfigError, match="lower corrupt or dropout"):
         choose(3, Threat(0.5, 0.2, population=6))
+
+
+@pytest.mark.parametrize(
+    "threat", [Threat(), Threat(0.05, 0.2), Threat(0.0, 0.4), Threat(0.2, 0.1)]
+)
+def test_where_one_session_opens_too_few_are_left_for_another(threat: Threat) -> None:
+    """Counted with the graph that every cohort gets: who must have agreed, and who must be asked
+    again."""
+    allowed = 0
+    for n in range(6, 80):
+        if not only_one_opens(n, threat):
+            continue
+        allowed += 1
+        least = threat.least_cohort(n)
+        for cohort in range(least, n + 1):
+            graph, corrupt = choose(cohort, threat), threat.num_corrupt(cohort)
+            agreed = graph.threshold - corrupt
+            if not graph.complete:
+                seeds = max(fewest(graph, threat), least) - corrupt
+                agreed = -(-seeds * graph.threshold // graph.degree) - corrupt
+            assert agreed + least > n
+    assert allowed > 30
+
+
+def test_a_picked_cohort_or_many_drop_outs_leave_enough_for_two() -> None:
+    assert only_one_opens(100, Threat())
+    assert not only_one_opens(50, Threat(population=100))
+    assert not only_one_opens(40, Threat(0.0, 0.4))
