@@ -12,6 +12,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,12 +20,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from securefg.foundation.errors import SecurefgError
+from tests.fuzz.watching import watched
 
 LONG = os.environ.get("SECUREFG_FUZZ") == "long"
 SECONDS = 10
 MOST_KIB = 2**20
 NUMBERS = (b"9" * 30, b"-1", b"nan", b"1e400")
 PARTS = (b"\x00", b"\xff" * 8, b"[[[[", b"{", b"\n", b"&a *a", b'"', *NUMBERS)
+
+
+AT_FIRST = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+"""So that all inputs of a process together stay below the bound that each must keep."""
 
 
 class Hang(BaseException):
@@ -66,18 +72,20 @@ def many(short: int, long: int) -> Callable[[Any], Any]:
 
 
 @contextmanager
-def answered() -> Iterator[None]:
-    """Soon, in little memory, and by an error that was raised on purpose or by none."""
+def answered(inside: Path | None = None) -> Iterator[None]:
+    """Soon, in little memory, by an error that was raised on purpose or by none.
+
+    inside  the one folder that may be written to; nothing is run and nobody is called at all
+    """
 
     def late(number: int, frame: FrameType | None) -> None:
         raise Hang(f"no answer within {SECONDS} s")
 
     said = ""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     earlier = signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), watched(inside) as touched:
             warnings.simplefilter("ignore")
             yield
     except SecurefgError as error:
@@ -85,5 +93,6 @@ def answered() -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, earlier)
+    assert touched == []
     assert len(said) < 1500, said[:200]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KIB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - AT_FIRST < MOST_KIB

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +33,14 @@ SETS = (
 def test_configs(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "c.yaml"
     path.write_bytes(mutated(yaml.safe_dump(tree(tmp_path)).encode(), seed))
-    with answered():
+    with answered(tmp_path):
         load_config(path)
 
 
 @many(80, 15_000)
 def test_overrides(tmp_path: Path, seed: int) -> None:
     text = SETS[seed % len(SETS)]
-    with answered():
+    with answered(tmp_path):
         parse_config(tree(tmp_path), [mutated(text.encode(), seed).decode(errors="replace")])
 
 
@@ -70,7 +72,7 @@ def test_tables(tables: dict[str, bytes], tmp_path: Path, seed: int) -> None:
     for name in (*chosen.values(), "split.csv"):
         data = tables[name]
         (tmp_path / name).write_bytes(mutated(data, seed) if name == spoilt else data)
-    with answered():
+    with answered(tmp_path):
         folder.read(tmp_path)
 
 
@@ -86,7 +88,7 @@ def test_pickles(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "x"
     path.write_bytes(mutated(PICKLES[seed % len(PICKLES)], seed))
     for read in (read_matrix, read_neighbours):
-        with answered():
+        with answered(tmp_path):
             read(path)
 
 
@@ -94,3 +96,26 @@ def test_a_fault_of_a_table_is_a_data_error(tmp_path: Path) -> None:
     """What the other tests take for an answer is one that a user gets."""
     with pytest.raises(DataError):
         folder.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda folder: (folder.parent / "x").write_text(""),
+        lambda folder: (folder / ".." / "x").write_text(""),
+        lambda folder: (folder / "link" / "x").write_text(""),
+        lambda folder: (folder / "y").rename(folder.parent / "x"),
+        lambda folder: (folder.parent / "z").mkdir(),
+        lambda folder: os.system("true"),
+    ],
+    ids=["beside", "above", "through a link", "moved", "made", "run"],
+)
+def test_what_is_touched_outside_is_seen(act: Callable[[Path], object], tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "y").write_text("")
+    (folder / "link").symlink_to(tmp_path)
+    with pytest.raises(AssertionError), answered(folder):
+        act(folder)
+    with answered(folder):
+        (folder / "inside").write_text("")

@@ -59,10 +59,10 @@ def test_transcripts(stopped: RunFolder, tmp_path: Path, seed: int) -> None:
     data = (stopped.transcript / "messages.bin").read_bytes()
     spoilt = mutated(data, seed)
     (tmp_path / "messages.bin").write_bytes(spoilt)
-    with answered():
+    with answered(tmp_path):
         for seen in view(tmp_path, Adversary.parse("server")):
             seen.clients.numbers()
-    with answered():
+    with answered(tmp_path):
         broken = broken_link(tmp_path)
         assert broken is not None or data.startswith(spoilt)
 
@@ -73,7 +73,7 @@ def test_ledgers(stopped: RunFolder, tmp_path: Path, seed: int) -> None:
     spoilt = mutated(data, seed)
     (tmp_path / "ledger.jsonl").write_bytes(spoilt)
     whole = list(read_ledger(stopped.ledger_path))
-    with answered():
+    with answered(tmp_path):
         assert list(read_ledger(tmp_path / "ledger.jsonl")) == whole[: spoilt.count(b"\n")]
 
 
@@ -86,7 +86,7 @@ def test_checkpoints(stopped: RunFolder, tmp_path: Path, seed: int) -> None:
     path = random.Random(seed).choice(files)
     before = path.read_bytes()
     path.write_bytes(mutated(before, seed))
-    with answered():
+    with answered(tmp_path):
         found = last_checkpoint(folder, stopped.config().hash)
         assert found is not None
         said = found.path.name == "round-000002" or path.read_bytes() == before
@@ -110,7 +110,7 @@ def test_run_folders(finished: RunFolder, tmp_path: Path, seed: int) -> None:
     path.write_bytes(mutated(before, seed))
     around = sorted(finished.path.parent.iterdir())
     try:
-        with answered():
+        with answered(finished.path):
             as_markdown(read_results(finished))
     finally:
         path.write_bytes(before)
@@ -126,7 +126,7 @@ def test_resumed_folders(stopped: RunFolder, tmp_path: Path, seed: int) -> None:
     names = ["ledger.jsonl", "metrics.jsonl", "attempts.jsonl", "transcript/messages.bin"]
     path = run.path / random.Random(seed).choice(names)
     path.write_bytes(mutated(path.read_bytes(), seed))
-    with answered():
+    with answered(run.path):
         summary = runner.resume(run).summary
         assert summary is not None
         epsilon = summary.epsilon["client"].epsilon
