@@ -107,6 +107,11 @@ class Plan:
         return not self.only or PROMISES in self.only
 
     @property
+    def asked(self) -> str:
+        """What it is about, in words."""
+        return ", ".join((*self.only, *self.adversaries)) or "everything"
+
+    @property
     def whole(self) -> bool:
         """Whether everything is asked for, from everybody's place."""
         return not self.only and not self.adversaries
@@ -194,7 +199,7 @@ class _Auditing:
         stored = truth.config.audit if isinstance(truth, Truth) else AuditSettings()
         self._smallest = _audit_settings(stored, plan.overrides).smallest_gain
         about = {**about, "smallest_gain": f"{self._smallest:g}"}
-        self._file = FindingsFile.begin(folder, about, anew=plan.whole)
+        self._file = FindingsFile.begin(folder, about, anew=plan.whole, asked=plan.asked)
         self._result = Audit()
 
     def carry_out(

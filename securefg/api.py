@@ -17,6 +17,7 @@ from audits.run import audit as _audit
 from securefg.data.given import store
 from securefg.flare import launch
 from securefg.foundation.errors import InputError, SecurefgError
+from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.files import write_atomically
 from securefg.foundation.yaml_text import read_yaml
 from securefg.models.given import reference
@@ -83,7 +84,7 @@ def run(
     if path.exists() and not fresh:
         folder = RunFolder.open(path)
         if folder.finished:
-            return RunResult.of(folder)
+            return RunResult.of(folder, trusted=True)
         outcome = launch.resume(folder, Several(tuple(observers)))
     else:
         outcome = launch.start(settings, Several(tuple(observers)), fresh=fresh)
@@ -91,12 +92,15 @@ def run(
         raise Interrupted(
             f"{outcome.folder.path}: an observer stopped the run; call again to go on"
         )
-    return RunResult.of(outcome.folder)
+    return RunResult.of(outcome.folder, trusted=True)
 
 
-def open_run(path: str | Path) -> RunResult:
-    """A finished run by its folder."""
-    return RunResult.of(RunFolder.open(Path(path)))
+def open_run(path: str | Path, *, trust_modules: bool = False) -> RunResult:
+    """A finished run by its folder.
+
+    trust_modules  import modules that the folder's config names, which runs their code
+    """
+    return RunResult.of(RunFolder.open(Path(path)), trust_modules)
 
 
 def audit(
@@ -109,14 +113,18 @@ def audit(
     seed: int = 0,
     trials: int = 100_000,
     overrides: Sequence[str] = (),
+    trust_modules: bool = False,
 ) -> AuditResult:
     """Attack what was recorded; compare with what was promised.
 
-    only         these attacks alone, or `promises`; stored findings of others stay
-    attacks      attacks of your own beside the shipped ones, by module path
-    adversaries  `server`, `client:3,5`, `wire`, `outsider`; one of each kind where none is named
+    only           these attacks alone, or `promises`; stored findings of others stay
+    attacks        attacks of your own beside the shipped ones, by module path
+    adversaries    `server`, `client:3,5`, `wire`, `outsider`; one of each kind where none is named
+    trust_modules  import modules that the folder's config names, which runs their code; what
+                   `securefg.run` returned is trusted
     """
     path = run.path if isinstance(run, RunResult) else Path(run)
+    trusted = trust_modules or (isinstance(run, RunResult) and run.trusted)
     plan = Plan(
         only=tuple(only),
         more=tuple(attacks),
@@ -126,7 +134,8 @@ def audit(
         trials=trials,
         overrides=tuple(overrides),
     )
-    found = _audit(path, plan)
+    with only_known_modules(unless=trusted):
+        found = _audit(path, plan)
     return AuditResult(path, tuple(found.findings), tuple(found.failed), found.worst)
 
 

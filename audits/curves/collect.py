@@ -25,7 +25,7 @@ from securefg.reports.curve.data import (
     Series,
     Timing,
 )
-from securefg.run.findings import COVERAGE, Finding, Verdict, read_findings
+from securefg.run.findings import COVERAGE, Finding, Verdict, is_whole, read_findings
 from securefg.run.folder import RunFolder
 from securefg.run.summary import Summary
 from securefg.sweep import Failure, Point, find_runs
@@ -38,7 +38,7 @@ def collect(
     runs = {
         found: folder
         for found, folder in find_runs(root).items()
-        if found not in plan.audits or findings_of(folder).is_file()
+        if found not in plan.audits or is_whole(findings_of(folder))
     }
     reasons = {failure.config_hash: failure.reason for failure in failed}
     points = tuple(_point(plan, setting, runs, reasons) for setting in plan.settings)

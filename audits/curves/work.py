@@ -8,6 +8,7 @@ from pathlib import Path
 
 from audits.curves.collect import findings_of
 from audits.run import Plan, audit
+from securefg.run.findings import is_whole
 from securefg.run.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.sweep import Runs, find_run
@@ -27,7 +28,7 @@ class RunAndAudit:
         folder = find_run(config.output.root, config.hash)
         if folder is None or not folder.finished:
             return False
-        return config.hash not in self.plans or findings_of(folder).is_file()
+        return config.hash not in self.plans or is_whole(findings_of(folder))
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
         runs = Runs()

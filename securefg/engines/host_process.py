@@ -13,16 +13,21 @@ from typing import Any
 import torch
 
 from securefg.data.shard import load_shards
+from securefg.engines.breaches import breach
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
 from securefg.engines.processes import receive, send
-from securefg.foundation.errors import BREACHES, ProtocolError
+from securefg.foundation.errors import BREACHES, ProtocolError, SecurefgError
 
 
 def serve(pipe: Connection) -> None:
     spec, shard_file = pipe.recv()
     torch.set_num_threads(spec.config.engine.threads)
-    endpoint = build_endpoint(spec, load_shards(shard_file))
+    try:
+        endpoint = build_endpoint(spec, load_shards(shard_file))
+    except SecurefgError as error:
+        send(pipe, breach(error))
+        return
     send(pipe, {"ready": True})
     while True:
         header, blob = receive(pipe)
@@ -31,7 +36,7 @@ def serve(pipe: Connection) -> None:
         try:
             send(pipe, *_perform(endpoint, header, blob))
         except BREACHES as error:
-            send(pipe, {"breach": type(error).__name__, "reason": str(error)})
+            send(pipe, breach(error))
         except Exception as error:
             send(pipe, {"dropped": type(error).__name__})
 

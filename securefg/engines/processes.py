@@ -35,11 +35,14 @@ class Processes(Engine):
         self.hosts = {spec.name: spec.clients for spec in specs}
         self._pipes: dict[HostId, Connection] = {}
         self._workers: dict[HostId, subprocess.Popen[bytes]] = {}
-        for spec, path in zip(specs, shard_files, strict=True):
-            self._pipes[spec.name], self._workers[spec.name] = _launch(spec, path)
-        if len(self._await_all()) < len(specs):
+        try:
+            for spec, path in zip(specs, shard_files, strict=True):
+                self._pipes[spec.name], self._workers[spec.name] = _launch(spec, path)
+            if len(self._await_all()) < len(specs):
+                raise RunFailed("a host's process did not start")
+        except BaseException:
             self.close()
-            raise RunFailed("a host's process did not start")
+            raise
 
     def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
         for name, framed in requests.items():

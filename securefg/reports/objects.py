@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from securefg.foundation.errors import InputError
+from securefg.foundation.extensions import only_known_modules
 from securefg.reports.curve.data import CurveData
 from securefg.reports.figures.standalone import standalone
 from securefg.reports.page import build_report
@@ -24,18 +25,23 @@ from securefg.settings.config import RunConfig
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run."""
+    """A finished run.
+
+    trusted  whether modules that its config names are imported; else one that was not is refused
+    """
 
     path: Path
     summary: Summary
+    trusted: bool = False
 
     @classmethod
-    def of(cls, folder: RunFolder) -> RunResult:
-        return cls(folder.path, folder.summary())
+    def of(cls, folder: RunFolder, trusted: bool = False) -> RunResult:
+        return cls(folder.path, folder.summary(), trusted)
 
     @property
     def config(self) -> RunConfig:
-        return RunFolder(self.path).config()
+        with only_known_modules(unless=self.trusted):
+            return RunFolder(self.path).config()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -58,12 +64,14 @@ class RunResult:
 
     def figures(self) -> dict[str, str]:
         """SVG by title, each a file of its own: accuracy, loss, bytes, finite epsilons."""
-        drawn = curves(read_results(RunFolder(self.path)))
+        with only_known_modules(unless=self.trusted):
+            drawn = curves(read_results(RunFolder(self.path)))
         return {figure.title: standalone(figure) for figure in drawn}
 
     def report(self) -> Path:
         """The page, made anew."""
-        return build_report(RunFolder(self.path))
+        with only_known_modules(unless=self.trusted):
+            return build_report(RunFolder(self.path))
 
     def _repr_html_(self) -> str:
         summary = self.summary

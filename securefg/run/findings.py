@@ -84,6 +84,8 @@ class Finding(Settings):
     seconds: float = 0.0
 
 
+UNFINISHED = "unfinished_audit"
+"""The finding that stands for what an audit has not come to; it goes when the audit ends."""
 COVERAGE = frozenset({"unread_field", "untaken_place"})
 """Findings about what nobody read, made anew at the end of every audit."""
 
@@ -91,20 +93,31 @@ COVERAGE = frozenset({"unread_field", "untaken_place"})
 class FindingsFile:
     """audit/findings.json, written after every finding; audit/scores.npz at the end.
 
-    An audit of some attacks replaces their findings and leaves the others, each with its day.
+    An audit of some attacks replaces their findings and leaves the others, each with its day. Until
+    it is closed the file says by a finding that what is still to come is missing; where it was
+    broken off, an audit that asks for the same or for everything takes that finding away.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, str], findings: list[Finding]) -> None:
-        self._folder, self._about, self.findings = folder, dict(about), findings
+    def __init__(
+        self, folder: Path, about: Mapping[str, str], findings: list[Finding], asked: str
+    ) -> None:
+        self._folder, self._about = folder, dict(about)
+        self._own = (f"asked for: {asked}",)
+        self.findings = [
+            f for f in findings if (f.attack, f.assumptions) != (UNFINISHED, self._own)
+        ]
         self._today = datetime.now(UTC).date().isoformat()
         self._asked: set[tuple[str, str]] = set()
+        self._closed = False
 
     @classmethod
-    def begin(cls, folder: Path, about: Mapping[str, str], *, anew: bool) -> FindingsFile:
+    def begin(
+        cls, folder: Path, about: Mapping[str, str], *, anew: bool, asked: str = "everything"
+    ) -> FindingsFile:
         folder.mkdir(exist_ok=True)
         path = folder / "findings.json"
         stored = [] if anew or not path.is_file() else read_findings(path)
-        return cls(folder, about, stored)
+        return cls(folder, about, stored, asked)
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Keep these; what was stored of the same attack from the same place goes."""
@@ -130,15 +143,42 @@ class FindingsFile:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **{**arrays, **scores})
         write_atomically(path, buffer.getvalue())
+        self._closed = True
         self._write()
 
     def _write(self) -> None:
         tree = {
             "schema": SCHEMA,
             "run": self._about,
-            "findings": [finding.model_dump(mode="json") for finding in self.findings],
+            "findings": [finding.model_dump(mode="json") for finding in self._stored()],
         }
         write_json(self._folder / "findings.json", tree)
+
+    def _stored(self) -> list[Finding]:
+        if self._closed:
+            return self.findings
+        missing = Finding(
+            adversary="-",
+            attack=UNFINISHED,
+            method=self._about.get("method", "-"),
+            metric="-",
+            unit="-",
+            verdict=Verdict.INCONCLUSIVE,
+            because="an audit of this run has not ended: what it would have found is missing; "
+            "`securefg audit` makes it anew",
+            assumptions=self._own,
+            failed=True,
+            made=self._today,
+        )
+        return [*self.findings, missing]
+
+
+def is_whole(path: Path) -> bool:
+    """Whether an audit's findings are there and can be read, and none broke off."""
+    try:
+        return path.is_file() and all(f.attack != UNFINISHED for f in read_findings(path))
+    except RunFolderError:
+        return False
 
 
 def _scores(path: Path) -> dict[str, NDArray[Any]]:

@@ -152,6 +152,12 @@ class RunFolder:
         return (self.path / "summary.json").is_file()
 
     @property
+    def has_sent(self) -> bool:
+        """Whether any message of the run was recorded, or any release booked."""
+        files = (self.ledger_path, self.transcript / "messages.bin")
+        return any(path.is_file() and path.stat().st_size > 0 for path in files)
+
+    @property
     def metrics_path(self) -> Path:
         return self.path / "metrics.jsonl"
 

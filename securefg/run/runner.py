@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from securefg.foundation.errors import (
     BudgetExceeded,
     ConfigError,
     Diverged,
+    InputError,
     RoundAborted,
     RunFailed,
     RunFolderError,
@@ -104,7 +106,12 @@ def start(
 
     with ExitStack() as held:
         folder = RunFolder.create(config, fill, fresh, held)
-        return _execute(experiment, folder, observer or Silent(), None, elsewhere)
+        try:
+            return _execute(experiment, folder, observer or Silent(), None, elsewhere)
+        except InputError:  # a host found fault with the config before anything was sent
+            if not folder.has_sent:
+                shutil.rmtree(folder.path)
+            raise
 
 
 def resume(

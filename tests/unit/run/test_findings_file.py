@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from securefg.foundation.errors import RunFolderError
-from securefg.run.findings import SCHEMA, Finding, FindingsFile, Verdict, read_findings
+from securefg.run.findings import (
+    SCHEMA,
+    UNFINISHED,
+    Finding,
+    FindingsFile,
+    Verdict,
+    is_whole,
+    read_findings,
+)
 
 
 def finding(attack: str, adversary: str = "server", because: str = "", **more: object) -> Finding:
@@ -31,7 +39,7 @@ def begun(folder: Path, *, anew: bool = False) -> FindingsFile:
 
 def stored(folder: Path) -> list[tuple[str, str, str]]:
     found = read_findings(folder / "findings.json")
-    return [(one.attack, one.adversary, one.because) for one in found]
+    return [(f.attack, f.adversary, f.because) for f in found if f.attack != UNFINISHED]
 
 
 def age(folder: Path, day: str) -> None:
@@ -124,3 +132,37 @@ def test_a_figure_that_is_no_number_is_no_finding() -> None:
     for value in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="finite"):
             finding("a", floor=value)
+
+
+def test_an_audit_that_was_broken_off_is_a_finding_until_one_like_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "findings.json"
+    FindingsFile.begin(tmp_path, {}, anew=False, asked="a").add([finding("a")])
+    (last,) = [f for f in read_findings(path) if f.attack == UNFINISHED]
+    assert (last.verdict, last.failed) == (Verdict.INCONCLUSIVE, True)
+    other = FindingsFile.begin(tmp_path, {}, anew=False, asked="b")
+    other.add([finding("b")])
+    other.close({})
+    assert not is_whole(path)
+    again = FindingsFile.begin(tmp_path, {}, anew=False, asked="a")
+    again.add([finding("a")])
+    assert not is_whole(path)
+    again.close({})
+    assert is_whole(path)
+
+
+def test_a_whole_audit_ends_all_that_were_broken_off(tmp_path: Path) -> None:
+    path = tmp_path / "findings.json"
+    begun(tmp_path).add([finding("a")])
+    whole = FindingsFile.begin(tmp_path, {}, anew=True)
+    whole.close({})
+    assert is_whole(path)
+    path.write_text(path.read_text()[:-20])
+    assert not is_whole(path)
+
+
+def test_scores_that_cannot_be_read_are_said_to_be_lost(tmp_path: Path) -> None:
+    (tmp_path / "scores.npz").write_bytes(b"PK nothing")
+    file = begun(tmp_path)
+    with pytest.warns(UserWarning, match="scores of earlier audits are lost"):
+        file.close({"a": np.arange(3)})
+    assert is_whole(tmp_path / "findings.json")
