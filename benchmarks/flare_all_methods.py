@@ -34,7 +34,7 @@ def compare(path: Path, root: Path) -> tuple[bool, str]:
     models = [(run.path / "model.safetensors").read_bytes() for run in (here, apart)]
     sizes = [run.summary().bytes for run in (here, apart)]
     same = models[0] == models[1] and sizes[0] == sizes[1]
-    up = sizes[1]["up"]["payload"]
+    up = sizes[1].up.payload
     words = "same weights, same bytes" if same else "DIFFERS"
     seconds = f"run {apart.summary().seconds:.1f} s of {time.monotonic() - began:.1f} s"
     return same, f"{parsed.method.name:16} {words}, {up} payload bytes up, {seconds}"

@@ -2,81 +2,76 @@
 
     python benchmarks/flare_wire.py FOLDER
 
-Captures the federation's own port on loopback (dumpcap, tshark; needs the right to capture), and
-looks in the bytes for what the run is known to have sent: names of messages and fields, headers of
-the encoding, and pieces of every array in the transcript. As a control that the search would find
-them, the same is looked for on FLARE's internal port, between the two processes of the server on
-its own machine, which is not encrypted. Exits 1 where the wire shows something, or the control
-nothing.
+All sites reach the server through a line that keeps every byte. In these it looks for what the run
+is known to have sent: names of messages and fields, headers of the encoding, and pieces of every
+array in the transcript. As a control that the search finds what is there, a stranger sends a known
+piece over the same line in plain text during the run. Exits 1 where the wire shows something of the
+run, where the planted piece is not found, or where what the sites sent is not TLS.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import subprocess
+import secrets
+import socket
 import sys
-import threading
-import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
-from securefg.flare.local import run_locally
+from securefg.flare import local
+from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.processes import LocalProcesses
 from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent
+from tests.e2e.flare_line import Line
 from tests.small import config
 
 PIECE = 24
+RECORDS = {20: "change_cipher_spec", 21: "alert", 22: "handshake", 23: "application_data"}
 
 
 def main(root: Path) -> int:
     parsed = config(root / "run", "engine.name=flare", "training.rounds=3")
     folder = RunFolder.create(parsed, lambda path: None)
-    captures: dict[str, subprocess.Popen[bytes]] = {}
-    threading.Thread(target=capture, args=(folder.path, root, captures), daemon=True).start()
-    run_locally(prepare(parsed), folder, Silent())
-    time.sleep(1)
-    for process in captures.values():
-        process.terminate()
-        process.wait()
-    pieces = known(folder)
-    failed = False
-    for name, wanted in (("wire", False), ("internal", True)):
-        raw = (root / f"{name}.pcapng").read_bytes()
-        found = Counter(kind for kind, piece in pieces if piece in raw)
-        total = Counter(kind for kind, _ in pieces)
-        words = ", ".join(f"{found[kind]} of {total[kind]} {kind}" for kind in total)
-        print(f"{name}: {len(raw)} bytes captured; found {words}")
-        failed |= bool(found) != wanted
-    print(f"wire, in the protocols' own words: {protocols(root / 'wire.pcapng')}")
-    size = folder.summary().bytes
-    print(f"the run's own count: up {size['up']}, down {size['down']}")
-    return int(failed)
+    lines: list[Line] = []
+    planted = secrets.token_bytes(PIECE)
 
+    def provision_with_a_line(target: Path, plan: Plan) -> Kits:
+        kits = provision(target, plan)
+        lines.append(Line(plan.port, keeps=True))
+        for site in plan.sites:
+            lines[0].put_before(kits, site)
+        return kits
 
-def capture(run: Path, root: Path, captures: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Start as soon as the ports are known: the outer one before anybody connects to it."""
-    facts, log = (
-        run / "private/flare/kits/federation.json",
-        run / "private/flare/logs/localhost.log",
-    )
-    while not facts.exists():
-        time.sleep(0.01)
-    captures["wire"] = dump(json.loads(facts.read_text())["port"], root / "wire.pcapng")
-    while True:
-        told = re.search(r"internal listener for tcp://127\.0\.0\.1:(\d+)", _read(log))
-        if told:
-            captures["internal"] = dump(int(told[1]), root / "internal.pcapng")
+    def plant(processes: LocalProcesses) -> None:
+        if sent or not folder.metrics():
             return
-        time.sleep(0.05)
+        with socket.create_connection(("127.0.0.1", lines[0].port), timeout=5) as stranger:
+            stranger.sendall(b"x" * 100 + planted + b"x" * 100)
+        sent.append(True)
 
-
-def dump(port: int, path: Path) -> subprocess.Popen[bytes]:
-    command = ["dumpcap", "-q", "-i", "lo", "-f", f"tcp port {port}", "-w", str(path)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    sent: list[bool] = []
+    local.provision = provision_with_a_line
+    local.run_locally(prepare(parsed), folder, Silent(), plant)
+    passed = [bytes(one) for one in lines[0].passed]
+    pieces = [("the planted piece", planted), *known(folder)]
+    found = Counter(kind for kind, piece in pieces if any(piece in one for one in passed))
+    total = Counter(kind for kind, _ in pieces)
+    words = ", ".join(f"{found[kind]} of {total[kind]} {kind}" for kind in total)
+    print(f"{sum(map(len, passed))} bytes on {len(passed) // 2} connections; found {words}")
+    of_sites = [one for one in passed if planted not in one and one]
+    records = Counter[str]()
+    for one in of_sites:
+        records += tls_records(one)
+    print(f"TLS records: {dict(records)}")
+    size = folder.summary().bytes
+    print(f"the run's own count: up {size.up}, down {size.down}")
+    carried = sum(map(len, of_sites)) > size.up.payload + size.down.payload
+    good = dict(found) == {"the planted piece": 1} and total["array pieces"] >= 10 and carried
+    return int(not good or records["not TLS"] > 0)
 
 
 def known(folder: RunFolder) -> list[tuple[str, bytes]]:
@@ -93,14 +88,17 @@ def known(folder: RunFolder) -> list[tuple[str, bytes]]:
     return sorted(pieces)
 
 
-def protocols(path: Path) -> str:
-    command = ["tshark", "-r", str(path), "-q", "-z", "io,phs"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return "; ".join(" ".join(line.split()) for line in told.splitlines() if "frames:" in line)
-
-
-def _read(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+def tls_records(passed: bytes) -> Counter[str]:
+    """The records of one direction of a connection, by kind; whatever is none is `not TLS`."""
+    starts, at = [0], 0
+    while at + 5 <= len(passed):
+        at += 5 + int.from_bytes(passed[at + 3 : at + 5], "big")
+        starts.append(at)
+    heads = (passed[start : start + 3] for start, _ in pairwise(starts))
+    return Counter(
+        RECORDS.get(head[0], "not TLS") if head[1] == 3 and head[2] <= 3 else "not TLS"
+        for head in heads
+    )
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ CHAINS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
 
 
 def open_books(home: Path) -> None:
-    """Begin a site's books, once, when its kit is made."""
-    for name in CHAINS:
-        if not (home / name).exists():
+    """Begin a site's books, once, when its kit is made; never where there were some."""
+    if not (home / "runs").exists() and not any(home.glob("*.jsonl.head")):
+        for name in CHAINS:
             Chain.open_new(home / name)
 
 

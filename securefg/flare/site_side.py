@@ -40,6 +40,7 @@ from securefg.flare.packets import (
     seal,
     split,
 )
+from securefg.flare.remembered import check_agreed, check_ledger
 from securefg.flare.roster import read_roster
 from securefg.flare.scores import told as told_of
 from securefg.flare.site_ledger import SiteBooks
@@ -51,6 +52,7 @@ from securefg.flare.site_policy import (
     planned_profile,
 )
 from securefg.flare.terms import Terms
+from securefg.foundation.chained_lines import ChainedLines
 from securefg.foundation.errors import (
     BREACHES,
     ConfigError,
@@ -106,6 +108,7 @@ class SiteRun:
         self._books = SiteBooks(kit.home)
         self._policy = SitePolicy()
         self._terms: Terms | None = None
+        self._ledger = Ledger(job.sizes.num_clients)
         self._endpoints: dict[str, Endpoint] | None = None
         self._refusal: str | None = None
         self._last = 0
@@ -164,9 +167,14 @@ class SiteRun:
         fresh_noise = masked or (
             policy.protects and any(r.name != "plain" for r in policy.rules.values())
         )
-        ledger_path = self._folder / "ledger.jsonl"
+        ledger_path, booked = self._folder / "ledger.jsonl", self._books.released(job.run)
         self._folder.mkdir(parents=True, exist_ok=True)
-        Ledger.resume(ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise)
+        check_ledger(ledger_path, booked)
+        if fresh_noise:
+            ChainedLines(ledger_path).replace([release.to_json() for release in booked])
+        self._ledger = Ledger.resume(
+            ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise
+        )
         torch.set_num_threads(config.engine.threads)
         endpoints = {
             name: build_endpoint(
@@ -188,7 +196,8 @@ class SiteRun:
             for name, clients in hosts.items()
         }
         for endpoint in endpoints.values():
-            require_memory(endpoint, self._books.released(job.run))
+            require_memory(endpoint, booked)
+            check_agreed(endpoint, booked)
         self._endpoints = endpoints
 
     def _shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
@@ -246,7 +255,7 @@ class SiteRun:
         self._terms.count(answers)
         self._books.check(self._policy, _worst(answers))
         self._books.book(self._job.run, self._job.sizes.num_clients, releases)
-        Ledger(self._job.sizes.num_clients, self._folder / "ledger.jsonl").record(releases)
+        self._ledger.record(releases)
         self._note(blobs, answers)
         lengths, blob = join([answer.framed for answer in answers])
         return {"results": results, "lengths": lengths}, blob

@@ -20,6 +20,7 @@ from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
+from securefg.secagg.messages import REDO
 
 STEPS_PER_ROUND = 200  # stages of secure aggregation included; shipped methods take 8 at most
 LEAST_ROOM = 64 * 1024**2
@@ -83,7 +84,8 @@ class Terms:
     def _check_sizes(self, envelope: Envelope) -> None:
         """Numbers in a request say how large something is, or which round it is."""
         stage = STAGES.get(envelope.kind)
-        found = codec.read(envelope.body, stage or self._method.message(envelope.kind))
+        kind = envelope.kind.removeprefix(REDO)
+        found = codec.read(envelope.body, stage or self._method.message(kind))
         for name, value in found.items():
             if type(value) is int and not 0 <= value <= self._largest:
                 raise ProtocolError(

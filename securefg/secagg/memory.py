@@ -140,6 +140,16 @@ class Memory:
         said = hashlib.sha256(encode(tuple(survivors))).digest()
         self._append(self._entry("agreed", round, message, numbers, session, len(survivors), said))
 
+    def agreed_to(self) -> set[tuple[int, str, int]]:
+        """The uploads that clients agreed to have opened in a sum: round, message, client."""
+        return {
+            (entry.round, entry.message, client)
+            for entries in self._entries.values()
+            for entry in entries
+            if entry.did == "agreed"
+            for client in Clients.parse(entry.clients).numbers()
+        }
+
     # ------------------------------------------------------------------------------------ the file
 
     def _entry(

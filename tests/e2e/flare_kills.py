@@ -57,12 +57,12 @@ def survives(folder: Path, death: Death) -> bool:
         f"{death.how} client {death.client} at {death.stage:9} of round {death.in_round}: "
         f"{'the same bits' if same else 'DIFFERS'}, "
         f"{apart.summary.rounds} rounds, {apart.summary.aborted_rounds} aborted, "
-        f"{apart.summary.dropped} drop-outs, smallest cohort {recovered['smallest_cohort']}, "
-        f"{recovered['contributions_recoverable']} uploads exposed, "
+        f"{apart.summary.dropped} drop-outs, smallest cohort {recovered.smallest_cohort}, "
+        f"{recovered.contributions_recoverable} uploads exposed, "
         f"run {apart.summary.seconds:.1f} s of {time.monotonic() - began:.1f}",
         flush=True,
     )
-    return same and recovered["contributions_recoverable"] == 0
+    return same and recovered.contributions_recoverable == 0
 
 
 def drawn(number: int, seed: int) -> list[Death]:

@@ -10,12 +10,8 @@ upload is exposed.
 
 from __future__ import annotations
 
-import json
 import random
-import select
-import socket
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -25,45 +21,12 @@ from securefg.flare.processes import LocalProcesses
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent
+from tests.e2e.flare_line import Line
 from tests.small import config
 
 SITE, CUT_SECONDS, ROUNDS_PER_CUT = "site-2", 8.0, 60
 SHARES = "partition.shares=[0.5, 0.6, 0.7, 0.8, 0.9]"
 MASKED = "privacy.secure_aggregation={min_holders: 1}"
-
-
-class Line:
-    """A forwarder to the server's port that can be cut."""
-
-    def __init__(self, port: int) -> None:
-        self.cut = threading.Event()
-        self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            near, _ = self._listener.accept()
-            far = socket.create_connection(("127.0.0.1", self._port))
-            threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
-
-    def _carry(self, near: socket.socket, far: socket.socket) -> None:
-        other = {near: far, far: near}
-        try:
-            while True:
-                for end in select.select([near, far], [], [], 0.05)[0]:
-                    while self.cut.is_set():
-                        time.sleep(0.02)
-                    data = end.recv(65536)
-                    if not data:
-                        return
-                    other[end].sendall(data)
-        except OSError:
-            pass
-        finally:
-            near.close()
-            far.close()
 
 
 def main(root: Path, cuts: int, seed: int) -> int:
@@ -72,10 +35,7 @@ def main(root: Path, cuts: int, seed: int) -> int:
     def provision_with_a_line(folder: Path, plan: Plan) -> Kits:
         kits = provision(folder, plan)
         lines.append(Line(plan.port))
-        path = kits.site(SITE) / "startup" / "fed_client.json"
-        facts = json.loads(path.read_text())
-        facts["servers"][0]["service"]["target"] = f"localhost:{lines[0].port}"
-        path.write_text(json.dumps(facts))
+        lines[0].put_before(kits, SITE)
         return kits
 
     local.provision = provision_with_a_line

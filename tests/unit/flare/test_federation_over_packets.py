@@ -10,6 +10,7 @@ import pytest
 from securefg.flare import launch
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
+from securefg.flare.server_side import Flare
 from securefg.foundation.chained_lines import read_chained
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
 from securefg.run import runner
@@ -131,6 +132,30 @@ def test_a_stopped_run_goes_on_with_a_new_submission_to_the_same_bits(tmp_path: 
     assert len(json.loads((path / "summary.json").read_text())) > 0
     with pytest.raises(RunFolderError, match="has finished"):
         world.run(job_id="a third")
+
+
+def test_after_a_crash_a_rounds_sums_stand_and_the_sites_only_do_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (MASKED, FIVE, "output.checkpoint_every=1", "training.rounds=3")
+    here = runner.start(config(tmp_path / "here", *settings)).folder
+    world = World(tmp_path / "apart", config(tmp_path, *settings))
+    keep = Flare.save
+
+    def crash(self: Flare, folder: Path) -> None:
+        if "000002" in str(folder):
+            raise OSError("no power")
+        keep(self, folder)
+
+    monkeypatch.setattr(Flare, "save", crash)
+    with pytest.raises(RunFailed, match="no power"):
+        world.run()
+    monkeypatch.setattr(Flare, "save", keep)
+    models = [(run.path / "model.safetensors").read_bytes() for run in (here, world.run())]
+    assert models[0] == models[1]
+    left = [json.loads(line)["release"] for line in world.left("site-1")]
+    once = {(release["mechanism"]["field"], release["round"]) for release in left}
+    assert len(once) == len(left)  # nothing left twice
 
 
 def test_a_deployed_server_has_no_data_and_scores_come_from_the_sites(tmp_path: Path) -> None:

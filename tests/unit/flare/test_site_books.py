@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.flare.chain import BooksDamaged, Chain
+from securefg.flare.packets import Packet
+from securefg.flare.server_run import STOP
 from securefg.flare.site_ledger import SiteBooks, open_books
+from securefg.foundation.chained_lines import read_chained
+from securefg.foundation.errors import RunFailed
 from tests.small import config
-from tests.unit.flare.federation_world import World
+from tests.unit.flare.federation_world import Deliver, World
 
 NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 
@@ -103,8 +107,6 @@ def test_a_clock_that_was_set_back_is_refused_and_months_do_not_return(tmp_path:
 def test_a_site_with_damaged_books_takes_part_in_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, config(tmp_path, "training.rounds=1"))
     (world.kits.home("site-1") / "ledger.jsonl").unlink()
-    from securefg.foundation.errors import RunFailed
-
     with pytest.raises(RunFailed, match=r"site-1 refuses: .*no books"):
         world.run()
     assert all(world.left(site) == [] for site in ("site-2", "site-3"))
@@ -118,3 +120,65 @@ def test_scores_are_told_once_for_a_round(tmp_path: Path) -> None:
     assert books.book_scores("run", 1, True, "0")
     assert books.book_scores("run", 2, False, "0")
     assert len(json.loads((tmp_path / "scores.jsonl.head").read_text())) == 2
+
+
+def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
+    """A masked run is stopped; then files of one site are lost or put back, and it is submitted
+    again: the site takes no part until they are as they were."""
+    masked = "privacy.secure_aggregation={min_holders: 1}"
+    settings = (masked, "output.checkpoint_every=1", "training.rounds=3")
+    world = World(tmp_path, config(tmp_path, *settings))
+    home = world.kits.home("site-1")
+    first = {path: path.read_bytes() for path in home.glob("ledger.jsonl*")}
+    job = world.job()
+    server = world.start(job)
+    stop = world.kits.server / "securefg_runs" / job.run / "private" / STOP
+
+    def stop_in_round_2(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
+        if home.joinpath("runs", job.run, "states").exists():
+            stop.touch()
+        return deliver(site, packet)
+
+    world.between = stop_in_round_2
+    assert server.execute()[1] is None
+    stop.unlink()
+    world.between = lambda site, packet, deliver: deliver(site, packet)
+    own = home / "runs" / job.run
+    (memory,) = (own / "memories").iterdir()
+    kept = {path: path.read_bytes() for path in (*first, memory, own / "ledger.jsonl")}
+
+    def refused(why: str) -> None:
+        with pytest.raises(RunFailed, match=rf"site-1 refuses: .*{why}"):
+            world.run(job_id=f"submission {world.submission}")
+        for path, content in kept.items():
+            path.write_bytes(content)
+
+    memory.unlink()
+    refused("the books say that clients 0 sent .* deleted or set back")
+    memory.write_bytes(b"".join(memory.read_bytes().splitlines(True)[:-2]))
+    refused("the books say that clients 0 sent fedgl.Update in round 1")
+    for path, content in first.items():
+        path.write_bytes(content)  # books that fit one another, from before the run
+    refused("releases that the site's books do not have")
+    for path, content in first.items():
+        path.write_bytes(content)
+    (own / "ledger.jsonl").unlink()
+    refused("ledger.jsonl does not have .* agreed to have opened")
+
+    (own / "ledger.jsonl").unlink()  # the books have all of it: it is made anew
+    world.run(job_id="the last")
+    lines = [entry for entry, _ in read_chained(own / "ledger.jsonl")]
+    assert lines == [json.loads(line)["release"] for line in world.left("site-1")]
+
+
+def test_a_site_whose_books_are_gone_is_not_given_new_ones(tmp_path: Path) -> None:
+    open_books(tmp_path)
+    (tmp_path / "ledger.jsonl").unlink()
+    open_books(tmp_path)
+    assert not (tmp_path / "ledger.jsonl").exists()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    (tmp_path / "runs").mkdir()
+    open_books(tmp_path)
+    with pytest.raises(BooksDamaged, match="no books"):
+        SiteBooks(tmp_path).releases()
