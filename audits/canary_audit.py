@@ -23,6 +23,7 @@ from audits.empirical_epsilon import (
     one_run_gdp_bound,
     several_trainings,
 )
+from audits.mechanisms.family import CANARIES
 from audits.truth import Truth
 from securefg.data.canaries import Canaries, with_canaries
 from securefg.data.graph import Graph
@@ -44,15 +45,30 @@ def canaries(truth: Truth) -> list[Finding]:
     except CannotAttack as reason:
         return [_finding(truth, started, Verdict.INCONCLUSIVE, str(reason), None)]
     inside = truth.experiment.canaries.inside.numpy()
-    bound, right, guesses = judged(scores, inside, truth.experiment.policy.delta)
     claimed, why = claimed_epsilon(truth)
-    if claimed is not None and _is_gaussian(truth):  # fixed beforehand, whatever the scores show
-        bound = one_run_gdp_bound(len(inside), guesses, right, truth.experiment.policy.delta)
-    said = f"{right} of {guesses} guesses about {len(inside)} canaries are right; {why}"
+    bound, right, guesses = _shown(truth, scores, inside, claimed, 0.95)
     verdict = Verdict.LEAK if bound.epsilon > 0 else Verdict.NOT_DETECTED
     if claimed is not None and bound.epsilon > claimed:
-        verdict = Verdict.VIOLATION
+        # A run is not drawn again: what it shows must hold at the level of the whole audit.
+        bound, _, _ = _shown(truth, scores, inside, claimed, 1 - CANARIES)
+        verdict = Verdict.VIOLATION if bound.epsilon > claimed else Verdict.LEAK
+    said = f"{right} of {guesses} guesses about {len(inside)} canaries are right; {why}"
     return [_finding(truth, started, verdict, said, bound, claimed, right / max(guesses, 1))]
+
+
+def _shown(
+    truth: Truth,
+    scores: Array,
+    inside: NDArray[np.bool_],
+    claimed: float | None,
+    confidence: float,
+) -> tuple[EpsilonBound, int, int]:
+    """By the estimator that the claim calls for, fixed beforehand, whatever the scores show."""
+    delta = truth.experiment.policy.delta
+    bound, right, guesses = judged(scores, inside, delta, confidence)
+    if claimed is not None and _is_gaussian(truth):
+        bound = one_run_gdp_bound(len(inside), guesses, right, delta, confidence)
+    return bound, right, guesses
 
 
 def _is_gaussian(truth: Truth) -> bool:

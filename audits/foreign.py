@@ -29,6 +29,7 @@ from scipy.stats import chi2, ncx2
 from attacks.base import Array, CannotAttack, Message, Place, View
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
+from audits.mechanisms.family import FAMILY_LEVEL
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.npz import read_npz
@@ -38,7 +39,7 @@ from securefg.protocol.transcript import Adversary, broken_link, view
 from securefg.run.findings import Finding, Verdict
 
 METHOD = "foreign"
-ALPHA = 0.01
+ALPHA = FAMILY_LEVEL
 """An honest exchange is called a violation this often; half of it for either kind of test."""
 MOST_UPLOADS = 300
 """So many uploads are compared in pairs."""

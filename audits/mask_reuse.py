@@ -98,7 +98,9 @@ class Sessions:
         raise _Crossed
 
 
-def audit_masks(settings: SecureAggregationSettings, delta: float, seed: int) -> EpsilonBound:
+def audit_masks(
+    settings: SecureAggregationSettings, delta: float, seed: int, confidence: float = 0.95
+) -> EpsilonBound:
     """The privacy loss that the coins of one masked upload show; masks promise none."""
     ring = Ring(settings.ring_bits)
     sessions, rng = Sessions(settings, ring), np.random.default_rng(seed)
@@ -108,11 +110,15 @@ def audit_masks(settings: SecureAggregationSettings, delta: float, seed: int) ->
     values[VICTIM] = torch.from_numpy(coins).float()
     second = sessions.uploads(values)
     others = np.concatenate([first, np.delete(second, VICTIM, axis=0)])
-    return coins_bound(second[VICTIM], others, coins, delta)
+    return coins_bound(second[VICTIM], others, coins, delta, confidence)
 
 
 def coins_bound(
-    victim: RingArray, others: RingArray, coins: NDArray[np.int64], delta: float
+    victim: RingArray,
+    others: RingArray,
+    coins: NDArray[np.int64],
+    delta: float,
+    confidence: float = 0.95,
 ) -> EpsilonBound:
     """Read the coins by the best of all references; even coordinates choose it, odd ones count."""
     references = np.concatenate([np.zeros_like(victim)[None], others, -others])
@@ -125,4 +131,5 @@ def coins_bound(
         int((~guess & truth).sum()),
         int(truth.sum()),
         delta,
+        confidence,
     ).cp

@@ -17,7 +17,7 @@ from typing import Any
 from audits.books import reconciled
 from audits.canary_audit import canaries
 from audits.exposure import exposures
-from audits.mechanisms.audit import audit_experiment, audit_releases
+from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result
 from audits.recorded import recorded_noise
 from audits.truth import Truth
@@ -66,11 +66,8 @@ def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
         return audit_experiment(truth.experiment, trials, seed)
     privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})
     meant = prepare(truth.config.model_copy(update={"privacy": privacy}))
-    planned = meant.method.planned(meant.config.method, meant.config.training, meant.public)
     noise = _RepeatableNoise(derive_seed(seed, "mechanism games"))
-    return audit_releases(
-        meant.policy, planned, lambda policy: open_channel(policy, noise), trials, seed
-    )
+    return audit_experiment(meant, trials, seed, lambda policy: open_channel(policy, noise))
 
 
 def _of(truth: Truth, result: Result, seconds: float) -> Finding:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from audits.guesses import FIRST, guessed_sources, likely_seeds, likeness_test
+from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
 from audits.mechanisms.whole import claimed_noise
 from audits.noise_law import LawTest, law_tests
@@ -37,9 +38,6 @@ from securefg.run.findings import Finding, Verdict
 
 SECONDS = 60.0
 """So long is the run played again; later rounds are tested by their structure alone."""
-
-LEVEL = 1e-6
-"""A record cannot be drawn again to confirm what it shows: the level is that of proof."""
 
 MOST_NUMBERS = 1 << 22
 
@@ -312,7 +310,7 @@ def _finding(truth: Truth, found: Residuals, stopped: str, seconds: float) -> Fi
         claimed=0.0,
         tests=tuple(tests),
         numbers=found.numbers,
-        level=LEVEL,
+        level=RECORDED,
     )
     verdict, because = Verdict(result.verdict), result.because
     if not tests:
@@ -333,7 +331,7 @@ def _finding(truth: Truth, found: Residuals, stopped: str, seconds: float) -> Fi
         verdict=verdict,
         because=f"{found.release.name}: {because}",
         epsilon_claimed=None if claimed is None else claimed.epsilon,
-        confidence=1 - LEVEL,
+        confidence=1 - RECORDED,
         estimator="law",
         targets=found.numbers,
         assumptions=("hosts answer as they did: the same code and the same data",),

@@ -10,10 +10,10 @@ import numpy as np
 from audits.guesses import likely_seeds
 from audits.mask_reuse import audit_masks
 from audits.mechanisms.canary import play_canary, play_loud
-from audits.mechanisms.family import FAMILY_LEVEL, play_family
+from audits.mechanisms.family import play_family
 from audits.mechanisms.linked import ROWS, play_linked
 from audits.mechanisms.message import AuditedMessage
-from audits.mechanisms.results import MechanismResult, Result
+from audits.mechanisms.results import MechanismResult, Result, law_level
 from audits.mechanisms.seed import guess_seeds
 from audits.mechanisms.shape import measure_shape
 from audits.mechanisms.training import audit_training
@@ -28,29 +28,23 @@ from securefg.run.assembly import Experiment
 def audit_experiment(
     experiment: Experiment, trials: int, seed: int, make_channel: MakeChannel | None = None
 ) -> list[Result]:
-    """Play all games against the mechanisms that this run would use."""
-    config = experiment.config
+    """Play all games against the mechanisms that this run would use, as one family."""
+    config, policy = experiment.config, experiment.policy
     planned = experiment.method.planned(config.method, config.training, experiment.public)
+    seeds = likely_seeds(config.seed)
 
     def own_channel(policy: Policy) -> Channel:
         return open_channel(policy, noise_source(config))
 
-    results = audit_releases(
-        experiment.policy,
-        planned,
-        make_channel or own_channel,
-        trials,
-        seed,
-        likely_seeds(config.seed),
-    )
-    trained = audit_training(
-        planned, lambda: noise_source(config), experiment.policy.delta, FAMILY_LEVEL
-    )
-    return [
-        *results,
-        *(trained if experiment.policy.protects else []),
-        *audit_masking(experiment, seed),
-    ]
+    def play(seed: int, confidence: float) -> list[Result]:
+        channel = make_channel or own_channel
+        results = play_messages(policy, planned, channel, trials, seed, confidence, seeds)
+        if policy.protects:
+            level = law_level(confidence)
+            results += audit_training(planned, lambda: noise_source(config), policy.delta, level)
+        return [*results, *audit_masking(experiment, seed, confidence)]
+
+    return play_family(play, seed)
 
 
 def audit_releases(
@@ -65,18 +59,30 @@ def audit_releases(
 
     seeds  from which the noise is drawn again; without any that game is not played
     """
-    unlimited = replace(policy, budget=None)
-    messages = [m for m in _by_message(planned) if claimed_fields(policy, m)]
 
     def play(seed: int, confidence: float) -> list[Result]:
-        results = []
-        for number, releases in enumerate(messages):
-            rng = np.random.default_rng([seed, number])
-            message = AuditedMessage(unlimited, releases, make_channel, trials, rng, confidence)
-            results += _all_games(message, seeds)
-        return results
+        return play_messages(policy, planned, make_channel, trials, seed, confidence, seeds)
 
     return play_family(play, seed)
+
+
+def play_messages(
+    policy: Policy,
+    planned: Sequence[PlannedRelease],
+    make_channel: MakeChannel,
+    trials: int,
+    seed: int,
+    confidence: float,
+    seeds: Sequence[int],
+) -> list[Result]:
+    """All games against all messages, once."""
+    unlimited = replace(policy, budget=None)
+    results = []
+    for number, releases in enumerate(m for m in _by_message(planned) if claimed_fields(policy, m)):
+        rng = np.random.default_rng([seed, number])
+        message = AuditedMessage(unlimited, releases, make_channel, trials, rng, confidence)
+        results += _all_games(message, seeds)
+    return results
 
 
 def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
@@ -91,7 +97,7 @@ def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
     ]
 
 
-def audit_masking(experiment: Experiment, seed: int) -> list[Result]:
+def audit_masking(experiment: Experiment, seed: int, confidence: float = 0.95) -> list[Result]:
     """Whether single masked uploads show nothing, where the run masks any."""
     settings, masked = experiment.config.privacy.secure_aggregation, experiment.policy.masked
     if settings is None or not masked:
@@ -105,7 +111,7 @@ def audit_masking(experiment: Experiment, seed: int) -> list[Result]:
             rounds=2,
             planned=2,
             claimed=0.0,
-            cp=audit_masks(settings, experiment.policy.delta, seed),
+            cp=audit_masks(settings, experiment.policy.delta, seed, confidence),
         )
     ]
 

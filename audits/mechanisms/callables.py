@@ -41,6 +41,8 @@ class Claim:
     size      how many numbers the array has
     relation  removed: a value against zeros; replaced: a value against its opposite
     rounds    how many releases of the same value the epsilon is for
+    noise     any: what is shown assumes nothing; gaussian: it says that its noise is Gaussian, and
+              is held to the trade-off of such noise
     """
 
     epsilon: float
@@ -50,6 +52,7 @@ class Claim:
     size: int = 64
     relation: str = "removed"
     rounds: int = 1
+    noise: str = "any"
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0 or not 0 < self.delta < 1 or self.norm <= 0 or self.size < 1:
@@ -62,11 +65,14 @@ class Claim:
                 f"claim: found relation {self.relation!r}, rounds {self.rounds}; allowed: removed, "
                 "replaced; 1 round or more"
             )
+        if self.noise not in ("any", "gaussian"):
+            raise ConfigError(f"claim: found noise {self.noise!r}; allowed: any, gaussian")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The largest epsilon that was shown, and by what; `ceiling` is what the trials could show."""
+    """What was shown without any assumption, and for a Gaussian trade-off. The claim says before
+    the game which of them counts: noise of another law may pass the Gaussian bound and be sound."""
 
     claim: Claim
     bound: EpsilonBound
@@ -75,10 +81,14 @@ class Measured:
     seconds: float
 
     @property
+    def counted(self) -> EpsilonBound:
+        return self.gaussian if self.claim.noise == "gaussian" else self.bound
+
+    @property
     def verdict(self) -> str:
-        if max(self.bound.epsilon, self.gaussian.epsilon) > self.claim.epsilon:
+        if self.counted.epsilon > self.claim.epsilon:
             return "VIOLATION"
-        return "INCONCLUSIVE" if self.bound.ceiling <= self.claim.epsilon else "NOT_DETECTED"
+        return "INCONCLUSIVE" if self.counted.ceiling <= self.claim.epsilon else "NOT_DETECTED"
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.empirical_epsilon import EpsilonBound, GaussianBound, gaussian_bound
-from audits.mechanisms.results import Check, MechanismResult
+from audits.mechanisms.results import Check, MechanismResult, law_level
 from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields
 from securefg.privacy.accountants import claim
 from securefg.privacy.policy import PlannedRelease, Policy
@@ -102,22 +102,27 @@ class AuditedMessage:
         return claim([profile], unit, self.policy.delta).epsilon
 
     def bound(self, scores: Floats, coins: Floats, shift: float) -> GaussianBound:
-        """Errors of the threshold half-way between the two means; `shift` is what coin 1 adds."""
+        """Errors of the threshold half-way between the two means; `shift` is what coin 1 adds.
+
+        The larger of the two bounds is what counts: each is made at half of the level, so that
+        both hold at once.
+        """
         threshold = shift * (1 + float(coins.min())) / 2
         one, guess = coins == 1, scores >= threshold
-        return gaussian_bound(
+        found = gaussian_bound(
             int((guess & ~one).sum()),
             int((~one).sum()),
             int((~guess & one).sum()),
             int(one.sum()),
             self.policy.delta,
-            self.confidence,
+            (1 + self.confidence) / 2,
         )
+        gdp, cp = (replace(b, confidence=self.confidence) for b in (found.gdp, found.cp))
+        return GaussianBound(found.mu, gdp, cp)
 
     @property
     def level(self) -> float:
-        """For tests of the noise's law: far below that of a game, since they are never sharp."""
-        return (1 - self.confidence) / 50
+        return law_level(self.confidence)
 
     def unit_of(self, release: PlannedRelease) -> Unit:
         return "row" if self.rule(release).per == "row" else "client"

@@ -27,7 +27,7 @@ class MechanismResult:
     claimed    the accountant's epsilon: for all planned rounds in the game `canary`, whose gdp
                takes the others for like those played, mu_T = mu sqrt(T / t); else for those played
     gdp, cp    lower bounds, one of them at least: for a Gaussian trade-off, and without any
-               assumption
+               assumption; where there are both, each has half of the level
     """
 
     field: str
@@ -56,6 +56,10 @@ class MechanismResult:
     @property
     def ceiling(self) -> float:
         return max(bound.ceiling for bound in self._bounds)
+
+    @property
+    def suspected(self) -> bool:
+        return self.verdict == "VIOLATION"
 
     @property
     def verdict(self) -> Verdict:
@@ -99,6 +103,10 @@ class LawResult:
         return worst(self.tests, self.level)
 
     @property
+    def suspected(self) -> bool:
+        return self.failed is not None
+
+    @property
     def verdict(self) -> Verdict:
         if self.failed is None:
             return "NOT_DETECTED"
@@ -112,6 +120,11 @@ class LawResult:
 
 
 Result = MechanismResult | LawResult
+
+
+def law_level(confidence: float) -> float:
+    """For tests of the noise's law: far below that of a game, since they are never sharp."""
+    return (1 - confidence) / 50
 
 
 def violations(results: Sequence[Result]) -> Mapping[str, list[Check]]:

@@ -23,9 +23,7 @@ def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
     for release in message.claimed:
         rule = message.rule(release)
         distance = rule.clip_l2 * (2 if rule.adjacency == "replace_one" else 1)
-        bound = _noise_bound(
-            seen[release.field], distance, message.policy.delta, 1 - (1 - message.confidence) / 50
-        )
+        bound = _noise_bound(seen[release.field], distance, message.policy.delta, 1 - message.level)
         results.append(message.result("shape", release, host, gdp=bound))
     return results
 

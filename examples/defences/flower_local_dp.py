@@ -20,7 +20,7 @@ from audits.mechanisms.callables import Claim
 
 EPSILON, DELTA, CLIP = 10.0, 1e-5, 1.0
 
-CLAIM = Claim(epsilon=EPSILON, delta=DELTA, norm=CLIP, size=40)
+CLAIM = Claim(epsilon=EPSILON, delta=DELTA, norm=CLIP, size=40, noise="gaussian")
 
 
 def release(values: NDArray[np.float64]) -> NDArray[np.float64]:

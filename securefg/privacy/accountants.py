@@ -110,7 +110,7 @@ def tightest(steps: Composition, delta: float) -> float:
 def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, tuple[str, ...]]:
     """The releases that touch one unit, and the fields that leave it without a bound.
 
-    A whole message bounds each of its rows too. n rows with noise multiplier z each bound the
+    A whole message's bound holds for its rows too. n rows with noise multiplier z each bound the
     client's whole message with z / sqrt(n). A node, or an edge, meets what was booked for it.
     """
     merged: dict[tuple[float, float, bool], int] = {}
@@ -132,14 +132,19 @@ def _met_by(mechanism: Mechanism, unit: Unit) -> Reach:
     """The noise that a unit meets in one release.
 
     Rows that lie side by side move a message by sqrt(n) of one row's bound. The samples of DP-SGD
-    add up in one vector, so n of them move it by n, and sampling hides no whole client.
+    add up in one vector, so n of them move it by n, and sampling hides no whole client. Where the
+    whole message is clipped, a row that is zeroed out lets the others grow: both messages lie in
+    the ball of radius C, at no more than a right angle, so sqrt(2) C apart and not C.
     """
     if unit == "node":
         return mechanism.node
     if unit == "edge":
         return mechanism.edge
     multiplier = mechanism.noise_multiplier
-    if multiplier is None or unit == "row" or mechanism.per == "message":
+    whole = mechanism.per == "message"
+    if unit == "row" and whole and mechanism.adjacency == "zero_out" and multiplier is not None:
+        return Reach(multiplier / math.sqrt(2), sampling=mechanism.sampling)
+    if multiplier is None or unit == "row" or whole:
         return Reach(multiplier, sampling=mechanism.sampling)
     if mechanism.rule == "dp_sgd":
         return Reach(multiplier / mechanism.num_rows)

@@ -330,3 +330,50 @@ def test_mutants_drawn_at_random_do_not_pass(
         return clean + noise
 
     assert verdicts(edit) - {"NOT_DETECTED"}
+
+
+def _drawn(
+    kind: str, name: str, rows: set[int], rounds: set[int], every: int, scale: float
+) -> Edit:
+    """Where, which rows, which rounds, which clients, how much, and in which way."""
+
+    def edit(u: Upload) -> Tensor:
+        clean, noise = u.clean.clone(), u.noise.clone()
+        first = u.kept.setdefault((u.name, str(u.turn.clients)), u.noise)
+        index = sorted(row for row in rows if row < noise.shape[1])
+        if u.name != name or u.turn.round not in rounds or not index:
+            return clean + noise
+        at = torch.arange(0, len(noise), every)[:, None], torch.tensor(index)[None]
+        if kind == "quieter":
+            noise[at] *= scale
+        elif kind == "as another row":  # in part: the rest is fresh noise of the size that is left
+            noise[at] = (1 - scale) * noise[:, :1][at[0], 0] + scale * noise[at]
+        elif kind == "as before":
+            noise[at] = (1 - scale) * first[at] + scale * noise[at]
+        elif kind == "quieter where loud":
+            noise[at] *= torch.where(u.raw[at].abs() > 1, scale, 1.0)
+        else:
+            clean[at] = u.raw[at] + scale * (u.clean[at] - u.raw[at])
+        return clean + noise
+
+    return edit
+
+
+KINDS = ["quieter", "as another row", "as before", "quieter where loud", "unclipped"]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(["flat", "rows"]),
+    st.sets(st.integers(1, ROWS - 1), min_size=1, max_size=ROWS - 1),
+    st.sets(st.integers(2, ROUNDS), min_size=1, max_size=ROUNDS - 1),
+    st.integers(1, 3),
+    st.floats(0.0, 0.4),
+)
+def test_mutants_of_every_kind_drawn_at_random_do_not_pass(
+    kind: str, name: str, rows: set[int], rounds: set[int], every: int, scale: float
+) -> None:
+    """Noise that is weaker, shared or reused, or values unclipped, in any of these places."""
+    assert verdicts(_drawn(kind, name, rows, rounds, every, scale)) - {"NOT_DETECTED"}
