@@ -49,7 +49,8 @@ def law_tests(noise: Floats, slack: float = 0.0, rounds: int = 1) -> list[LawTes
         _lagged(noise),
         _law(noise),
     ]
-    return [*found, *_pairs(noise), *_flat_directions(noise)]
+    in_rounds = [*_pairs_of_a_round(noise, rounds), *_again_in_a_round(noise, rounds)]
+    return [*found, *_pairs(noise), *in_rounds, *_flat_directions(noise)]
 
 
 def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
@@ -140,6 +141,41 @@ def _pairs(noise: Floats) -> Iterator[LawTest]:
             True,
             f"{name} {pair[0]} and {pair[1]} have noises with a correlation of {value:+.3f}",
         )
+
+
+def _pairs_of_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
+    """What is shared in one round alone drowns among the others: the worst round, counted as often
+    as there are rounds."""
+    if rounds < 2:
+        return
+    found = [list(_pairs(part)) for part in np.split(noise, rounds)]
+    for tests in zip(*found, strict=True):
+        worst_round = min(range(rounds), key=lambda number: tests[number].p)
+        test = tests[worst_round]
+        p, words = min(1.0, rounds * test.p), f"{test.words}, in round {worst_round + 1}"
+        yield LawTest(f"{test.name} in a round", p, test.severe, words)
+
+
+def _again_in_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
+    """The noise of one place, over all messages of a round, against the same in the first round
+    and in the one before."""
+    by_round = noise.reshape(rounds, len(noise) // rounds, -1)
+    messages, places = by_round.shape[1:]
+    if rounds < 2 or messages < 8:
+        return
+    pairs = sorted({(0, k) for k in range(1, rounds)} | {(k - 1, k) for k in range(1, rounds)})
+    lengths = np.maximum(np.sqrt(np.square(by_round).sum(1)), 1e-300)
+    found = [np.abs((by_round[i] * by_round[k]).sum(0)) / lengths[i] / lengths[k] for i, k in pairs]
+    likeness = np.clip(np.stack(found), 0, 1 - 1e-15)
+    pair, place = divmod(int(likeness.argmax()), places)
+    value = float(likeness[pair, place])
+    statistic = value * math.sqrt((messages - 1) / (1 - value * value))
+    p = min(1.0, 2 * likeness.size * float(student.sf(statistic, messages - 1)))
+    first, later = pairs[pair]
+    words = (
+        f"place {place} has noises of correlation {value:.3f} in rounds {first + 1}, {later + 1}"
+    )
+    yield LawTest("noise again in a later round", p, True, words)
 
 
 def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -27,7 +28,8 @@ from securefg.reports.curve.data import (
 )
 from securefg.run.findings import COVERAGE, Finding, Verdict, is_whole, read_findings
 from securefg.run.folder import RunFolder
-from securefg.run.summary import Summary
+from securefg.run.summary import ClaimedEpsilon, Summary
+from securefg.settings.privacy import Unit
 from securefg.sweep import Failure, Point, find_runs
 
 
@@ -92,6 +94,7 @@ def _point(
         score=score.replace("_", " "),
         no_skill=() if None in chance else tuple(value for value in chance if value is not None),
         leaks=_leaks(audits, plan.asked(setting)),
+        claims=_claims(summaries),
         epsilon_claimed=claimed,
         epsilon_lower=lower,
         violations=violations,
@@ -99,6 +102,20 @@ def _point(
         bytes_down=_bytes(summaries, "down"),
         runs=tuple(_ref(point, folder) for point, folder in found),
     )
+
+
+def _claims(summaries: Sequence[Summary]) -> dict[Unit, ClaimedEpsilon]:
+    """Every unit's claim, that of the seed with the largest epsilon: partitions differ by seed."""
+    found: dict[Unit, ClaimedEpsilon] = {}
+    for summary in summaries:
+        for unit, claim in summary.epsilon.items():
+            if unit not in found or _size(claim) > _size(found[unit]):
+                found[unit] = claim
+    return found
+
+
+def _size(claim: ClaimedEpsilon) -> float:
+    return math.inf if claim.epsilon is None else claim.epsilon
 
 
 def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...]:

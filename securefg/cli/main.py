@@ -21,6 +21,7 @@ from securefg.cli import (
     curve,
     data,
     deploy,
+    explain,
     init,
     listing,
     plan,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command()(init.init)
 app.command()(plan.plan)
+app.command()(explain.explain)
 app.command()(run.run)
 app.command()(audit.audit)
 app.command()(curve.curve)

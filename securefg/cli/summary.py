@@ -5,8 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from securefg.foundation.units import bytes_text
-from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
-from securefg.settings.privacy import Unit
+from securefg.run.summary import Recovered, Summary
 
 
 def summary_table(summary: Summary) -> Table:
@@ -21,7 +20,7 @@ def summary_table(summary: Summary) -> Table:
         for name, value in summary.test_scores.figures().items():
             table.add_row(f"test {name.replace('_', ' ')}", f"{value:.4f}")
     for unit, claim in summary.epsilon.items():
-        table.add_row(f"epsilon per {unit}", _claim_words(unit, claim))
+        table.add_row(f"epsilon per {unit}", claim.bound(unit))
         for one in claim.by_links:
             found = "infinite" if one.epsilon is None else f"{one.epsilon:.4f}"
             table.add_row("", f"{found} with at most {one.links} links ({one.whose})")
@@ -50,9 +49,3 @@ def _masked_words(summary: Summary, recovered: Recovered) -> str:
         f"{aborted}; algebra recovers {recovered.contributions_recoverable} uploads, "
         f"{'unknown how many' if rows is None else rows} node rows"
     )
-
-
-def _claim_words(unit: Unit, claim: ClaimedEpsilon) -> str:
-    if claim.epsilon is None:
-        return f"infinite: sent or given without noise: {', '.join(claim.because)}"
-    return f"{claim.epsilon:.4f} at delta {claim.delta:g}: {claim.about(unit)}"

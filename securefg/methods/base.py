@@ -124,7 +124,11 @@ AnyMethod = Method[MethodSettings]
 
 def population_of(method: AnyMethod, info: PublicInfo) -> Population:
     """The numbers beside which this run's epsilons stand, and what the server knows anyway."""
-    words = {"graph": "all edges", "labels": "the training labels", "trainers": "who has labels"}
+    words = {
+        "graph": "all edges",
+        "labels": "the training labels",
+        "trainers": "which clients have labels",
+    }
     return Population(
         num_clients=info.num_clients,
         num_nodes=info.num_nodes,

@@ -11,7 +11,14 @@ from typing import Any
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
-from securefg.foundation.units import bytes_text, epsilon_text, number, percent, seconds_text
+from securefg.foundation.units import (
+    bytes_text,
+    delta_text,
+    epsilon_text,
+    number,
+    percent,
+    seconds_text,
+)
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.findings_section import count_words
 from securefg.reports.results import Results, read_results
@@ -122,8 +129,10 @@ def _epsilon(run: Results, unit: Any) -> str:
     if claim is None:
         return NONE
     void = "" if run.summary.noise_protects or claim.epsilon is None else " (seeded: void)"
-    held = f" ({claim.holders} holders)" if claim.holders > 1 else ""
-    return epsilon_text(claim.epsilon) + held + void
+    if claim.epsilon is None:
+        return epsilon_text(None)
+    about = f"at δ {delta_text(claim.delta)}, {claim.about(unit)}"
+    return f"{epsilon_text(claim.epsilon)} {about}{void}"
 
 
 def _audit(run: Results) -> str:

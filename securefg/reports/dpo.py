@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.foundation.files import write_atomically
-from securefg.foundation.units import epsilon_text, number, percent
+from securefg.foundation.units import number, percent
 from securefg.reports.findings_section import findings_section
 from securefg.reports.forest import forest
 from securefg.reports.headline import headline
@@ -43,6 +43,7 @@ class ClaimBeside:
     unit: str
     claim: str
     measured: str
+    beside: str
 
 
 def build_dpo_page(folder: RunFolder) -> Path:
@@ -90,11 +91,9 @@ def _claims(results: Results) -> list[ClaimBeside]:
     return [
         ClaimBeside(
             unit=unit,
-            claim="infinite: some fields were sent without noise"
-            if claim.epsilon is None
-            else f"{epsilon_text(claim.epsilon)} at delta {claim.delta:g}"
-            + ("" if results.summary.noise_protects else ", void: the noise was seeded"),
+            claim=claim.bound(unit),
             measured=measured,
+            beside="; ".join(claim.not_covered),
         )
         for unit, claim in results.summary.epsilon.items()
     ]

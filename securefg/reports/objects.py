@@ -81,10 +81,8 @@ class RunResult:
             ("validation accuracy", _share(summary.val_accuracy)),
         ]
         for unit, claim in summary.epsilon.items():
-            said = "∞" if claim.epsilon is None else f"{claim.epsilon:.4g} at δ {claim.delta:g}"
-            if not summary.noise_protects:
-                said += "; the noise is seeded and protects nothing"
-            rows.append((f"epsilon per {unit}", said))
+            beside = f"; not covered: {'; '.join(claim.not_covered)}" if claim.not_covered else ""
+            rows.append((f"epsilon per {unit}", claim.bound(unit) + beside))
         drawn = "".join(self.figures().values()) if summary.rounds else ""
         title = f"{summary.method} on {summary.dataset}, seed {summary.seed}"
         return f"<h4>{escape(title)}</h4>{table(('', ''), rows)}{drawn}"

@@ -73,12 +73,15 @@ def _bytes(results: Results, rounds: Sequence[RoundReport]) -> Figure:
 def _epsilons(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
     """A figure per unit, since the units lie orders of magnitude apart."""
     found = []
-    for unit in results.summary.epsilon:
+    for unit, claim in results.summary.epsilon.items():
         values = tuple(r.epsilon.get(unit) for r in rounds)
         if not any(values):
             continue
         series = (Series(f"epsilon per {unit}", values, 4 if unit == "row" else 3),)
-        caption = f"Of all releases so far, at delta {delta_text(results.config.privacy.delta)}."
+        delta = delta_text(results.config.privacy.delta)
+        caption = f"Of all releases so far, at delta {delta}: {claim.about(unit)}."
+        if claim.not_covered:
+            caption += f" Not covered: {'; '.join(claim.not_covered)}."
         if not results.summary.noise_protects:
             caption += " Void here: the noise was seeded."
         name = f"Epsilon per {unit}"

@@ -9,15 +9,16 @@ import torch
 
 from securefg.privacy.accountants import Claim, claim, claims
 from securefg.privacy.influence import reach
-from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.protocol.codec import Clients
 from securefg.run.assembly import Experiment
-from securefg.run.summary import ClaimedEpsilon, LinkEpsilon
+from securefg.run.summary import SEEDED, ClaimedEpsilon, LinkEpsilon
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Unit
 
-VALIDATION = "validation labels, by which the kept round was chosen"
-EARLY = "validation labels, by which the run was ended"
+VALIDATION = "validation labels, by which the kept round is chosen"
+EARLY = "validation labels, by which the run is ended early"
 
 
 def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
@@ -31,8 +32,19 @@ def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilo
     return {**found, "node": found["node"].model_copy(update={"by_links": by_links})}
 
 
+def planned_epsilons(experiment: Experiment) -> dict[Unit, ClaimedEpsilon]:
+    """What the run will have claimed at its end, if all that is planned is sent by one client."""
+    config, policy = experiment.config, experiment.policy
+    ledger = Ledger(1)
+    for release in experiment.method.releases(config.method, config.training, experiment.public):
+        mechanism = policy.mechanism(release.message, release.field, release.dim, release.num_rows)
+        one = Release(mechanism, Clients(((0, 1),)), round=1, step=1)
+        ledger.record([one] * release.count)
+    return epsilons(experiment, ledger)
+
+
 def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> ClaimedEpsilon:
-    because = [*claim.because, *([] if protects or not claim.private else ["seeded noise"])]
+    because = [*claim.because, *([] if protects or not claim.private else [SEEDED])]
     given = tuple(f"{what}, given to the server" for what in claim.given)
     return ClaimedEpsilon(
         epsilon=claim.epsilon if math.isfinite(claim.epsilon) else None,

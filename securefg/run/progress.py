@@ -19,6 +19,7 @@ from rich.progress import (
 
 from securefg.foundation.units import bytes_text
 from securefg.run.assembly import Experiment
+from securefg.run.epsilons import planned_epsilons
 from securefg.run.observing import RoundReport
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -132,10 +133,23 @@ class Bar(Lines):
 def opening(experiment: Experiment, first_round: int) -> str:
     config, clients = experiment.config, experiment.partition.num_clients
     again = f", going on with round {first_round}" if first_round > 1 else ""
-    return (
+    start = (
         f"{config.method.name} on {config.data.name}: {clients} client{'s' * (clients != 1)}, "
         f"seed {config.seed}, engine {config.engine.name}, device {experiment.public.device}{again}"
     )
+    return "\n".join([start, *about_epsilon(experiment)])
+
+
+def about_epsilon(experiment: Experiment) -> list[str]:
+    """What the epsilons of the lines below will be about, where any is finite; `figures` has no
+    room for it."""
+    found = planned_epsilons(experiment)
+    finite = {unit: claim for unit, claim in found.items() if claim.epsilon is not None}
+    if not finite:
+        return []
+    said = [f"ε/{unit} at the end: {claim.bound(unit)}" for unit, claim in finite.items()]
+    beside = next(iter(finite.values())).not_covered
+    return [*said, *(f"no ε covers: {what}" for what in beside)]
 
 
 def figures(report: RoundReport) -> str:

@@ -14,10 +14,12 @@ from securefg.federation.quality import Quality
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import Settings
+from securefg.foundation.units import delta_text, epsilon_text
 from securefg.privacy.accountants import Relation
 from securefg.settings.privacy import Unit
 
 FORMAT: Final = 4
+SEEDED: Final = "seeded noise"
 
 
 class LinkEpsilon(Settings):
@@ -57,6 +59,14 @@ class ClaimedEpsilon(Settings):
         many = "" if self.num_units is None else f", {self.num_units:,} {unit}s in all"
         held = "" if self.holders <= 1 else f", over up to {self.holders} clients that hold it"
         return f"one {unit} {self.relation}{held}{many}"
+
+    def bound(self, unit: Unit) -> str:
+        """The number with all that it stands beside; or what makes it infinite."""
+        if self.epsilon is None:
+            return f"infinite: sent or given without noise: {', '.join(self.because)}"
+        seeded = "; void: the noise is seeded" if SEEDED in self.because else ""
+        shown = f"{epsilon_text(self.epsilon)} at delta {delta_text(self.delta)}"
+        return f"{shown}: {self.about(unit)}{seeded}"
 
 
 class ByteCount(Settings):

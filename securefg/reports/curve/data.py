@@ -12,6 +12,8 @@ from pydantic import Field
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.settings import Settings
+from securefg.run.summary import ClaimedEpsilon
+from securefg.settings.privacy import Unit
 
 SCHEMA = 1
 
@@ -49,6 +51,7 @@ class CurvePoint(Settings):
 
     score       what `accuracy` and `accuracies` (by seed) are: the score that the runs monitor
     no_skill    the same score of always naming the most frequent class, by seed
+    claims      by unit, what the runs claim and what it is about: the largest over the seeds
     """
 
     key: str
@@ -61,6 +64,7 @@ class CurvePoint(Settings):
     score: str = "accuracy"
     no_skill: tuple[float, ...] = ()
     leaks: tuple[Leak, ...] = ()
+    claims: dict[Unit, ClaimedEpsilon] = Field(default_factory=dict)
     epsilon_claimed: float | None = None
     epsilon_lower: float | None = None
     violations: tuple[str, ...] = ()

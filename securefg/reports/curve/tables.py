@@ -35,6 +35,9 @@ class PointRow:
     bounds: str
     broken: bool
     violations: tuple[str, ...]
+    promises: bool
+    claims: tuple[tuple[str, str], ...]
+    beside: str
     up: str
     down: str
     time: str
@@ -77,6 +80,9 @@ def _row(point: CurvePoint, timing: Timing, marks: Marks) -> PointRow:
         bounds=_bounds(point),
         broken=is_broken(point),
         violations=point.violations,
+        promises=point.epsilon is not None and bool(point.claims),
+        claims=tuple((unit, claim.bound(unit)) for unit, claim in point.claims.items()),
+        beside="; ".join(dict.fromkeys(w for c in point.claims.values() for w in c.not_covered)),
         up="–" if point.bytes_up is None else bytes_text(point.bytes_up),
         down="–" if point.bytes_down is None else bytes_text(point.bytes_down),
         time="–" if seconds is None else seconds_text(seconds),

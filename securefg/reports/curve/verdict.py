@@ -92,6 +92,9 @@ def _facts(data: CurveData, point: CurvePoint) -> tuple[tuple[str, str, str], ..
         facts.append(
             (point.score.capitalize(), percent(point.accuracy.value), _spread(point, data.seeds))
         )
+    for unit, claim in point.claims.items():
+        value, _, about = claim.bound(unit).partition(": ")
+        facts.append((f"Epsilon per {unit}", value, about))
     plain = next((p for p in data.points if p.series == point.series and p.defence == "none"), None)
     if plain and plain.accuracy and point.accuracy and plain is not point:
         facts.append(("Price", *_price(plain, point)))
@@ -135,6 +138,9 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     if leaks:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in leaks))
         found.append(f"Still measurable here: {names}.")
+    beside = dict.fromkeys(what for claim in point.claims.values() for what in claim.not_covered)
+    if point.epsilon is not None and beside:
+        found.append(f"No epsilon covers: {'; '.join(beside)}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
     if unknown:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))

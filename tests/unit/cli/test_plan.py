@@ -58,3 +58,38 @@ def test_the_command_says_whether_it_is_worth_it():
 def test_what_cannot_be_planned_says_why(override: str, words: str):
     with pytest.raises(ConfigError, match=words):
         planned("private_cora", override)
+
+
+def explained(name: str, *overrides: str) -> str:
+    options = [word for override in overrides for word in ("--set", override)]
+    found = CliRunner().invoke(app, ["explain", str(CONFIGS / f"{name}.yaml"), *options])
+    assert found.exit_code == 0, found.output
+    return " ".join(found.output.split())
+
+
+def test_a_clients_epsilon_is_told_per_node_over_all_its_holders():
+    said = explained(
+        "fedavg_csbm",
+        "privacy={mechanism: local_gaussian, target_epsilon: 4, adjacency: zero_out}",
+    )
+    assert "epsilon per client 4.00 at delta 1e-5: one client zeroed out, 60 clients in all" in said
+    assert "epsilon per node 63.5 at delta 1e-5: one node removed, added or changed, over" in said
+    assert "up to 18 clients that hold it, 600 nodes in all" in said
+    assert "not covered validation labels, by which the kept round is chosen" in said
+    kept = explained("fedavg_csbm", "training.keep=last")
+    assert "not covered" not in kept
+
+
+def test_what_the_server_is_given_makes_a_node_infinite_before_the_run():
+    said = explained("gfl_dnc_private", "training.rounds=2")
+    assert "epsilon per node infinite: sent or given without noise: all edges" in said
+
+
+@pytest.mark.parametrize("name", ["curve_all", "curve_fedgl_cora", "curve_ppfl_citeseer"])
+def test_shipped_curves_speak_of_nodes_where_clients_share_them(name: str):
+    import yaml
+
+    for sweep in yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())["sweeps"]:
+        shared = sweep["config"].startswith(("fedgl", "ppfl"))
+        noisy = [d for d in sweep["defences"] if d["name"] == "local_gaussian"]
+        assert {d["privacy"]["unit"] for d in noisy} == {"node" if shared else "client"}

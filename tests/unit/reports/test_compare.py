@@ -40,7 +40,9 @@ def test_results_and_findings_stand_side_by_side(two: tuple[Path, Path]) -> None
     found = compare(two)
     results = {line.name: line.values for line in found.results}
     assert results["epsilon per client"][0] == "∞"
-    assert float(results["epsilon per client"][1]) > 0
+    value, _, about = results["epsilon per client"][1].partition(" at δ 1e-5, ")
+    assert float(value) > 0
+    assert about == "one client replaced, 3 clients in all"
     assert results["audit"] == ("1 promise broken, 1 leak, 1 not detected", "not audited")
     findings = {line.name: line for line in found.findings}
     leak = findings["similar links, clients 1, 5 together"]
