@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+import securefg
 from securefg.cli import main as cli
+from securefg.foundation.errors import InputError
 from securefg.foundation.lock import owned
 from securefg.run import runner
 from securefg.run.findings import Finding, FindingsFile, Verdict
@@ -52,7 +55,7 @@ def name_a_module(run: RunFolder, key: str, name: str) -> None:
     path.write_text(yaml.safe_dump(tree))
 
 
-@pytest.mark.parametrize("verb", ["report", "compare", "audit"])
+@pytest.mark.parametrize("verb", ["report", "compare", "audit", "verify"])
 @pytest.mark.parametrize("key", ["method", "network"])
 def test_no_module_that_a_folder_names_is_imported(
     verb: str,
@@ -66,15 +69,40 @@ def test_no_module_that_a_folder_names_is_imported(
     (tmp_path / "harmful.py").write_text(HARM)
     name_a_module(run, key, "harmful" if key == "method" else "harmful.Net")
     others = [str(finished.path)] if verb == "compare" else []
-    code, _, err = command(capsys, monkeypatch, verb, str(run.path), *others)
-    assert code == 2, err
+    code, out, err = command(capsys, monkeypatch, verb, str(run.path), *others)
+    assert code == (1 if verb == "verify" else 2), err  # a check that cannot be made is wrong
     assert "Traceback" not in err
     assert not (tmp_path / "harmful.ran").exists()
     if key == "method":
-        assert "--trust-modules" in err
+        assert "--trust-modules" in (out if verb == "verify" else err)
         command(capsys, monkeypatch, verb, str(run.path), *others, "--trust-modules")
         assert (tmp_path / "harmful.ran").exists()
         sys.modules.pop("harmful", None)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path, **trust: securefg.open_run(path, **trust).config,
+        lambda path, **trust: securefg.open_run(path, **trust).report(),
+        lambda path, **trust: securefg.open_run(path, **trust).figures(),
+        lambda path, **trust: securefg.audit(path, only=["promises"], **trust),
+        lambda path, **trust: securefg.audit(securefg.open_run(path, **trust), only=["promises"]),
+    ],
+    ids=["config", "report", "figures", "audit", "audit of an opened run"],
+)
+def test_the_library_imports_no_module_that_a_folder_names(
+    read: Callable[..., object], run: RunFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "harmful.py").write_text(HARM)
+    name_a_module(run, "method", "harmful")
+    with pytest.raises(InputError, match="trust"):
+        read(run.path)
+    assert not (tmp_path / "harmful.ran").exists()
+    with pytest.raises(InputError):  # it is no method
+        read(run.path, trust_modules=True)
+    assert (tmp_path / "harmful.ran").exists()
+    sys.modules.pop("harmful", None)
 
 
 def test_no_module_that_a_stored_finding_names_is_imported(

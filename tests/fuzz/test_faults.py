@@ -6,56 +6,22 @@ import os
 import random
 import resource
 import signal
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from securefg.cli import main as cli
 from securefg.protocol.transcript import broken_link, read_transcript
 from securefg.run import runner
 from securefg.run.folder import RunFolder
+from tests.fuzz.forks import command, ended, in_a_fork
 from tests.fuzz.mutations import LONG
 from tests.small import config, tree
 
 WEIGHTS = "method={name: fedgl, pseudo_labels: false, pseudo_graph: false, weighting: equal}"
 NOISE = "mechanism: distributed_discrete, noise_multiplier: 3, secure_aggregation: {}"
 ROUNDS = ("training.rounds=12", "output.checkpoint_every=3", WEIGHTS)
-
-
-def in_a_fork(work: Callable[[], object]) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            work()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0
-        finally:
-            os._exit(code)
-    return child
-
-
-def command(log: Path, *arguments: str) -> Callable[[], None]:
-    """`securefg ...` with all that it says in a file."""
-
-    def work() -> None:
-        sys.argv = ["securefg", *arguments]
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
-        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
-        cli.main()
-
-    return work
-
-
-def ended(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def sums(run: RunFolder) -> dict[tuple[int, int], bytes]:
