@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -32,6 +33,7 @@ def owned(folder: Path) -> Iterator[None]:
             yield
             return
         _take(handle, folder)
+        _refuse_links(folder)
         _held[key] = threading.get_ident()
         try:
             yield
@@ -43,7 +45,27 @@ def owned(folder: Path) -> Iterator[None]:
 
 def _open(folder: Path) -> int:
     """The lock file that the folder has now; a `--fresh` start may put another in its place."""
-    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(folder / LOCK, flags, 0o644)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _link(folder / LOCK) from None
+
+
+def _refuse_links(folder: Path) -> None:
+    """Nothing is written through a link that somebody put here: it may lead anywhere."""
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if os.path.islink(os.path.join(parent, name)):
+                raise _link(Path(parent, name))
+        if Path(parent) == folder / "private" and "flare" in folders:
+            folders.remove("flare")  # FLARE links files within its own workspaces
+
+
+def _link(path: Path) -> RunFolderError:
+    return RunFolderError(f"{path} is a link; a folder that is written to has none: remove it")
 
 
 def _take(handle: int, folder: Path) -> None:

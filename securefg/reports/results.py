@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +20,7 @@ from securefg.reports.traffic import Traffic, read_traffic
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import RoundReport
-from securefg.run.summary import Summary
+from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
@@ -43,7 +44,8 @@ class Results:
 
 def read_results(folder: RunFolder) -> Results:
     """Raises where the run has not finished, or a file of its folder cannot be read."""
-    summary = folder.summary()
+    summary, rounds = folder.summary(), rounds_of(folder)
+    _require_what_was_told(folder, summary, rounds)
     partition = _parse(PartitionStatistics, folder.path / "partition.json")
     config = folder.config()
     attempts = read_json_lines(folder.path / "attempts.jsonl")
@@ -51,13 +53,29 @@ def read_results(folder: RunFolder) -> Results:
         config=config,
         method=get_method(config.method.name),
         summary=summary,
-        rounds=rounds_of(folder),
+        rounds=rounds,
         partition=partition,
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
         resumed_after=tuple(int(line["after_round"]) for line in attempts[1:]),
         findings=stored_findings(folder.path / "audit" / "findings.json"),
     )
+
+
+def _require_what_was_told(
+    folder: RunFolder, summary: Summary, rounds: tuple[RoundReport, ...]
+) -> None:
+    """A summary that tells a smaller epsilon than the last round did was changed."""
+    claims: dict[str, ClaimedEpsilon] = dict(summary.epsilon.items())
+    for unit, told in rounds[-1].epsilon.items() if rounds else ():
+        claim = claims.get(unit)
+        least = math.inf if told is None else told
+        found = 0.0 if claim is None else math.inf if claim.epsilon is None else claim.epsilon
+        if not found >= least * (1 - 1e-9):
+            raise RunFolderError(
+                f"{folder.path}/summary.json: an epsilon per {unit} of {found:.4g}; "
+                f"the last line of metrics.jsonl tells of {least:.4g}"
+            )
 
 
 def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:

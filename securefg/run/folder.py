@@ -108,13 +108,13 @@ class RunFolder:
                     f"{self.path}: a run of format {resolved.get('format')}; this version reads "
                     f"{FORMAT}: make it again with `securefg run {self.path}/config.yaml --fresh`"
                 )
-            config = parse_config(tree)
+            wanted, config = resolved["config_hash"], parse_config(tree)
         except (KeyError, AttributeError, TypeError, ConfigError) as error:
             raise RunFolderError(f"{self.path}/config.yaml cannot be read: {error}") from error
-        if config.hash != resolved["config_hash"]:
+        if config.hash != wanted:
             raise RunFolderError(
                 f"{self.path}/config.yaml was changed, or a default since then: its hash is "
-                f"{config.hash}, the run's {resolved['config_hash']}"
+                f"{config.hash}, the run's {shown(wanted)}"
             )
         return config
 

@@ -1,7 +1,7 @@
 """Signed pages: who built a page from a run, and that neither has changed since.
 
-`signatures.json` holds, for every page, an Ed25519 signature over its SHA-256 and over those of the
-summary and the findings that it was built from. The key is kept in the run's private folder, or
+`signatures.json` holds, for every page, an Ed25519 signature over its SHA-256 and over those of all
+files that it was built from, and of the model. The key is kept in the run's private folder, or
 given; whoever trusts a page knows the public half beforehand.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,13 @@ from typing import Any
 from securefg.foundation.errors import InputError, RunFolderError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
+from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.protocol.transcript import broken_link
-from securefg.run.assembly import prepare
+from securefg.run.assembly import Experiment, prepare
+from securefg.run.epsilons import epsilons
 from securefg.run.fingerprints import require_same_data
 from securefg.run.folder import RunFolder
+from securefg.run.summary import ClaimedEpsilon
 from securefg.secagg.errors import BadSignature
 from securefg.secagg.keys import Identity, verify
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
@@ -28,7 +32,16 @@ from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
 FILE = "signatures.json"
 KEY = "signing.key"
 PURPOSE = "page of a run"
-BEHIND = ("config.yaml", "summary.json", "audit/findings.json")
+BEHIND = (
+    "config.yaml",
+    "summary.json",
+    "metrics.jsonl",
+    "ledger.jsonl",
+    "attempts.jsonl",
+    "partition.json",
+    "model.safetensors",
+    "audit/findings.json",
+)
 PAGES = ("report.html", "dpo.html")
 
 
@@ -77,20 +90,51 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     summary = folder.summary()
     chain = broken_link(folder.transcript, summary.transcript_chain)
     checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
-    checks.append(_fingerprints(folder))
+    checks += _against_the_data(folder)
     pages = [name for name in PAGES if (folder.path / name).is_file()]
     if not pages:
         checks.append(Check("page", "there is none; `securefg report` builds it"))
     return checks + [_signature(folder.path, name, key) for name in pages]
 
 
-def _fingerprints(folder: RunFolder) -> Check:
+def _against_the_data(folder: RunFolder) -> list[Check]:
+    try:
+        experiment = prepare(folder.config())
+    except InputError as error:
+        return [Check("data", str(error)), Check("epsilon", "it cannot be computed again")]
+    return [_fingerprints(folder, experiment), _epsilon(folder, experiment)]
+
+
+def _fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
     name, note = "data", "features, labels, edges, split, partition and shards are the run's"
     try:
-        require_same_data(folder, prepare(folder.config()))
-    except (RunFolderError, InputError) as error:
+        require_same_data(folder, experiment)
+    except InputError as error:
         return Check(name, str(error))
     return Check(name, "", note)
+
+
+def _epsilon(folder: RunFolder, experiment: Experiment) -> Check:
+    """What the summary claims follows from the ledger, or is more."""
+    told, ledger = folder.summary().epsilon, Ledger(experiment.partition.num_clients)
+    try:
+        ledger.record(list(read_ledger(folder.ledger_path)))
+    except InputError as error:
+        return Check("epsilon", str(error))
+    for unit, booked in epsilons(experiment, ledger).items():
+        if unit not in told or _is_less(told[unit], booked):
+            return Check("epsilon", f"per {unit} the summary claims less than was booked")
+    return Check("epsilon", "", "the claims follow from the ledger")
+
+
+def _is_less(told: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
+    said, found = (math.inf if c.epsilon is None else c.epsilon for c in (told, booked))
+    about = (told.delta, told.holders, told.relation) != (
+        booked.delta,
+        booked.holders,
+        booked.relation,
+    )
+    return about or (told.private and not booked.private) or not said >= found * (1 - 1e-6)
 
 
 def _signature(folder: Path, name: str, key: str | None) -> Check:
@@ -116,7 +160,8 @@ def _behind(folder: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _statement(digests: dict[str, str]) -> str:
