@@ -10,7 +10,9 @@ y is the node's tag (dnc, snc) or the sample's own label (sc): +1 with probabili
 tagged +1, with probability 0.3 at one tagged -1. Label +1 is class 1, label -1 is class 0.
 
 The paper draws training sets until one is connected and balanced, which for 20 of 200 nodes takes
-too long; here the set is grown along edges.
+too long; here the set is grown along edges. Above `DENSE_NODES` nodes pairs are drawn by their
+number, not one by one, in time and memory that grow with the edges, and the training set is a
+balanced random one.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from securefg.data.dataset import mask
@@ -28,10 +30,12 @@ from securefg.foundation.streams import numpy_stream
 from securefg.settings.data import CsbmSettings
 
 SC_AGREEMENT = 0.7
-MAX_TRIES = 1000
+MAX_TRIES, MAX_SPARSE_TRIES = 1000, 3
+DENSE_NODES = 5000
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Adjacency = csr_array[np.bool_]
 
 
 def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
@@ -39,7 +43,7 @@ def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
     tags, adjacency, split = _topology(settings)
     stream = numpy_stream(seed, "csbm", "features")
     signs = _signs(settings, tags, stream)
-    edges = torch.from_numpy(np.stack(np.nonzero(adjacency)))
+    edges = torch.from_numpy(np.stack(adjacency.nonzero()).astype(np.int64))
     features, labels = _features(settings, signs, stream), (signs + 1) // 2
     if settings.task == "dnc":
         features = features[:, 0]
@@ -55,38 +59,87 @@ def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
     )
 
 
-def _topology(settings: CsbmSettings) -> tuple[Ints, Bools, Split]:
+def _topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
     """Drawn again until the graph (sc) or a balanced training set (dnc, snc) is connected."""
     stream = numpy_stream(settings.topology_seed, "csbm", "topology")
-    for _ in range(MAX_TRIES):
+    dense = settings.num_nodes <= DENSE_NODES
+    tries = MAX_TRIES if dense else MAX_SPARSE_TRIES
+    for _ in range(tries):
         tags = stream.choice([-1, 1], settings.num_nodes)
-        adjacency = _block_model(settings, tags, stream)
+        adjacency = (_block_model if dense else _sparse_block_model)(settings, tags, stream)
         split = _split(settings, tags, adjacency, stream)
         if split is not None:
             return tags, adjacency, split
     raise ConfigError(
-        f"data.csbm: no graph of {MAX_TRIES} with {settings.num_nodes} nodes of degree "
+        f"data.csbm: no graph of {tries} with {settings.num_nodes} nodes of degree "
         f"{settings.degree} was connected where {settings.task} needs it; raise degree"
     )
 
 
-def _block_model(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Bools:
-    spread = settings.lambda_ * settings.degree**0.5
-    c = np.where(np.equal.outer(tags, tags), settings.degree + spread, settings.degree - spread)
+def _block_model(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Adjacency:
+    c_in, c_out = _rates(settings)
+    c = np.where(np.equal.outer(tags, tags), c_in, c_out)
     drawn = stream.random(c.shape) < c / settings.num_nodes
     upper = np.triu(drawn, 1)
-    joined: Bools = upper | upper.T
-    return joined
+    return csr_array(upper | upper.T)
+
+
+def _sparse_block_model(
+    settings: CsbmSettings, tags: Ints, stream: np.random.Generator
+) -> Adjacency:
+    """The same law by blocks: how many pairs are joined is binomial, and which is uniform."""
+    (c_in, c_out), n = _rates(settings), settings.num_nodes
+    plus, minus = np.flatnonzero(tags > 0), np.flatnonzero(tags < 0)
+    parts = []
+    for one, other, rate in ((plus, plus, c_in), (minus, minus, c_in), (plus, minus, c_out)):
+        same = one is other
+        pairs = len(one) * (len(one) - 1) // 2 if same else len(one) * len(other)
+        chosen = _distinct(pairs, int(stream.binomial(pairs, rate / n)), stream)
+        row, column = _triangle(chosen) if same else np.divmod(chosen, len(other))
+        parts.append(np.stack([one[row], other[column]]))
+    source, target = np.concatenate(parts, 1)
+    ends = np.concatenate([source, target]), np.concatenate([target, source])
+    return csr_array((np.ones(len(ends[0]), bool), ends), shape=(n, n))
+
+
+def _rates(settings: CsbmSettings) -> tuple[float, float]:
+    spread = settings.lambda_ * settings.degree**0.5
+    return settings.degree + spread, settings.degree - spread
+
+
+def _distinct(among: int, count: int, stream: np.random.Generator) -> Ints:
+    """`count` different numbers below `among`, every such set as likely as any other."""
+    drawn = np.unique(stream.integers(among, size=count)) if count else np.array([], np.int64)
+    while len(drawn) < count:
+        more = stream.integers(among, size=count - len(drawn))
+        drawn = np.unique(np.concatenate([drawn, more]))
+    return drawn
+
+
+def _triangle(number: Ints) -> tuple[Ints, Ints]:
+    """Pair `number` of (1, 0), (2, 0), (2, 1), (3, 0), ...; exact, though the root is rounded."""
+    row = ((1 + np.sqrt(1 + 8 * number.astype(np.float64))) / 2).astype(np.int64)
+    row -= row * (row - 1) // 2 > number
+    row += row * (row + 1) // 2 <= number
+    return row, number - row * (row - 1) // 2
 
 
 def _split(
-    settings: CsbmSettings, tags: Ints, adjacency: Bools, stream: np.random.Generator
+    settings: CsbmSettings, tags: Ints, adjacency: Adjacency, stream: np.random.Generator
 ) -> Split | None:
     if settings.task == "sc":
         return _split_samples(settings) if connected(adjacency) else None
     num_train = round(settings.train_share * settings.num_nodes)
-    train = grow_training_set(adjacency, tags, num_train, stream)
+    if settings.num_nodes > DENSE_NODES:
+        return _split_nodes(settings, _balanced(tags, num_train, stream), stream)
+    train = grow_training_set(adjacency.toarray(), tags, num_train, stream)
     return None if train is None else _split_nodes(settings, train, stream)
+
+
+def _balanced(tags: Ints, size: int, stream: np.random.Generator) -> Ints:
+    """`size` nodes, half of either tag."""
+    halves = [(np.flatnonzero(tags > 0), size // 2), (np.flatnonzero(tags < 0), size - size // 2)]
+    return np.concatenate([stream.choice(own, count, replace=False) for own, count in halves])
 
 
 def _split_nodes(settings: CsbmSettings, train: Ints, stream: np.random.Generator) -> Split:
@@ -125,9 +178,10 @@ def _features(
     return x
 
 
-def connected(adjacency: Bools) -> bool:
+def connected(adjacency: Adjacency) -> bool:
     """Whether every node reaches every other."""
-    return int(connected_components(csr_matrix(adjacency, dtype=np.int8), directed=False)[0]) == 1
+    found = connected_components(csr_array(adjacency, dtype=np.int8), directed=False)
+    return int(found[0]) == 1
 
 
 def grow_training_set(

@@ -17,6 +17,9 @@ from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
 
+MANY_CLIENTS = 10_000
+"""Above so many, clients are arrays: no object, line or fingerprint each."""
+
 
 @dataclass(frozen=True)
 class Partition:

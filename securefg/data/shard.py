@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import overload
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split
-from securefg.data.partition import Holdings, Partition, holdings
+from securefg.data.partition import MANY_CLIENTS, Holdings, Partition, holdings
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
 
@@ -38,16 +42,64 @@ class Shard:
         return f"Shard(client={self.client}, {sizes})"
 
 
-def shards(graph: Graph, partition: Partition) -> tuple[Shard, ...]:
-    """Every client's shard, in one pass over the edges."""
+class Shards(Sequence[Shard]):
+    """The shards of a range of clients, each cut out of the arrays of all when it is asked for."""
+
+    def __init__(
+        self, graph: Graph, partition: Partition, ends: Tensor, offsets: Tensor, clients: range
+    ) -> None:
+        """`ends`: of all clients' edges; client k's are columns offsets[k] to offsets[k + 1]."""
+        self._graph, self._partition, self._ends, self._offsets = graph, partition, ends, offsets
+        self.clients = clients
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @overload
+    def __getitem__(self, place: int) -> Shard: ...
+    @overload
+    def __getitem__(self, place: slice) -> Shards: ...
+    def __getitem__(self, place: int | slice) -> Shard | Shards:
+        client = self.clients[place]
+        if isinstance(client, range):
+            return Shards(self._graph, self._partition, self._ends, self._offsets, client)
+        nodes = self._nodes(client, client + 1)
+        edges = self._ends[:, self._offsets[client] : self._offsets[client + 1]]
+        public = _positions(self._partition.public, nodes)
+        return Shard(client, nodes, _induced(self._graph, nodes, edges), public)
+
+    @property
+    def features(self) -> Tensor:
+        """Of all nodes, one client after the other."""
+        return self._graph.features[self._nodes(self.clients.start, self.clients.stop)]
+
+    def _nodes(self, first: int, end: int) -> Tensor:
+        offsets = self._partition.offsets
+        return self._partition.nodes[offsets[first] : offsets[end]]
+
+
+def shards(graph: Graph, partition: Partition) -> Sequence[Shard]:
+    """Every client's shard, in one pass over the edges; of very many, cut out on demand."""
     held = holdings(graph, partition)
     ends = _local_ends(graph, partition, held)
-    counts = torch.bincount(held.client, minlength=partition.num_clients).tolist()
-    pieces = zip(partition.clients, torch.split(ends, counts, dim=1), strict=True)
-    return tuple(
-        Shard(client, nodes, _induced(graph, nodes, edges), _positions(partition.public, nodes))
-        for client, (nodes, edges) in enumerate(pieces)
-    )
+    counts = torch.bincount(held.client, minlength=partition.num_clients)
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    found = Shards(graph, partition, ends, offsets, range(partition.num_clients))
+    return found if partition.num_clients > MANY_CLIENTS else tuple(found)
+
+
+def features_of(shards: Sequence[Shard]) -> Tensor:
+    """The features of all nodes, one client after the other."""
+    if isinstance(shards, Shards):
+        return shards.features
+    return torch.cat([shard.graph.features for shard in shards])
+
+
+def clients_of(shards: Sequence[Shard]) -> NDArray[np.int64]:
+    """The numbers of the clients, in the shards' order."""
+    if isinstance(shards, Shards):
+        return np.arange(shards.clients.start, shards.clients.stop)
+    return np.array([shard.client for shard in shards])
 
 
 def union_graph(graph: Graph, partition: Partition) -> Graph:
@@ -86,7 +138,7 @@ def _induced(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
     )
 
 
-def save_shards(path: Path, shards: tuple[Shard, ...]) -> None:
+def save_shards(path: Path, shards: Sequence[Shard]) -> None:
     arrays: dict[str, Tensor] = {}
     for i, shard in enumerate(shards):
         graph = shard.graph

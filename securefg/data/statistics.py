@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from securefg.data.graph import Graph
-from securefg.data.partition import Holdings, Partition, holdings, membership
+from securefg.data.partition import MANY_CLIENTS, Holdings, Partition, holdings, membership
 
 MAX_OVERLAP_CLIENTS = 64
 
@@ -48,6 +48,7 @@ class PartitionStatistics(BaseModel):
     num_common_nodes      nodes that every client holds
     num_unheld_edges      edges that no client holds
     overlap               nodes that clients i and j both hold; None above 64 clients
+    clients               one by one; none above 10,000
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,7 +74,7 @@ def statistics(graph: Graph, partition: Partition) -> PartitionStatistics:
         num_common_nodes=int((holders == partition.num_clients).sum()),
         num_unheld_edges=unheld // _listings(graph),
         overlap=_overlap(partition),
-        clients=_clients(graph, partition, held),
+        clients=_clients(graph, partition, held) if partition.num_clients <= MANY_CLIENTS else (),
     )
 
 

@@ -1,10 +1,7 @@
-"""The main of a host's own process: build the host, then answer until told to close."""
+"""What a host's own process does: build the host, then answer until told to close."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import sys
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -57,10 +54,3 @@ def _perform(
         case unknown:
             raise ProtocolError(f"no control {unknown!r}")
     return {"done": True}, b""
-
-
-if __name__ == "__main__":
-    # Ctrl-C reaches the whole process group; the parent alone decides when hosts end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(EOFError, ConnectionError):  # The parent is gone.
-        serve(Connection(int(sys.argv[1])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class HostSpec:
     memory_file: Path | None = None
 
 
-def build_endpoint(spec: HostSpec, shards: tuple[Shard, ...]) -> Endpoint:
+def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
     config, method = spec.config, get_method(spec.config.method.name)
     site = Site(
         shards=shards,

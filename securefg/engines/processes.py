@@ -1,4 +1,4 @@
-"""Every host in a new process of its own, which gets its shard from a file and nothing else.
+"""Every host in a process of its own, which gets its shard from a file and nothing else.
 
 A socket carries the same framed bytes as any engine, behind a one-line JSON header for control; no
 object of the parent's is reachable from a host, so a method that shares memory by accident fails
@@ -8,10 +8,7 @@ here. A process that dies is a drop-out, for the rest of the run.
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 
 from securefg.engines.breaches import raise_breach as _raise_breach
 from securefg.engines.hosting import HostSpec
+from securefg.engines.nursery import Child, nursery
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import RunFailed
@@ -34,7 +32,7 @@ class Processes(Engine):
         self._timeout = timeout
         self.hosts = {spec.name: spec.clients for spec in specs}
         self._pipes: dict[HostId, Connection] = {}
-        self._workers: dict[HostId, subprocess.Popen[bytes]] = {}
+        self._workers: dict[HostId, Child] = {}
         try:
             for spec, path in zip(specs, shard_files, strict=True):
                 self._pipes[spec.name], self._workers[spec.name] = _launch(spec, path)
@@ -63,11 +61,7 @@ class Processes(Engine):
         for name in list(self._pipes):
             self._send(name, {"do": "close"})
         for worker in self._workers.values():
-            try:
-                worker.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+            worker.end(grace=5)
         for pipe in self._pipes.values():
             pipe.close()
         self._pipes = {}
@@ -108,7 +102,7 @@ class Processes(Engine):
 
     def _bury(self, name: HostId) -> None:
         self._pipes.pop(name).close()
-        self._workers[name].kill()
+        self._workers[name].end()
 
     def _ask_all(self, header: dict[str, Any], blob: bytes = b"") -> list[dict[str, Any]]:
         for name in list(self._pipes):
@@ -121,12 +115,10 @@ class Processes(Engine):
         return [found[0] for found in received if found is not None]
 
 
-def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, subprocess.Popen[bytes]]:
-    """Start `host_process` on one end of a socket. The caller's main module plays no part in it."""
+def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
+    """A host on one end of a socket. The caller's main module plays no part in it."""
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-m", "securefg.engines.host_process", str(theirs.fileno())]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+    worker = nursery().born(theirs)
     theirs.close()
     pipe = Connection(ours.detach())
     # Our own child reads this before any message; nothing from outside is ever unpickled.

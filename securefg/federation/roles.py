@@ -8,7 +8,7 @@ models on the client's own nodes, and no server ever sees what it returns.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
@@ -38,7 +38,7 @@ class Site(Generic[S]):
     bare  sums are masked and carry no noise: what never changes must not be in two of them
     """
 
-    shards: tuple[Shard, ...]
+    shards: Sequence[Shard]
     method: S
     training: TrainingSettings
     seed: int

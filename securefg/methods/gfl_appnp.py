@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from securefg.data.graph import Split
+from securefg.data.shard import clients_of
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
@@ -276,7 +277,7 @@ class Users(Host):
         self._settings: Settings = site.method
         self._training, self._seed, self._device = site.training, site.seed, site.device
         data = [shard.graph for shard in site.shards]
-        self._clients = np.array([shard.client for shard in site.shards])
+        self._clients = clients_of(site.shards)
         features = torch.cat([graph.features for graph in data]).to(site.device)
         self._x = features.to(torch.get_default_dtype()).reshape(len(data), -1, features.shape[-1])
         self._labels = torch.cat([graph.labels for graph in data]).to(site.device)

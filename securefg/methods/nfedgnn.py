@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import Graph
+from securefg.data.shard import clients_of, features_of
 from securefg.federation.evaluation import Evaluator, Scores, score_logits
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.streams import torch_stream
@@ -194,8 +195,7 @@ class Users(Host):
 
     @classmethod
     def of(cls, site: Site[Settings]) -> Host:
-        features = torch.cat([shard.graph.features for shard in site.shards]).to(site.device)
-        clients = np.array([shard.client for shard in site.shards])
+        features, clients = features_of(site.shards).to(site.device), clients_of(site.shards)
         if site.method.average:
             return AveragedUsers(features, clients, site.method, site.training, site.seed)
         sparse = SparseFeatures.of(features)

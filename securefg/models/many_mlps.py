@@ -33,7 +33,7 @@ class ClientSamples:
     masks: Split
 
     @classmethod
-    def of(cls, shards: tuple[Shard, ...], device: torch.device) -> ClientSamples:
+    def of(cls, shards: Sequence[Shard], device: torch.device) -> ClientSamples:
         """Of clients with one node each; where the node is labelled, all its samples are."""
         graphs, n = [shard.graph for shard in shards], len(shards)
         inputs = torch.cat([graph.features for graph in graphs])

@@ -30,6 +30,8 @@ class PartitionSection:
 def partition_section(partition: PartitionStatistics, samples: bool) -> PartitionSection:
     """`samples`: labels belong to a node's samples, not to the node."""
     many = partition.num_clients > MAX_ROWS
+    if not partition.clients:
+        return PartitionSection(_sentence(partition), (), ())
     return PartitionSection(
         sentence=_sentence(partition),
         figures=population_figures(partition, samples) if many else _figures(partition, samples),

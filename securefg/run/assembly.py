@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Experiment:
     union: Graph
     partition: Partition
     statistics: PartitionStatistics
-    shards: tuple[Shard, ...]
+    shards: Sequence[Shard]
     public: PublicInfo
     policy: Policy
     has_truth: bool = True
@@ -134,7 +135,7 @@ def start_engine(
         )
         for name, clients in hosts_of(experiment).items()
     ]
-    own = [tuple(experiment.shards[n] for n in spec.clients.numbers()) for spec in specs]
+    own = [own_shards(experiment, spec.clients) for spec in specs]
     if config.engine.name == "inprocess":
         return InProcess([build_endpoint(s, data) for s, data in zip(specs, own, strict=True)])
     files = _write_shards(folder.shards, specs, own)
@@ -160,7 +161,14 @@ def hosts_of(experiment: Experiment) -> dict[str, Clients]:
     return {f"host-{i}": Clients(((bounds[i], bounds[i + 1]),)) for i in range(count)}
 
 
-def _write_shards(folder: Path, specs: list[HostSpec], own: list[tuple[Shard, ...]]) -> list[Path]:
+def own_shards(experiment: Experiment, clients: Clients) -> Sequence[Shard]:
+    """What the clients of one host hold."""
+    if len(clients.ranges) == 1:
+        return experiment.shards[slice(*clients.ranges[0])]
+    return tuple(experiment.shards[number] for number in clients.numbers())
+
+
+def _write_shards(folder: Path, specs: list[HostSpec], own: list[Sequence[Shard]]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{spec.name}.safetensors" for spec in specs]
     for path, data in zip(files, own, strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.data.partition import Partition
+from securefg.data.partition import MANY_CLIENTS, Partition
 from securefg.data.shard import Shard, load_shards
 from securefg.foundation.errors import DataError, RunFolderError
 from securefg.foundation.files import write_json
@@ -47,11 +47,12 @@ class Fingerprints(Settings):
 
 
 def fingerprints_of(experiment: Experiment) -> Fingerprints:
-    union = experiment.union
+    """Of very many clients no shard has its own: graph and partition say what each one holds."""
+    union, listed = experiment.union, experiment.partition.num_clients <= MANY_CLIENTS
     return Fingerprints(
         **_of_graph(union),
         partition=_of_partition(experiment.partition),
-        shards=tuple(of_shard(shard) for shard in experiment.shards),
+        shards=tuple(map(of_shard, experiment.shards)) if listed else (),
     )
 
 

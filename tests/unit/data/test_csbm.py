@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
-from securefg.data.csbm import connected, draw_csbm
+from securefg.data.csbm import _triangle, connected, draw_csbm
 from securefg.data.graph import Graph
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import CsbmSettings
@@ -14,10 +15,10 @@ def settings(**given) -> CsbmSettings:
     return CsbmSettings.model_validate(given)
 
 
-def adjacency(graph: Graph) -> np.ndarray:
+def adjacency(graph: Graph) -> csr_array:
     matrix = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
     matrix[tuple(graph.edge_index.numpy())] = True
-    return matrix
+    return csr_array(matrix)
 
 
 @pytest.mark.parametrize("task", ["dnc", "snc"])
@@ -96,3 +97,35 @@ def test_a_graph_that_cannot_be_connected_is_refused():
         ConfigError, match=r"data\.csbm: no graph of .* was connected.*raise degree"
     ):
         draw_csbm(settings(task="sc", degree=0.1, lambda_=0), seed=0)
+
+
+def test_a_large_graph_is_drawn_by_its_edges_from_the_same_law(monkeypatch: pytest.MonkeyPatch):
+    asked = settings(num_nodes=3000, degree=10, lambda_=2, num_features=2)
+
+    def law(graph: Graph) -> tuple[float, float]:
+        source, target = graph.edge_index
+        same = graph.labels[source] == graph.labels[target]
+        return graph.edge_index.shape[1] / graph.num_nodes, float(same.double().mean())
+
+    dense = law(draw_csbm(asked, seed=0))
+    monkeypatch.setattr("securefg.data.csbm.DENSE_NODES", 1000)
+    graph = draw_csbm(asked, seed=0)
+    degree, same = law(graph)
+    # 15 000 edges: 0.4 of a degree and 0.02 of agreement are five standard deviations each.
+    assert abs(degree - 10) < 0.4
+    assert abs(dense[0] - degree) < 0.6
+    assert abs(same - (1 + 2 / 10**0.5) / 2) < 0.02
+    assert torch.bincount(graph.labels[graph.split.train]).tolist() == [150, 150]
+    assert not (graph.edge_index[0] == graph.edge_index[1]).any()
+
+
+def test_pairs_are_numbered_once_each_however_large():
+    rows, columns = _triangle(np.arange(4950))
+    assert {(r, c) for r, c in zip(rows.tolist(), columns.tolist(), strict=True)} == {
+        (r, c) for r in range(100) for c in range(r)
+    }
+    edge = 94_906_265 * np.arange(1, 4)
+    ends = edge * (edge - 1) // 2  # where the square root of a float is off by one
+    rows, columns = _triangle(np.concatenate([ends - 1, ends]))
+    assert rows.tolist() == [*(edge - 1), *edge]
+    assert columns.tolist() == [*(edge - 2), 0, 0, 0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition, holdings
-from securefg.data.shard import shards, union_graph
+from securefg.data.shard import Shards, clients_of, features_of, shards, union_graph
 from tests.unit.data.graphs import random_graph
 
 memberships = st.lists(st.sets(st.integers(0, 19), min_size=1, max_size=20), min_size=1, max_size=5)
@@ -76,3 +76,21 @@ def test_twenty_thousand_clients_take_no_pass_over_the_edges_each():
     # One pass per client took minutes; all at once takes about a second.
     assert time.process_time() - start < 20
     assert len(made) == 20_000
+
+
+def test_shards_of_very_many_clients_are_cut_out_on_demand(monkeypatch, graph: Graph):
+    partition = Partition.of(
+        "of two", graph.num_nodes, list(torch.arange(graph.num_nodes).split(2))
+    )
+    listed = shards(graph, partition)
+    monkeypatch.setattr("securefg.data.shard.MANY_CLIENTS", 1)
+    lazy = shards(graph, partition)
+    assert isinstance(lazy, Shards)
+    assert len(lazy) == len(listed)
+    for one, other in zip(lazy, listed, strict=True):
+        assert one.client == other.client
+        assert torch.equal(one.graph.edge_index, other.graph.edge_index)
+        assert torch.equal(one.graph.features, other.graph.features)
+    part = lazy[1:3]
+    assert [shard.client for shard in part] == [1, 2] == clients_of(part).tolist()
+    assert torch.equal(features_of(part), features_of(listed[1:3]))

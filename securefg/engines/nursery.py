@@ -1,0 +1,149 @@
+"""A process that has imported what a host needs, holds nobody's data, and forks hosts from there.
+
+Importing PyTorch costs seconds; with a nursery a run pays them once, not once per host. It is a new
+interpreter, so that no object of its parent's is reachable from a host.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from securefg.foundation.errors import RunFailed
+
+MOST_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Child:
+    """A host's process; it stays a child of the nursery, which alone may wait for it."""
+
+    pid: int
+    nursery: Nursery
+
+    def end(self, grace: float = 0.0) -> None:
+        """Wait so many seconds for it, then kill it."""
+        self.nursery.end(self.pid, grace)
+
+
+class Nursery:
+    """The parent's side of it."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "securefg.engines.nursery", str(theirs.fileno())]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+        self._owner = os.getpid()
+        theirs.close()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it lives and is this process's own, not that of one we were forked from."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def born(self, end: socket.socket) -> Child:
+        """A host's process on this end of a socket, with our present paths and environment."""
+        place = {"path": sys.path, "environment": dict(os.environ), "folder": os.getcwd()}
+        try:
+            socket.send_fds(self._control, [json.dumps(place).encode()], [end.fileno()])
+            return Child(json.loads(self._control.recv(MOST_BYTES))["pid"], self)
+        except (OSError, ValueError) as error:
+            raise RunFailed("a host's process did not start") from error
+
+    def end(self, pid: int, grace: float) -> None:
+        try:
+            self._control.send(json.dumps({"end": pid, "grace": grace}).encode())
+            if self._control.recv(MOST_BYTES):
+                return
+        except OSError:
+            pass
+        with contextlib.suppress(ProcessLookupError):  # the nursery is gone
+            os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """It ends when nobody holds the other end of its socket; so do its hosts with theirs."""
+        if self._owner == os.getpid():
+            self._control.close()
+            self._process.kill()
+            self._process.wait()
+
+
+_nurseries: list[Nursery] = []
+
+
+def nursery() -> Nursery:
+    """This process's own, started when it is first needed."""
+    if not _nurseries or not _nurseries[-1].usable:
+        _close()
+        _nurseries.append(Nursery())
+    return _nurseries[-1]
+
+
+@atexit.register
+def _close() -> None:
+    while _nurseries:
+        _nurseries.pop().close()
+
+
+def main(control: socket.socket) -> None:
+    """Fork and end hosts as the parent asks, until it is gone."""
+    from securefg.engines import host_process  # the seconds that are paid once
+
+    # Ctrl-C reaches the whole process group; the parent alone decides when hosts end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        request, ends, *_ = socket.recv_fds(control, MOST_BYTES, 1)
+        if not request:
+            return
+        wanted = json.loads(request)
+        if "end" in wanted:
+            _end(wanted["end"], wanted["grace"])
+            control.send(b"{}")
+            continue
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _settle(wanted)
+            with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone
+                host_process.serve(Connection(ends[0]))
+            return
+        os.close(ends[0])
+        control.send(json.dumps({"pid": pid}).encode())
+
+
+def _settle(place: dict[str, Any]) -> None:
+    sys.path[:] = place["path"]
+    os.environ.clear()
+    os.environ.update(place["environment"])
+    os.chdir(place["folder"])
+
+
+def _end(pid: int, grace: float) -> None:
+    until = time.monotonic() + grace
+    while time.monotonic() < until and not _is_over(pid):
+        time.sleep(0.002)
+    if not _is_over(pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _is_over(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # waited for before
+        return True
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

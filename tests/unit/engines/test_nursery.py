@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from securefg.engines import nursery as room
+
+
+@pytest.fixture
+def own() -> Iterator[room.Nursery]:
+    """Not the one that other tests of this process share."""
+    made = room.Nursery()
+    yield made
+    made.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_host_is_born_and_ends_when_it_is_told(own: room.Nursery) -> None:
+    ours, theirs = socket.socketpair()
+    child = own.born(theirs)
+    theirs.close()
+    assert alive(child.pid)
+    child.end()
+    assert not alive(child.pid)
+    assert ours.recv(1) == b""  # nobody else holds the other end
+    ours.close()
+
+
+def test_a_host_ends_by_itself_when_its_parent_is_gone(own: room.Nursery) -> None:
+    ours, theirs = socket.socketpair()
+    child = own.born(theirs)
+    theirs.close()
+    ours.close()
+    child.end(grace=20)
+    assert not alive(child.pid)
+
+
+def test_a_killed_nursery_leaves_no_host_and_another_takes_its_place(
+    own: room.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_nurseries", [own])
+    ours, theirs = socket.socketpair()
+    child = own.born(theirs)
+    theirs.close()
+    os.kill(own._process.pid, signal.SIGKILL)
+    own._process.wait()
+    child.end()
+    assert ours.recv(1) == b""
+    ours.close()
+    another = room.nursery()
+    assert another is not own
+    another.close()
