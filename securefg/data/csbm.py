@@ -180,7 +180,7 @@ def _features(
 
 def connected(adjacency: Adjacency) -> bool:
     """Whether every node reaches every other."""
-    found = connected_components(csr_array(adjacency, dtype=np.int8), directed=False)
+    found = connected_components(adjacency.astype(np.int8), directed=False)
     return int(found[0]) == 1
 
 
