@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from securefg.cli.common import PART_FAILED, Quietly, Trusting
 from securefg.foundation.extensions import only_known_modules
+from securefg.foundation.quoting import printable
 
 
 class Gate(StrEnum):
@@ -112,9 +113,18 @@ def audit(
         if any(not finding.measured for finding in found.findings):
             console.print()
             console.print(not_measured_table(found.findings))
-        console.print(f"findings  {run / 'audit' / 'findings.json'}", highlight=False, markup=False)
+        console.print(
+            printable(f"findings  {run / 'audit' / 'findings.json'}", keep=""),
+            highlight=False,
+            markup=False,
+        )
         if page is not None:
-            console.print(f"report    {page}", highlight=False, markup=False, soft_wrap=True)
+            console.print(
+                printable(f"report    {page}", keep=""),
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
     gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
     if any(finding.verdict in gates for finding in found.findings):
         raise typer.Exit(1)

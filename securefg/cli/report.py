@@ -56,7 +56,9 @@ def report(
     if written.suffix == ".html":
         sign_page(folder, written, key)
     if not quiet:
-        Console(markup=False).print(str(written), soft_wrap=True, highlight=False)
+        Console(markup=False).print(
+            printable(str(written), keep=""), soft_wrap=True, highlight=False
+        )
 
 
 def compare(
@@ -75,7 +77,8 @@ def compare(
     with only_known_modules(unless=trust_modules):
         found = side_by_side(runs)
     console = Console(markup=False)
-    table = Table("", *found.names, box=None, pad_edge=False)
+    names = [printable(name, keep="") for name in found.names]
+    table = Table("", *names, box=None, pad_edge=False)
     for lines in (found.results, found.findings, found.settings):
         for line in lines:
             table.add_row(
@@ -85,4 +88,4 @@ def compare(
     page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
     if not quiet:
         console.print(table)
-        console.print(f"page  {page}", highlight=False, soft_wrap=True)
+        console.print(printable(f"page  {page}", keep=""), highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from securefg.cli.common import INTERRUPTED, Overrides, Quietly, complain
 from securefg.foundation.errors import InputError, RunFolderError
+from securefg.foundation.quoting import printable
 
 
 def run(
@@ -76,8 +77,10 @@ def run(
         sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
     elif not quiet:
         console.print(summary_table(outcome.summary))
-        console.print(f"run     {outcome.folder.path}", highlight=False, soft_wrap=True)
-        console.print(f"report  {report}", highlight=False, soft_wrap=True)
+        console.print(
+            printable(f"run     {outcome.folder.path}", keep=""), highlight=False, soft_wrap=True
+        )
+        console.print(printable(f"report  {report}", keep=""), highlight=False, soft_wrap=True)
     if outcome.summary.stopped.startswith(DIVERGED):
         complain(outcome.summary.stopped)
         raise typer.Exit(1)

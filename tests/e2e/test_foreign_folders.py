@@ -33,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def run(finished: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    path = tmp_path / "[red]run[" / finished.path.name
+    path = tmp_path / "[red]run[\n\x1b[31m" / finished.path.name
     shutil.copytree(finished.path, path)
     return RunFolder(path)
 

@@ -41,3 +41,18 @@ def test_masked_runs_killed_at_any_moment_open_no_round_twice(tmp_path: Path) ->
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kills 20" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["audit", "curve"])
+def test_audits_and_curves_killed_at_any_moment_end_as_undisturbed_ones(
+    what: str, tmp_path: Path
+) -> None:
+    script = SCRIPT.with_name("kill_audits.py")
+    command = [sys.executable, str(script), str(tmp_path), what, "10", "1"]
+    environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=1800, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kills 1" in done.stdout

@@ -289,3 +289,9 @@ def test_a_whole_host_of_clients_is_short_in_text() -> None:
     assert str(Clients.of(list(range(10_000)))) == "0-9999"
     assert str(Clients.of([4])) == "4"
     assert str(Clients(())) == ""
+
+
+@pytest.mark.parametrize("text", ["0-99999999999", "0-3,99999999999999999999"])
+def test_client_numbers_beyond_any_run_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"wanted (clients below|ascending)"):
+        Clients.parse(text)
