@@ -52,8 +52,9 @@ class PublicInfo:
     """What a server is given; the edges, the training labels (-1 for all other nodes) and the
     numbers of the clients that hold any (trainers) only where the method entitles it to them.
 
-    num_public is how many nodes all clients hold and know to be shared; node_holders and
-    edge_holders, the largest number of clients that hold one node, or one edge, where known."""
+    num_public is how many nodes all clients hold and know to be shared; num_trainers, how many
+    clients hold training labels; node_holders and edge_holders, the largest number of clients that
+    hold one node, or one edge, where known."""
 
     num_nodes: int
     num_features: int
@@ -65,6 +66,7 @@ class PublicInfo:
     known_labels: Tensor | None = None
     trainers: Tensor | None = None
     num_public: int = 0
+    num_trainers: int | None = None
     node_holders: int | None = None
     edge_holders: int | None = None
 

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from securefg.flare.guard.doors import ADMINISTRATOR
 from securefg.foundation.errors import ConfigError, RunFailed
 
-ADMIN = "admin@securefg.local"
+ADMIN = ADMINISTRATOR
 
 
 def require_flare() -> None:

@@ -33,6 +33,7 @@ class Sizes:
     num_classes: int
     num_clients: int
     num_public: int = 0
+    num_trainers: int | None = None
     node_holders: int | None = None
     edge_holders: int | None = None
 

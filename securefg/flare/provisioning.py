@@ -10,13 +10,12 @@ import torch
 
 from securefg.data.datasets import load
 from securefg.data.shard import Shard, save_shards
-from securefg.flare import runbook
+from securefg.flare import coordinator, runbook
 from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.enrolment import Request, install
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.plan_file import FederationPlan, hand_out_plan
-from securefg.flare.server_experiment import refuse_what_a_server_is_not_given
 from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
@@ -46,6 +45,8 @@ def dealt_out(
         for name, clients in hosts.items():
             own = tuple(experiment.shards[number] for number in clients.numbers())
             save_shards(kits.home(site) / "shards" / f"{name}.safetensors", own)
+    own_file = kits.server / "local" / "securefg" / coordinator.FILE
+    coordinator.write_entitled(own_file, experiment.method, experiment.public)
     return kits
 
 
@@ -54,6 +55,12 @@ def without_any_data(
 ) -> FederationPlan:
     """One client per site; nobody here has seen the data."""
     _refuse_doubles([*sites, server])
+    method = get_method(config.method.name)
+    if method.server_knows:
+        raise ConfigError(
+            f"--without-data: the coordinator of {method.name} has {sorted(method.server_knows)} "
+            "of the whole graph; allowed: kits with data dealt out, or another method"
+        )
     hosts = {f"client-{k}": Clients(((k, k + 1),)) for k in range(len(sites))}
     return _plan(config, server, sizes, spread(hosts, sites))
 
@@ -66,7 +73,6 @@ def _refuse_doubles(names: list[str]) -> None:
 def _plan(
     config: RunConfig, server: str, sizes: Sizes, sites: dict[str, dict[str, Clients]]
 ) -> FederationPlan:
-    refuse_what_a_server_is_not_given(get_method(config.method.name))
     run = f"{config.name}-s{config.seed}-{config.hash}"
     return FederationPlan(run, server, config.model_dump(mode="json"), sizes, sites)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from securefg.flare.job import Job
 from securefg.flare.site_policy import planned_profile
+from securefg.methods.registry import get_method
 from securefg.privacy.accountants import claim
 
 SITE = """\
@@ -97,7 +98,10 @@ def server_page(job: Job, port: int) -> str:
 def leaving(job: Job) -> list[str]:
     """A line per private field, with its protection, and what all of it costs."""
     policy, planned = job.policy(), job.planned()
+    known = get_method(job.parsed().method.name).server_knows
     lines = []
+    if known:
+        lines.append(f"- the server has of the whole graph beforehand: {', '.join(sorted(known))}")
     for release in planned:
         rule = policy.rules[release.name]
         noise = getattr(rule, "noise_multiplier", None)

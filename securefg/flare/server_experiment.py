@@ -1,24 +1,29 @@
-"""The experiment as a deployed server has it: rules and public facts, and none of the data."""
+"""The experiment as a deployed server has it: rules, public facts, and what it is entitled to."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 
 from securefg.data.graph import Graph, Split
 from securefg.data.partition import Partition
 from securefg.data.statistics import statistics
+from securefg.flare.coordinator import read_entitled
 from securefg.flare.job import Job
-from securefg.foundation.errors import ConfigError
-from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
 from securefg.run.assembly import Experiment, choose_device
 
 
-def without_data(job: Job) -> Experiment:
-    """An experiment with a stand-in for the graph: a node for every client, and nothing on it."""
+def without_data(job: Job, entitled: Path) -> Experiment:
+    """An experiment with a stand-in for the graph: a node for every client, and nothing on it.
+
+    entitled  the coordinator's own file, where the method entitles the server to more than sizes
+    """
     config = job.parsed()
     method = get_method(config.method.name)
-    refuse_what_a_server_is_not_given(method)
+    public = read_entitled(entitled, method, job.public(choose_device(config.device)))
+    method.releases(config.method, config.training, public)  # what the edges forbid is found here
     sizes = job.sizes
     count = sizes.num_clients
     nothing = torch.zeros(count, dtype=torch.bool)
@@ -38,17 +43,7 @@ def without_data(job: Job) -> Experiment:
         partition=partition,
         statistics=statistics(graph, partition),
         shards=(),
-        public=job.public(choose_device(config.device)),
+        public=public,
         policy=job.policy(),
         has_truth=False,
     )
-
-
-def refuse_what_a_server_is_not_given(method: AnyMethod) -> None:
-    """Some methods' servers are entitled to parts of the whole graph; nobody has them to give."""
-    if method.server_knows:
-        raise ConfigError(
-            f"method.name: {method.name}: its server is entitled to {sorted(method.server_knows)} "
-            "of the whole graph, which a deployed server is not given; allowed: methods whose "
-            "server knows sizes only"
-        )

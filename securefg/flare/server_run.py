@@ -12,6 +12,7 @@ from securefg.engines.breaches import breach
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
 from securefg.flare.certificates import Root, Signer
+from securefg.flare.coordinator import FILE as COORDINATOR
 from securefg.flare.courier import Courier, Ping, Send
 from securefg.flare.deployed import check_planned, read_plan
 from securefg.flare.job import Job
@@ -101,7 +102,7 @@ class ServerRun:
 
     def _run(self) -> runner.Outcome:
         config = self._job.parsed()
-        experiment = prepare(config) if self._job.has_truth else without_data(self._job)
+        experiment = prepare(config) if self._job.has_truth else self._deployed()
         folder = self._open(experiment)
         watcher = _Watcher(self._aborted, folder.path / "private" / STOP)
         # Whoever started the federation on this machine holds the folder itself.
@@ -110,6 +111,9 @@ class ServerRun:
             return runner.Run(
                 experiment, folder, watcher, checkpoint, self._enrol, self._start_engine
             ).execute()
+
+    def _deployed(self) -> Experiment:
+        return without_data(self._job, self._kit.roster.with_name(COORDINATOR))
 
     def _open(self, experiment: Experiment) -> RunFolder:
         """The run's folder, new or where an earlier submission left it."""

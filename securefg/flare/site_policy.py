@@ -16,6 +16,7 @@
     budget_total: {epsilon: 16, delta: 1.0e-5, unit: client}        # for ever, all jobs
     submissions: 5                  # how often one run may be started here
     scores: false                   # whether counts of right answers on own nodes are told
+    server_knows: []                # what a method's server may have: graph, labels, trainers
 
 A site without this file, or with one that cannot be read, takes part in nothing. What is not set is
 as strict as above. A job is checked as a whole when it starts, and every reply once more.
@@ -33,6 +34,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
+from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
@@ -40,6 +42,7 @@ from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Adjacency, Per, Unit
 
 POLICY_FILE = "site_policy.yaml"
+Known = Literal["graph", "labels", "trainers"]
 
 
 class JobRefused(PrivacyError):
@@ -72,6 +75,7 @@ class SitePolicy(Settings):
     budget_total: Budget | None = Budget(epsilon=16)
     submissions: PositiveInt = 5
     scores: bool = Field(False, description="tell how models do on this site's own nodes")
+    server_knows: tuple[Known, ...] = ()
 
     @classmethod
     def everything_goes(cls) -> SitePolicy:
@@ -92,6 +96,7 @@ class SitePolicy(Settings):
             budget_total=None,
             submissions=10**9,
             scores=True,
+            server_knows=("graph", "labels", "trainers"),
         )
 
     def check(self, config: RunConfig, policy: Policy, planned: list[PlannedRelease]) -> None:
@@ -108,6 +113,12 @@ class SitePolicy(Settings):
         reasons, method = [], config.method.name
         if self.methods != "any" and method not in self.methods:
             reasons.append(f"method {method}; allowed here: {_words(self.methods)}")
+        known = get_method(method).server_knows - set(self.server_knows)
+        if known:
+            reasons.append(
+                f"the server of {method} has {_words(sorted(known))} of the whole graph; allowed "
+                f"here: {_words(self.server_knows)}"
+            )
         if config.training.rounds > self.max_rounds:
             reasons.append(f"{config.training.rounds} rounds; allowed here: {self.max_rounds}")
         if self.noise == "system" and config.privacy.noise_rng != "system":

@@ -40,8 +40,8 @@ class Terms:
         config = job.parsed()
         self._own, self._method = own, get_method(config.method.name)
         self._rounds = config.training.rounds
-        self._largest = max(*vars(job.sizes).values(), self._rounds)
         sizes = job.sizes
+        self._largest = max(self._rounds, *filter(None, vars(sizes).values()))
         widest = sizes.num_features + sizes.num_classes + sizes.num_clients
         planned = job.planned()
         most_sent = max((release.dim for release in planned), default=0)

@@ -166,15 +166,14 @@ def planned(
             "since a sum over some of the neighbours is another model"
         )
     shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
-    if training.dp_sgd is not None:
+    if training.dp_sgd is not None and info.edge_index is not None:
         _refuse_private_training(settings, info, shape)
-    trainers = None if info.trainers is None else len(info.trainers)
     update = PlannedRelease(
         Update,
         "weights",
         training.rounds,
         shape.num_parameters,
-        senders=trainers,
+        senders=info.num_trainers,
         steered=True,
     )
     if settings.sums == "recipients":
@@ -248,14 +247,15 @@ def _refuse_private_training(settings: Settings, info: PublicInfo, shape: MlpSha
 def _refuse_open_sums(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
     """Jacobians for every recipient weigh too much, and a sum of one or two hides nobody."""
     if settings.jacobian == "full":
-        assert info.trainers is not None
-        mib = info.num_clients * len(info.trainers) * shape.compact_size * 4 / 2**20
+        trainers = info.num_trainers or info.num_clients
+        mib = info.num_clients * trainers * shape.compact_size * 4 / 2**20
         raise ConfigError(
-            f"method.sums: recipients, with a Jacobian for each of {len(info.trainers)} labelled "
+            f"method.sums: recipients, with a Jacobian for each of {trainers} labelled "
             f"clients from each of {info.num_clients}, is {mib:.0f} MiB a round, and as much "
             "keystream for every pair that masks; allowed: jacobian: none (the paper's V2)"
         )
-    assert info.edge_index is not None
+    if info.edge_index is None:
+        return  # a site: the one who has the graph settles it, which the site's floor must allow
     matrix = propagation_matrix(info.edge_index, info.num_nodes, settings.teleport, settings.steps)
     contributors = (matrix.fill_diagonal_(0) != 0).sum(1)
     few = ((contributors > 0) & (contributors < MIN_CONTRIBUTORS)).nonzero().flatten().tolist()

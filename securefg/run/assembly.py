@@ -72,6 +72,7 @@ def prepare(config: RunConfig) -> Experiment:
     partition = _merged(drawn) if config.merged else drawn
     held = union if config.merged else graph
     node_holders, edge_holders = most_holders(held, partition)
+    trainers = _trainers(graph, partition) if "trainers" in method.server_knows else None
     public = PublicInfo(
         num_nodes=graph.num_nodes,
         num_features=graph.num_features,
@@ -81,7 +82,8 @@ def prepare(config: RunConfig) -> Experiment:
         device=device,
         edge_index=graph.edge_index if "graph" in method.server_knows else None,
         known_labels=_training_labels(graph) if "labels" in method.server_knows else None,
-        trainers=_trainers(graph, partition) if "trainers" in method.server_knows else None,
+        trainers=trainers,
+        num_trainers=None if trainers is None else len(trainers),
         num_public=0 if partition.public is None else len(partition.public),
         node_holders=node_holders,
         edge_holders=edge_holders,

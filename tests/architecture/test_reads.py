@@ -19,6 +19,7 @@ WHOLE = ("read_text", "read_bytes", "read")
 SAFETENSORS = {
     "securefg/data/partition.py": "safe_open maps the file, and checks its header against its size",
     "securefg/data/shard.py": "safe_open",
+    "securefg/flare/coordinator.py": "safe_open",
     "securefg/run/release_file.py": "safe_open",
     "securefg/data/sources.py": "our own cache, named by the digest of what it was made from",
     "securefg/engines/endpoint.py": "a host's own state, behind the checkpoint's digests",

@@ -2,6 +2,8 @@
 
     python tests/e2e/flare_intruder.py site|server KIT ORDERS ANSWERS
 
+What arrives at its process goes to ANSWERS with the ending `heard`.
+
 ORDERS is a JSON list of {"to", "channel", "topic", "command", "as", "body", "job_id"}; what came
 back of each goes to ANSWERS. `as` is the origin that the message claims; a `command` is wrapped as
 FLARE's own administrative message. "JOB" in a name stands for the number of the running job, once
@@ -59,6 +61,20 @@ def forge(core: Any) -> None:
     core._send_to_endpoint = claimed
 
 
+def listen(answers: Path) -> None:
+    """Keep every byte that arrives at this process beside the answers."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+
+    take, heard = CoreCell._process_received_msg, answers.with_suffix(".heard")
+
+    def keep(self: Any, endpoint: Any, connection: Any, message: Any) -> None:
+        with heard.open("ab") as file:
+            file.write(repr(message.headers).encode() + b"\n" + bytes(message.payload or b""))
+        take(self, endpoint, connection, message)
+
+    CoreCell._process_received_msg = keep
+
+
 def obey(cell: Any, kit: Path, orders: Path, answers: Path) -> None:
     done: list[dict[str, Any]] = []
     for order in json.loads(orders.read_text()):
@@ -106,6 +122,7 @@ def main(kind: str, kit: str, orders: str, answers: str) -> None:
     settings = "fed_server.json" if kind == "server" else "fed_client.json"
     part = "server" if kind == "server" else "client"
     name = [] if kind == "server" else [f"uid={Path(kit).name}"]
+    listen(Path(answers))
     start(kind, Path(kit), Path(orders), Path(answers))
     sys.argv = [
         "intruder",

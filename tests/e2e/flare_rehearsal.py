@@ -23,12 +23,15 @@ from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from tests.small import config
 
 SITES = ["bank-a", "bank-b"]
+OUTSIDE = {"home": "home", "tmpdir": "tmp"}
 
 
-def deployment(folder: Path, *overrides: str, sites: list[str] | None = None) -> Kits:
-    """Kits for a small run of FedGL, dealt out with made data."""
-    names = sites or SITES
-    kits = dealt_out(folder / "kits", config(folder, *overrides), "localhost", free_port(), names)
+def deployment(
+    folder: Path, *overrides: str, sites: list[str] | None = None, method: str = "fedgl"
+) -> Kits:
+    """Kits for a small run, dealt out with made data."""
+    names, settings = sites or SITES, config(folder, *overrides, method=method)
+    kits = dealt_out(folder / "kits", settings, "localhost", free_port(), names)
     for name in names:  # made data: the sites let everything go
         (kits.home(name) / POLICY_FILE).unlink()
         write_policy(kits.home(name) / POLICY_FILE, SitePolicy.everything_goes())
@@ -59,6 +62,21 @@ class Parties:
         kit = str((self.kits.path / name).resolve())
         self._spawn(name, [sys.executable, script, kind, kit, str(path), str(self.answers(name))])
 
+    def intrude_as_admin(self, orders: list[dict[str, Any]], kit: Path | None = None) -> str:
+        """A hostile administrator; its name for `await_answers`. Without orders, only a login."""
+        name = (kit or self.kits.admin).name
+        path = self._folder / f"{name}.orders"
+        path.write_text(json.dumps(orders))
+        self._spawn(
+            name,
+            [
+                *(sys.executable, "-m", "tests.e2e.flare_admin_intruder"),
+                *(str((kit or self.kits.admin).resolve()), str(path) if orders else "none"),
+                str(self.answers(name)),
+            ],
+        )
+        return name
+
     def answers(self, name: str) -> Path:
         return self._folder / f"{name}.answers"
 
@@ -66,7 +84,8 @@ class Parties:
         end = time.monotonic() + seconds
         while not self.answers(name).exists():
             assert time.monotonic() < end, self.log(name)
-            assert self.started[name].poll() is None, self.log(name)
+            ended = self.started[name].poll() is not None
+            assert not ended or self.answers(name).exists(), self.log(name)
             time.sleep(0.2)
         found: list[dict[str, Any]] = json.loads(self.answers(name).read_text())
         return found
@@ -78,12 +97,19 @@ class Parties:
         with (self._folder / f"{name}.log").open("ab") as log:
             self.started[name] = subprocess.Popen(
                 command,
-                env=environment(),
+                env={**environment(), **self.elsewhere()},
+                cwd=self._folder / "cwd",
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+
+    def elsewhere(self) -> dict[str, str]:
+        """Where processes write that write somewhere; with `cwd`, all of them should stay empty."""
+        for name in ("cwd", "home", "tmp"):
+            (self._folder / name).mkdir(exist_ok=True)
+        return {name.upper(): str(self._folder / part) for name, part in OUTSIDE.items()}
 
     def submit(self, job: Path | None = None, number: int = 1) -> subprocess.CompletedProcess[str]:
         """As the administrator: the planned job, or a folder of another."""

@@ -1,13 +1,18 @@
 """Runs on real FLARE processes while a party of it is hostile: the honest ones end as they should.
 
-`flare_intruder.py` sends what was drawn at random from everything that FLARE's network knows, with
-paths, numbers and names that should not be there.
+Twenty messages and more of each party are drawn at random from everything that FLARE's network and
+its console know, with paths, numbers and names that should not be there: by a site, the server, an
+administrator, and a user of the machine without a certificate. What came back to them is searched
+for pieces of the others' keys and rows.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +23,12 @@ from securefg.flare.flare_job import write_flare_job
 from securefg.flare.kits import Kits
 from securefg.flare.plan_file import FederationPlan
 from securefg.run import runner
-from tests.e2e.flare_rehearsal import deployment, parties
+from tests.e2e.flare_rehearsal import Parties, deployment, listening, parties
+from tests.e2e.flare_strangers import contexts, knock
+from tests.e2e.flare_strangers import drawn as strangers_words
 from tests.e2e.test_flare_doors import OTHER_CHANNELS
 from tests.small import config
-from tests.unit.flare.test_flares_commands import OF_SITES
+from tests.unit.flare.test_flares_commands import OF_SITES, commands
 
 pytest.importorskip("nvflare")
 BANKS = ["bank-a", "bank-b", "bank-c"]
@@ -66,46 +73,157 @@ def drawn(seed: int, count: int, targets: list[str], origins: list[str]) -> list
     return orders
 
 
+def admins_orders(seed: int, count: int) -> list[dict[str, Any]]:
+    """Half of them commands of FLARE's console, every one that it knows in turn."""
+    rng = random.Random(seed)
+    names = sorted(commands("as it is")[1] - {"abort_job"})  # to end the run is its right
+    rng.shuffle(names)
+    words = ["", "all", "server", "client bank-a", "JOB", "../../kits/bank-a", "bank-a shutdown"]
+    lines = [
+        {"line": f"{name} {rng.choice(words)} {rng.choice(BODIES[:3])}".strip()}
+        for name in [*names, "cat server startup/server.key", "download_job ../bank-a"]
+    ]
+    targets, origins = ["bank-a", "bank-a.JOB", "server", "server.JOB"], ["server", "bank-b"]
+    messages = drawn(seed, count // 2, targets, origins)
+    messages += [
+        {"to": "server", "channel": channel, "topic": topic, "body": {"ref_id": body}}
+        for channel, topic in [("download_service__", "download_service__download")]
+        for body in ("R1", "../startup/server.key", "")
+    ]
+    return lines + messages
+
+
+def strangers(found: Parties, folder: Path, seed: int, count: int) -> list[bytes]:
+    """At the ports of all guarded parties."""
+    rng = random.Random(seed)
+    ports = sorted(
+        {port for name in ("localhost", "bank-a") for _, port in open_ports(found, name)}
+    )
+    ways = contexts(folder / "stranger")
+    return [knock(rng.choice(ports), strangers_words(rng), rng.choice(ways)) for _ in range(count)]
+
+
+def open_ports(found: Parties, name: str) -> set[tuple[str, int]]:
+    return listening(found.pids(name))
+
+
 def weights(kits: Kits) -> bytes:
-    run = FederationPlan.read(kits.path).run
-    return (kits.server / "securefg_runs" / run / "model.safetensors").read_bytes()
+    return (run_folder(kits) / "model.safetensors").read_bytes()
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """What must not change, and what must not appear: all but what parties write themselves."""
-    own = {path for path in folder.rglob("*") if path.is_file()}
-    fixed = [path for path in own if path.suffix in (".key", ".keys", ".crt", ".pem", ".yaml")]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in fixed}
+def run_folder(kits: Kits) -> Path:
+    return kits.server / "securefg_runs" / FederationPlan.read(kits.path).run
 
 
-def safe(kits: Kits, answers: list[dict[str, Any]]) -> None:
-    said = json.dumps([answer["said"] for answer in answers])
-    assert "PRIVATE" not in said
-    assert "root:" not in said
-    assert len(answers) >= 20
+def fixed(folder: Path) -> dict[str, bytes]:
+    """What must not change, whoever asks."""
+    suffixes = (".key", ".keys", ".crt", ".pem", ".yaml", ".safetensors")
+    own = [path for path in folder.rglob("*") if path.is_file() and path.suffix in suffixes]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in own}
+
+
+def pieces(kits: Kits, names: list[str]) -> list[bytes]:
+    """Of every key and every table of rows of these parties, a few bytes that are nowhere else."""
+    found = []
+    for name in names:
+        for path in (kits.path / name).rglob("*"):
+            if path.suffix in (".key", ".keys", ".safetensors") and path.is_file():
+                raw = path.read_bytes()
+                starts = [len(raw) * part // 4 for part in (1, 2, 3)] if len(raw) > 200 else [0]
+                cut = [raw[start : start + 24] for start in starts]
+                found += [piece for piece in cut if len(set(piece)) > 12]
+    return found
+
+
+def forms(piece: bytes) -> Iterator[bytes]:
+    yield piece
+    yield piece.hex().encode()
+    yield repr(piece)[2:-1].encode()
+    yield json.dumps(repr(piece)[2:-1])[1:-1].encode()
+
+
+def seen(text: bytes, wanted: list[bytes]) -> list[bytes]:
+    return [piece for piece in wanted if any(form in text for form in forms(piece))]
+
+
+def nothing_leaves(kits: Kits, folder: Path, who: str, others: list[str]) -> None:
+    """Neither in what a hostile party was told, nor in what arrived at its process."""
+    wanted = pieces(kits, others)
+    assert len(wanted) >= 3 * len(others)
+    for path in (folder / f"{who}.answers", folder / f"{who}.heard"):
+        assert seen(path.read_bytes(), wanted) == []
+    stolen = b"".join(path.read_bytes() for path in kits.path.rglob("*.key"))
+    assert seen(stolen, wanted)  # the search finds what is there
+
+
+def nothing_outside(folder: Path, before: set[Path]) -> None:
+    """Files appear in the kits, and beside them those of this test alone."""
+    for name in ("home", "cwd"):
+        assert list((folder / name).rglob("*")) == []
+    now = set(folder.iterdir())
+    ours = re.compile(r".*\.(log|orders|answers|heard)|job-\d+|home|cwd|tmp|stranger")
+    assert [path for path in now - before if not ours.fullmatch(path.name)] == []
+    assert [path for path in (folder / "tmp").rglob("*") if path.suffix == ".key"] == []
+
+
+def ended_well(kits: Kits, before: dict[str, bytes], model: bytes) -> None:
+    assert weights(kits) == model
+    after = fixed(kits.path)
+    assert {name: after.get(name) for name in before} == before
     for bank in BANKS:
         lines = (kits.home(bank) / "ledger.jsonl").read_text().splitlines()
         assert {json.loads(line)["release"]["round"] for line in lines} == {1, 2, 3, 4}
 
 
+def drawn_well(answers: list[dict[str, Any]]) -> None:
+    assert len(answers) >= 20
+    said = json.dumps([answer["said"] for answer in answers])
+    assert "PRIVATE" not in said
+    assert "root:" not in said
+
+
 @pytest.mark.slow
-def test_a_run_goes_on_to_the_same_weights_while_a_site_is_hostile(tmp_path: Path) -> None:
+def test_a_run_ends_the_same_while_a_site_an_administrator_and_a_local_user_are_hostile(
+    tmp_path: Path,
+) -> None:
     here = runner.start(config(tmp_path / "here", *SETTINGS)).folder
     kits = deployment(tmp_path, *SETTINGS, sites=BANKS)
-    before = files(kits.path)
+    kept, before = set(tmp_path.iterdir()), fixed(kits.path)
     targets = ["bank-a", "bank-a.JOB", "server", "server.JOB", "bank-b.JOB"]
-    orders = drawn(1, 24, targets, ["server", "server.JOB", "bank-a", "bank-c.JOB"])
+    orders = drawn(1, 24, targets, ["server", "server.JOB", "bank-a", "bank-c.JOB", "_admin_1"])
     with parties(kits, tmp_path) as found:
         for name in ("localhost", "bank-a", "bank-b"):
             found.start(name)
         found.intrude("bank-c", orders)
         assert found.submit().returncode == 0
+        admin = found.intrude_as_admin(admins_orders(3, 24))
+        heard = strangers(found, tmp_path, 4, 24)
         ended = found.ended()
         assert ended["finished"], ended
-        answers = found.await_answers("bank-c")
-    assert weights(kits) == (here.path / "model.safetensors").read_bytes()
-    safe(kits, answers)
-    assert {k: v for k, v in files(kits.path).items() if k in before} == before
+        drawn_well(found.await_answers("bank-c"))
+        by_admin = found.await_answers(admin)
+        drawn_well(by_admin)
+        forged = with_the_certificate_of(kits, "bank-c")
+        (refused,) = found.await_answers(found.intrude_as_admin([], forged))
+        assert "no session" in refused["said"]
+        for name in ("localhost", "bank-a", "bank-b"):
+            assert found.started[name].poll() is None, found.log(name)
+    shutil.rmtree(forged)
+    assert "has the certificate of bank-c" in (kits.server / "visits.jsonl").read_text()
+    ended_well(kits, before, (here.path / "model.safetensors").read_bytes())
+    nothing_leaves(kits, tmp_path, "bank-c", ["bank-a", "bank-b", "localhost"])
+    nothing_leaves(kits, tmp_path, admin, [*BANKS, "localhost"])
+    assert seen(b"".join(heard), pieces(kits, [*BANKS, "localhost"])) == []
+    nothing_outside(tmp_path, kept)
+
+
+def with_the_certificate_of(kits: Kits, site: str) -> Path:
+    """A site that calls itself an administrator."""
+    forged = kits.path.parent / "stranger" / "forged"
+    shutil.copytree(kits.admin, forged)
+    for name in ("client.crt", "client.key"):
+        shutil.copy(kits.site(site) / "startup" / name, forged / "startup" / name)
+    return forged
 
 
 @pytest.mark.slow
@@ -113,7 +231,7 @@ def test_a_run_goes_on_to_the_same_weights_while_the_server_is_hostile(tmp_path:
     """The server's own process sends twenty messages beside the run; its job's process is ours."""
     here = runner.start(config(tmp_path / "here", *SETTINGS)).folder
     kits = deployment(tmp_path, *SETTINGS, sites=BANKS)
-    before = files(kits.path)
+    kept, before = set(tmp_path.iterdir()), fixed(kits.path)
     targets = ["bank-a", "bank-a.JOB", "bank-b", "bank-b.JOB"]
     orders = [
         order
@@ -128,10 +246,10 @@ def test_a_run_goes_on_to_the_same_weights_while_the_server_is_hostile(tmp_path:
         assert found.submit().returncode == 0
         ended = found.ended()
         assert ended["finished"], ended
-        answers = found.await_answers("localhost")
-    assert weights(kits) == (here.path / "model.safetensors").read_bytes()
-    safe(kits, answers)
-    assert {k: v for k, v in files(kits.path).items() if k in before} == before
+        drawn_well(found.await_answers("localhost"))
+    ended_well(kits, before, (here.path / "model.safetensors").read_bytes())
+    nothing_leaves(kits, tmp_path, "localhost", BANKS)
+    nothing_outside(tmp_path, kept)
 
 
 @pytest.mark.slow

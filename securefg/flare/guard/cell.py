@@ -7,6 +7,7 @@ from typing import Any
 from nvflare.fuel.f3.cellnet import cell as cell_module
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, MessageType
+from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
 
 from securefg.flare.guard.commands import checked_handler
@@ -34,7 +35,7 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
     def _process_received_msg(self, endpoint: Any, connection: Any, message: Any) -> None:
         for name in _UNTRUSTED:
             message.remove_header(name)
-        arrival = _arrival(endpoint.name, message)
+        arrival = _arrival(endpoint.name, _certificate(connection), message)
         reason = refusal(self.my_info.fqcn, arrival)
         if reason is not None:
             self.visits.refused(arrival, reason)
@@ -45,7 +46,12 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
         super()._process_received_msg(endpoint, connection, message)
 
 
-def _arrival(neighbour: str, message: Any) -> Arrival:
+def _certificate(connection: Any) -> str:
+    facts = connection.get_conn_properties() if connection is not None else None
+    return str((facts or {}).get(DriverParams.PEER_CN.value, ""))
+
+
+def _arrival(neighbour: str, certificate: str, message: Any) -> Arrival:
     def text(key: str) -> str:
         found = message.get_header(key)
         return found if isinstance(found, str) else ""
@@ -59,6 +65,7 @@ def _arrival(neighbour: str, message: Any) -> Arrival:
         topic=text(MessageHeaderKey.TOPIC),
         inner=(text(StreamHeaderKey.CHANNEL), text(StreamHeaderKey.TOPIC)),
         encoding=text(StreamHeaderKey.PAYLOAD_ENCODING),
+        certificate=certificate,
     )
 
 

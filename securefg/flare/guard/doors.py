@@ -15,6 +15,7 @@ CHANNEL, ASK, PING = "securefg", "ask", "ping"  # our own: signed packets, as pl
 STREAM, DATA, ACK, FAULT = "sm__STREAM", "sm__DATA", "sm__ACK", "sm__ERROR"
 RETURNS = "return_only"
 SERVER, ADMINS = "server", "_admin_"
+ADMINISTRATOR = "admin@securefg.local"  # whom an administrator's certificate must name
 
 Door = tuple[str, str]
 BYE: Door = ("cellnet.channel", "bye")
@@ -102,6 +103,7 @@ class Arrival:
     topic: str
     inner: Door = ("", "")  # of a piece of a stream: the door that the whole is for
     encoding: str = ""
+    certificate: str = ""  # the name in the neighbour's certificate
 
     @property
     def door(self) -> Door:
@@ -113,6 +115,9 @@ def refusal(me: str, arrival: Arrival) -> str | None:
     """Why this message is not taken, or None."""
     if arrival.neighbour == me:
         return None if arrival.origin == me == arrival.destination else "not of this process"
+    if kind_of(arrival.neighbour) is Kind.ADMIN and arrival.certificate != ADMINISTRATOR:
+        # FLARE lets any certificate of the federation call itself an administrator's session.
+        return f"{arrival.neighbour} has the certificate of {arrival.certificate}"
     if not _speaks_for(me, arrival.neighbour, arrival.origin):
         return f"{arrival.neighbour} may not speak for {arrival.origin}"
     if arrival.destination != me and not _goes_through(me, arrival.origin, arrival.destination):

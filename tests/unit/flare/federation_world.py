@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from securefg.data.shard import save_shards
+from securefg.flare import coordinator
 from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.packets import Packet
@@ -75,6 +76,8 @@ class World:
                 save_shards(home / "shards" / f"{name}.safetensors", own)
         for party in ("localhost", *self.assignment):
             write_roster(self.roster(party), entries)
+        self.entitled = self.roster("localhost").with_name(coordinator.FILE)
+        coordinator.write_entitled(self.entitled, self.experiment.method, self.experiment.public)
 
     def roster(self, party: str) -> Path:
         return self.kits.path / party / "local" / "securefg" / "roster.json"

@@ -116,8 +116,12 @@ def test_what_cannot_be_provisioned_is_refused_with_the_reason(tmp_path: Path, k
     with pytest.raises(ConfigError, match="bank a"):
         call("provision", config, "--out", tmp_path / "x", "--site", "bank a")
     nfedgnn, partition = written(tmp_path, "nfedgnn"), "partition={name: one_node}"
-    with pytest.raises(ConfigError, match="nfedgnn: its server is entitled to"):
-        call("provision", nfedgnn, "--out", tmp_path / "y", "--set", partition)
+    sizes = ("--nodes", "4", "--features", "2", "--classes", "2")
+    with pytest.raises(ConfigError, match="the coordinator of nfedgnn has"):
+        call(
+            *("provision", nfedgnn, "--out", tmp_path / "y", "--set", partition),
+            *("--without-data", *sizes),
+        )
     with pytest.raises(DataError, match="no kits of `securefg deploy provision`"):
         call("submit", tmp_path)
     with pytest.raises(DataError, match="not a kit"):

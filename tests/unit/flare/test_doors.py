@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.flare.guard.doors import (
+    ADMINISTRATOR,
     ASK,
     CHANNEL,
     DOORS,
@@ -24,7 +27,8 @@ ME = ("server", f"server.{JOB}", "bank-a", f"bank-a.{JOB}", "_admin_1")
 
 
 def asked(me: str, origin: str, door: tuple[str, str], neighbour: str = "", **more: str) -> Arrival:
-    return Arrival(neighbour or origin, origin, more.pop("to", me), True, *door)
+    named = ADMINISTRATOR if (neighbour or origin).startswith("_admin_") else ""
+    return Arrival(neighbour or origin, origin, more.pop("to", me), True, *door, certificate=named)
 
 
 def streamed(neighbour: str, origin: str, to: str, door: tuple[str, str], how: str) -> Arrival:
@@ -112,6 +116,17 @@ def test_a_jobs_result_goes_to_the_administrator_alone() -> None:
         assert not may_be_registered(me, *RESULT)
         for origin in MORE:
             assert me == origin or refusal(me, asked(me, origin, RESULT, "server"))
+
+
+def test_a_site_is_no_administrator_whatever_it_calls_itself() -> None:
+    for door in DOORS[kind_of("server")][kind_of("_admin_1")]:
+        arrival = asked("server", "_admin_1", door)
+        assert refusal("server", arrival) is None
+        for name in ("bank-c", "localhost", ""):
+            other = dataclasses.replace(arrival, certificate=name)
+            assert "has the certificate of" in str(refusal("server", other))
+            reply = dataclasses.replace(other, is_request=False)
+            assert "has the certificate of" in str(refusal("server", reply))
 
 
 def test_an_administrator_answers_nobody_but_the_end_of_its_session() -> None:
