@@ -179,6 +179,9 @@ def ledger(kit: Kit) -> None:
 def submit(
     kits: AllKits,
     within: Annotated[float, typer.Option(help="Seconds to wait for all sites.")] = 120.0,
+    after: Annotated[
+        int, typer.Option(min=0, help="Highest number a site has taken up, if not known here.")
+    ] = 0,
 ) -> None:
     """Start the run, or go on with it from its last checkpoint, once all sites are connected."""
     from securefg.flare.admin import log_in
@@ -187,7 +190,7 @@ def submit(
     from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
 
     plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
-    number, folder = past.next_number(), kits / "job"
+    number, folder = max(past.next_number(), after + 1), kits / "job"
     shutil.rmtree(folder, ignore_errors=True)
     write_flare_job(folder, plan.job(number))
     with log_in(Kits(kits).admin, within) as admin:

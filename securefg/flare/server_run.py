@@ -126,7 +126,10 @@ class ServerRun:
                 raise RunFolderError(f"the job calls its run {self._job.run}, not {made.path.name}")
         folder = RunFolder.open(path)
         if folder.finished:
-            raise RunFolderError(f"{path.name}: the run has finished; nothing is left to resume")
+            raise RunFolderError(
+                f"{path.name}: the run has finished; nothing is left to resume; for another one "
+                "provision with another name or seed"
+            )
         if folder.config().hash != experiment.config.hash:
             raise RunFolderError(f"{path.name}: a run of another config")
         return folder

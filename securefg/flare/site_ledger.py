@@ -19,7 +19,7 @@ from pathlib import Path
 
 from securefg.flare.chain import Chain, Clock, Line, utc_now
 from securefg.flare.job import Job
-from securefg.flare.site_policy import Budget, JobRefused, SitePolicy
+from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 from securefg.foundation.errors import BudgetExceeded
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
@@ -58,10 +58,14 @@ class SiteBooks:
         if job.submission <= last:
             raise JobRefused(
                 f"submission {job.submission} of {job.run} was replayed: "
-                f"submission {last} has been taken up here"
+                f"submission {last} has been taken up here; to go on with it, `securefg deploy "
+                f"submit --after {last}`; to begin one anew, provision it with another name or seed"
             )
         if len(seen) >= most:
-            raise JobRefused(f"{job.run} was taken up {len(seen)} times; allowed here: {most}")
+            raise JobRefused(
+                f"{job.run} was taken up {len(seen)} times; allowed here: {most} (`submissions` in "
+                f"{POLICY_FILE})"
+            )
         line = {"run": job.run, "submission": job.submission, "digest": job.digest}
         self._jobs.append([line])
 

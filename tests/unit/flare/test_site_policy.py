@@ -128,7 +128,7 @@ def test_a_replayed_job_is_refused(tmp_path: Path) -> None:
     before = world.left("site-1")
     # The server forgets that the run has finished, and plays the same submission again.
     (world.kits.server / "securefg_runs" / job.run / "summary.json").unlink()
-    with pytest.raises(RunFailed, match=r"submission 1 of .* was replayed"):
+    with pytest.raises(RunFailed, match=r"submission 1 of .* was replayed: .*--after 1`; to begin"):
         world.run(job, job_id="job again")
     assert world.left("site-1") == before
 
