@@ -12,15 +12,18 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.truth import Truth
 from securefg.foundation.errors import RunFolderError
+from securefg.methods.base import AnyMethod
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
+from securefg.run.assembly import Experiment
 from securefg.run.findings import Finding, Verdict
 from securefg.run.folder import read_json_lines
 
@@ -39,11 +42,12 @@ def reconciled(truth: Truth) -> Finding:
         releases = list(read_ledger(truth.folder.ledger_path))
     except RunFolderError as error:
         said.append((Verdict.VIOLATION, f"the ledger is not as it was written: {error}"))
-    records = list(_headers(truth))
+    records = list(headers(truth.experiment.method, truth.folder.transcript))
     if not said:
+        attempts = truth.folder.summary().attempts
         said = [
-            *_crossed(truth, records, releases),
-            *_as_planned(truth, releases),
+            *crossed(truth.experiment.method, records, releases, attempts),
+            *as_planned(truth.experiment, releases, attempts),
             *_claimed(truth, releases),
             *_survivors(truth, records),
         ]
@@ -66,10 +70,10 @@ def reconciled(truth: Truth) -> Finding:
     )
 
 
-def _headers(truth: Truth) -> Iterator[Record]:
+def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
     """Records without their bodies, and the names of private fields that were in them."""
-    kinds = {message.kind: message for message in truth.experiment.method.messages}
-    for record in read_transcript(truth.folder.transcript):
+    kinds = {message.kind: message for message in method.messages}
+    for record in read_transcript(transcript):
         message = kinds.get(record.kind)
         names = dict(record.rules)
         if record.up and message is not None and not record.thinned:
@@ -80,9 +84,11 @@ def _headers(truth: Truth) -> Iterator[Record]:
         yield replace(record, rules=names, body=b"")
 
 
-def _crossed(truth: Truth, records: list[Record], releases: list[Release]) -> Iterator[Said]:
+def crossed(
+    method: AnyMethod, records: list[Record], releases: list[Release], attempts: int
+) -> Iterator[Said]:
     """What crossed against what is booked, by field, round, step and client."""
-    kinds = {message.kind: message for message in truth.experiment.method.messages}
+    kinds = {message.kind: message for message in method.messages}
     sent: Counter[tuple[str, int, int, int]] = Counter()
     for record in records:
         if record.up and record.kind in kinds:
@@ -101,7 +107,7 @@ def _crossed(truth: Truth, records: list[Record], releases: list[Release]) -> It
             Verdict.VIOLATION,
             f"{field} of client {client} left in round {round} and is on no book",
         )
-    if truth.folder.summary().attempts == 1:
+    if attempts == 1:
         for field, round, _, client in sorted((booked - sent).keys()):
             yield (
                 Verdict.INCONCLUSIVE,
@@ -109,9 +115,8 @@ def _crossed(truth: Truth, records: list[Record], releases: list[Release]) -> It
             )
 
 
-def _as_planned(truth: Truth, releases: list[Release]) -> Iterator[Said]:
+def as_planned(x: Experiment, releases: list[Release], attempts: int) -> Iterator[Said]:
     """Every booked mechanism against the policy's, and every count against the plan's."""
-    x = truth.experiment
     planned = {r.name: r for r in x.method.releases(x.config.method, x.config.training, x.public)}
     for mechanism in dict.fromkeys(release.mechanism for release in releases):
         release = planned.get(mechanism.field)
@@ -144,7 +149,6 @@ def _as_planned(truth: Truth, releases: list[Release]) -> Iterator[Said]:
                     f"{mechanism.field} is booked with {name} {getattr(mechanism, name)}, "
                     f"the plan has {getattr(wanted, name)}",
                 )
-    attempts = truth.folder.summary().attempts
     counts: Counter[tuple[str, int]] = Counter()
     for found in releases:
         for client in found.clients.numbers():

@@ -49,7 +49,7 @@ def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
     started = time.monotonic()
     results = _games(truth, trials, seed)
     each = round((time.monotonic() - started) / max(1, len(results)), 3)
-    return [_of(truth, result, each) for result in results]
+    return [mechanism_finding(truth, result, each) for result in results]
 
 
 class _RepeatableNoise(SeededNoise):
@@ -70,7 +70,7 @@ def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
     return audit_experiment(meant, trials, seed, lambda policy: open_channel(policy, noise))
 
 
-def _of(truth: Truth, result: Result, seconds: float) -> Finding:
+def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
     shown: dict[str, Any] = (
         {"estimator": "law", "confidence": 1 - result.level, "targets": result.numbers}
         if isinstance(result, LawResult)

@@ -321,7 +321,6 @@ def _finding(truth: Truth, found: Residuals, stopped: str, seconds: float) -> Fi
         because = f"the record cannot tell: {why}"
     elif stopped and verdict is Verdict.NOT_DETECTED:
         because += f"; {stopped}"
-    claimed = truth.folder.summary().epsilon.get("client")
     return Finding(
         adversary="server",
         attack="recorded_noise",
@@ -330,7 +329,7 @@ def _finding(truth: Truth, found: Residuals, stopped: str, seconds: float) -> Fi
         unit="client",
         verdict=verdict,
         because=f"{found.release.name}: {because}",
-        epsilon_claimed=None if claimed is None else claimed.epsilon,
+        epsilon_claimed=truth.claimed("client"),
         confidence=1 - RECORDED,
         estimator="law",
         targets=found.numbers,

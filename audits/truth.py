@@ -21,10 +21,11 @@ from securefg.protocol.meanings import Meaning, Networks
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
 from securefg.run.assembly import Experiment, prepare
-from securefg.run.fingerprints import require_same_data
+from securefg.run.fingerprints import require_data_here, require_same_data
 from securefg.run.folder import RunFolder
 from securefg.run.release_file import read_release
 from securefg.settings.config import RunConfig
+from securefg.settings.privacy import Unit
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Truth:
     @classmethod
     def of(cls, folder: RunFolder) -> Truth:
         folder.summary()  # raises where the run has not finished
+        require_data_here(folder)  # before any is loaded: what lies here may be somebody else's
         experiment = prepare(folder.config())
         require_same_data(folder, experiment)
         return cls(folder, experiment)
@@ -53,6 +55,11 @@ class Truth:
     @property
     def config(self) -> RunConfig:
         return self.experiment.config
+
+    def claimed(self, unit: Unit) -> float | None:
+        """The epsilon that the run claims for a unit; None where it is infinite."""
+        found = self.folder.summary().epsilon.get(unit)
+        return None if found is None else found.epsilon
 
     @cached_property
     def meanings(self) -> dict[Place, Meaning]:

@@ -6,6 +6,7 @@ meaningless (`audits.blind`), or where its guess gains on permuted truth.
 | the null control | gain here, interval | the same attack, defence off | verdict |
 |---|---|---|---|
 | off chance | any | any | INCONCLUSIVE: the measurement is not sound |
+| not made: the attack breaks off on meaningless messages | any | any | INCONCLUSIVE |
 | at chance | lower end above 0 | any | LEAK |
 | at chance | reaches 0 | any; noise that the adversary can draw again is left on | INCONCLUSIVE |
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
@@ -34,6 +35,7 @@ class Evidence:
     control   its gain with the defence off; None where it was not or could not be played there
     own       the run has no defence, so that there is no control but itself
     floor     the gain that the attack must reach with the defence off
+    null_failed  why the attack made no guess from meaningless messages; empty where it did
     noise_left  fields whose noise the adversary can draw again, and that still have it
     smallest  the smallest gain that matters: silence means something below it alone
     """
@@ -46,6 +48,7 @@ class Evidence:
     floor: float
     smallest: float = SMALLEST_GAIN
     noise_left: tuple[str, ...] = ()
+    null_failed: str = ""
 
 
 def judge(found: Evidence) -> tuple[Verdict, str]:
@@ -55,6 +58,12 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
         return Verdict.INCONCLUSIVE, (
             "the null control is off chance: the attack gains as much without the run's messages, "
             "so the measurement is not sound"
+        )
+    if found.null_failed:
+        return Verdict.INCONCLUSIVE, (
+            f"{found.value.value:.3f}, {gain.value:+.3f} over the prior ({gain.low:+.3f} to "
+            f"{gain.high:+.3f}), but the null control was not made: on meaningless messages the "
+            f"attack breaks off ({found.null_failed})"
         )
     if gain.low > 0:
         return (

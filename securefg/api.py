@@ -12,7 +12,7 @@ from torch import nn
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from audits.curves.command import draw_curve
-from audits.run import Plan
+from audits.plan import Plan
 from audits.run import audit as _audit
 from securefg.data.given import store
 from securefg.flare import launch

@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from audits.curves.plan import Asked, CurvePlan, Level, Setting
-from audits.curves.recommend import choose, combined, interval, over_seeds_and_targets
+from audits.curves.recommend import choose, combined, over_seeds_and_targets
 from audits.curves.scores import monitored, no_skill, score_of
 from securefg.data.partition import Partition
-from securefg.foundation.interval import Interval
+from securefg.foundation.interval import Interval, interval
 from securefg.foundation.versions import versions
 from securefg.reports.curve.data import (
     CurveData,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attacks import get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
-from audits.run import PROMISES, Plan
+from audits.plan import PROMISES, Plan
 from securefg.foundation.errors import ConfigError
 from securefg.settings.config import RunConfig
 from securefg.sweep import Point

@@ -20,24 +20,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from scipy.stats import t as student
-
 from audits.verdicts import SMALLEST_GAIN
-from securefg.foundation.interval import Interval
+from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
 from securefg.run.findings import Finding, Verdict
 
 LEAST_SEEDS = 3
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """The mean with Student's 95 % interval; of one value, the value."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return Interval(value=mean, low=mean, high=mean)
-    reach = float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values)
-    reach /= len(values) ** 0.5
-    return Interval(value=mean, low=mean - reach, high=mean + reach)
 
 
 def over_seeds_and_targets(figures: Sequence[Interval | None]) -> Interval:

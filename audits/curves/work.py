@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.curves.collect import findings_of
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.run.findings import is_whole
 from securefg.run.observing import Observer
 from securefg.settings.config import RunConfig

@@ -17,10 +17,10 @@ def victim(truth: Truth, adversary: Adversary) -> int:
     sizes = {
         k: int(size)
         for k, size in enumerate(truth.experiment.partition.sizes)
-        if k not in adversary.clients
+        if k not in adversary.clients and size
     }
     if not sizes:
-        raise CannotAttack("all clients collude; nobody is left to attack")
+        raise CannotAttack("no client is left to attack: all collude, or hold nothing")
     fitting = [k for k, size in sizes.items() if size <= MANY_NODES]
     return max(fitting, key=lambda k: sizes[k]) if fitting else min(sizes, key=lambda k: sizes[k])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.stats import chi2
 
 from audits.guesses import FIRST, likeness_test
 from audits.mechanisms.effort import NUMBERS, spread
@@ -23,14 +24,14 @@ from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 LOUDNESS = (0.0, 0.5, 1e4)
 """What the trials send, in turn, over the clip: nothing, a value within it, one far above it."""
 
-LEAST_TRIALS = 6
+LEAST_TRIALS, MOST_TRIALS = 6, 256
 
 
 def play_whole(message: AuditedMessage) -> list[LawResult]:
     host = message.host(rows=None)
     room = max(1, NUMBERS // (4 * host.numbers_per_trial))
     rounds = spread(message.shared_rounds, max(3, room // LEAST_TRIALS))
-    trials = min(48, max(LEAST_TRIALS, room // len(rounds)))
+    trials = min(MOST_TRIALS, max(LEAST_TRIALS, room // len(rounds)))
     sent = {r.field: _values(message, r, host, trials) for r in message.claimed}
     enrolled = host.enrol(trials, 3)
     seen = [host.emit(sent, enrolled, round)[0] for round in rounds]
@@ -106,7 +107,11 @@ def _result(
 ) -> LawResult:
     rule = message.rule(release)
     sigma, slack = claimed_noise(message.policy, release, host.shape(release))
-    tests = [*_beyond_the_clip(rule, sent, seen, sigma), *law_tests(noise, slack, len(seen))]
+    tests = [
+        *_beyond_the_clip(rule, sent, seen, sigma),
+        *law_tests(noise, slack, len(seen)),
+        _by_loudness(noise, len(seen)),
+    ]
     if isinstance(rule, LocalGaussian):
         first = noise[0].reshape(-1)[:FIRST]
         tests.append(likeness_test(first, np.empty((0, len(first)))))
@@ -122,6 +127,28 @@ def _result(
         numbers=noise.size,
         level=message.level,
     )
+
+
+def _by_loudness(noise: Floats, rounds: int) -> LawTest:
+    """Noise whose size hangs on the value: every place, over the messages of a round that were as
+    loud as one another."""
+    by_round = np.square(noise).reshape(rounds, len(noise) // rounds, -1)
+    worst, words = 1.0, "no message was played"
+    for number in range(len(LOUDNESS)):
+        own = by_round[:, number :: len(LOUDNESS)]
+        if not own.shape[1]:
+            continue
+        log_p = chi2.logcdf(own.sum(1), own.shape[1])
+        place = int(np.argmin(log_p))
+        p = float(np.exp(min(0.0, log_p.flat[place] + math.log(log_p.size * len(LOUDNESS)))))
+        if p <= worst:
+            level = math.sqrt(own.mean(1).flat[place])
+            worst = p
+            words = (
+                f"values {LOUDNESS[number]:g} times the clip carry {level:.3g} of the claimed "
+                f"noise at place {place % own.shape[2]} in round {place // own.shape[2] + 1}"
+            )
+    return LawTest("noise by loudness", worst, True, words)
 
 
 def _beyond_the_clip(

@@ -72,7 +72,7 @@ def audit(
 
         measure_mechanism(run, target, min(trials, 20_000), seed, overrides or [], as_json)
         return
-    from audits.run import Plan
+    from audits.plan import Plan
     from audits.run import audit as carry_out
     from audits.table import findings_table, not_measured_table
     from securefg.protocol.exchange import is_foreign

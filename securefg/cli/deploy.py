@@ -12,9 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from securefg.cli import deploy_audit
 from securefg.foundation.errors import ConfigError, RunFolderError
 
 app = typer.Typer(help="Run across organisations, on NVIDIA FLARE.", no_args_is_help=True)
+app.command()(deploy_audit.audit)
+app.command()(deploy_audit.assemble)
 
 Kit = Annotated[Path, typer.Argument(metavar="KIT", help="A party's own folder.")]
 AllKits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder with all kits.")]

@@ -51,6 +51,7 @@ from securefg.flare.site_policy import (
     load_policy,
     planned_profile,
 )
+from securefg.flare.site_record import SiteRecord
 from securefg.flare.terms import Terms
 from securefg.foundation.chained_lines import ChainedLines
 from securefg.foundation.errors import (
@@ -61,6 +62,7 @@ from securefg.foundation.errors import (
     ProtocolError,
 )
 from securefg.foundation.json_text import read_json
+from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
@@ -111,6 +113,7 @@ class SiteRun:
         self._ledger = Ledger(job.sizes.num_clients)
         self._endpoints: dict[str, Endpoint] | None = None
         self._refusal: str | None = None
+        self._record: SiteRecord | None = None
         self._last = 0
 
     def handle(self, packet: Packet) -> Packet:
@@ -199,6 +202,13 @@ class SiteRun:
             require_memory(endpoint, booked)
             check_agreed(endpoint, booked)
         self._endpoints = endpoints
+        every = config.output.transcript_every
+        self._record = SiteRecord(
+            self._folder,
+            get_method(config.method.name).messages,
+            lambda round: every > 0 and (round == 1 or round % every == 0),
+            begin.attempt,
+        )
 
     def _shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
         path = self._kit.home / "shards" / f"{host}.safetensors"
@@ -306,6 +316,8 @@ class SiteRun:
         """A line per message and host in the site's own record: kinds and sizes, no values."""
         lines = []
         for framed, answer in zip(blobs, answers, strict=True):
+            if self._record is not None:
+                self._record.add(framed, answer)
             came = codec.unframe(framed)
             left = codec.unframe(answer.framed).kind if answer.framed else "nothing"
             lines.append(

@@ -99,14 +99,15 @@ class _Head(Settings):
 
 
 class TranscriptWriter:
-    """Appends records; `position` is where a resumed run cuts off what it will say again."""
+    """Appends records; `position` is where a resumed run cuts off what it will say again, `chain`
+    the last link where it is known: then what is there is not read again."""
 
-    def __init__(self, folder: Path, position: int | None = None) -> None:
+    def __init__(self, folder: Path, position: int | None = None, chain: str | None = None) -> None:
         folder.mkdir(exist_ok=True)
         path = folder / "messages.bin"
         if position is not None and path.exists():
             os.truncate(path, min(position, path.stat().st_size))
-        self._chain = last_link(folder)
+        self._chain = last_link(folder) if chain is None else chain
         self._file: BinaryIO = path.open("ab")
 
     @property

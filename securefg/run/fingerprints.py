@@ -72,15 +72,20 @@ def read_fingerprints(folder: Path) -> Fingerprints | None:
         raise RunFolderError(f"{path}: no fingerprints can be read here") from error
 
 
-def require_same_data(folder: RunFolder, experiment: Experiment) -> None:
-    """Refuse an audit on other data than the run's, by name of what changed."""
+def require_data_here(folder: RunFolder) -> Fingerprints:
+    """Refuse to load any data for a run that was made at sites: theirs never was here."""
     stored = read_fingerprints(folder.path)
-    summed = folder.summary().fingerprints
     if stored is None:
         raise RunFolderError(
             f"{folder.path}: the data of this run is not here; each site audits its own part with "
             "`securefg deploy audit`"
         )
+    return stored
+
+
+def require_same_data(folder: RunFolder, experiment: Experiment) -> None:
+    """Refuse an audit on other data than the run's, by name of what changed."""
+    stored, summed = require_data_here(folder), folder.summary().fingerprints
     if digest_of(stored) != summed:
         raise RunFolderError(f"{folder.path}/{FILE} was changed after the run")
     changed = [*stored.changed(fingerprints_of(experiment)), *_changed_files(folder, stored)]

@@ -21,7 +21,8 @@ import psutil
 import yaml
 
 from audits.curves.command import draw_curve
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.protocol.transcript import broken_link, read_transcript
 from securefg.run import runner
 from securefg.run.findings import Verdict, is_whole, read_findings

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.cli.main import app
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict, read_findings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefg.foundation.interval import interval
 from securefg.foundation.units import percent, plural, significant
 from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Limits, Series
 from securefg.reports.curve.marks import Marks, report_link
@@ -117,8 +118,8 @@ def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
     against = f"no defence has {percent(plain.accuracy.value)}" if plain.accuracy else ""
     if len(changes) < 2:
         return said, against
-    low, high = min(changes), max(changes)
-    return said, f"{low:+.1f} to {high:+.1f} over the seeds; {against}"
+    found = interval(changes)
+    return said, f"{found.low:+.1f} to {found.high:+.1f} (95%, paired by seed); {against}"
 
 
 def _spread(point: CurvePoint, seeds: int) -> str:

@@ -122,7 +122,7 @@ def test_noise_hides_the_last_clients_rows(noisy: Truth) -> None:
 
 def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:
     everybody = Adversary.parse("client:0,1,2,3")
-    with pytest.raises(CannotAttack, match="all clients collude"):
+    with pytest.raises(CannotAttack, match="no client is left"):
         play(pairwise, remaining_client, everybody)
     game = make_game("remaining_client", pairwise, ALONE, np.random.default_rng(0))
     view = pairwise.view(ALONE)

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from attacks import get_attack
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.cli.common import PART_FAILED
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError

@@ -11,7 +11,8 @@ from attacks.base import Targets
 from audits import metrics
 from audits.games.base import BinaryGame
 from audits.pairs import pair_auc, pair_gain
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.run import runner
 from securefg.run.findings import Verdict
 from tests import small

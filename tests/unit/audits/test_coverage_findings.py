@@ -12,7 +12,7 @@ import pytest
 from attacks.base import Attack, Need
 from audits.coverage import Spoken, unread, untaken
 from audits.games import game_module
-from audits.run import Plan
+from audits.plan import Plan
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import only_known_modules
 from securefg.protocol.meanings import Answers, NodeRows, Other, Predictions, Public, Weights

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from attacks.base import Message
 from attacks.first_layer_samples import samples_of
 from audits.foreign import judge_spread
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.cli.main import app, main
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.codec import Clients

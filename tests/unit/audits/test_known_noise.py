@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from audits.control_runs import is_defended
-from audits.run import Plan, audit
+from audits.plan import Plan
+from audits.run import audit
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary, view
 from securefg.run import runner

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from attacks.base import View
-from audits.run import Player
+from audits.player import Player
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner

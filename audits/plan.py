@@ -1,0 +1,105 @@
+"""What an audit is asked for: attacks, adversaries, and how much it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from attacks import attack_names, get_attack
+from attacks.base import Attack
+from audits.games import game_module
+from securefg.foundation.errors import ConfigError
+from securefg.protocol.transcript import Adversary
+
+DEFAULT_ADVERSARY = {
+    "server": "server",
+    "client": "client:0",
+    "wire": "wire",
+    "outsider": "outsider",
+}
+PROMISES = "promises"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to audit.
+
+    only         names or module paths of attacks, or `promises`; empty for all
+    more         attacks beside these, by module path
+    adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
+    trials       of every noise mechanism that claims an epsilon
+    overrides    of the run's `audit` settings, as `audit.smallest_gain=0.1`
+    """
+
+    only: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    adversaries: tuple[str, ...] = ()
+    jobs: int = 1
+    seed: int = 0
+    trials: int = 100_000
+    overrides: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*self.only, *self.more):
+            if name != PROMISES:
+                attack = get_attack(name)
+                with suppress(ConfigError):  # a game that is missing is the attack's finding
+                    game_module(attack.game)  # the user named it, by its attack: no folder did
+        names = [found.name for found in self.attacks]
+        for name in {name for name in names if names.count(name) > 1}:
+            raise ConfigError(f"attack: two attacks are named {name!r}; each needs its own name")
+        for text in self.adversaries:
+            Adversary.parse(text)
+
+    @property
+    def attacks(self) -> list[Attack]:
+        return [found for found in self._found.values() if isinstance(found, Attack)]
+
+    @property
+    def broken(self) -> dict[str, ConfigError]:
+        """Attacks of installed packages that cannot be loaded: nobody asked for them by name."""
+        return {n: found for n, found in self._found.items() if isinstance(found, ConfigError)}
+
+    @property
+    def _found(self) -> dict[str, Attack | ConfigError]:
+        named = self.only or attack_names()
+        wanted = dict.fromkeys((*named, *self.more))
+        return {name: _attack(name) for name in wanted if name != PROMISES}
+
+    @property
+    def promises(self) -> bool:
+        return not self.only or PROMISES in self.only
+
+    @property
+    def asked(self) -> str:
+        """What it is about, in words."""
+        return ", ".join((*self.only, *self.adversaries)) or "everything"
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is asked for, from everybody's place."""
+        return not self.only and not self.adversaries
+
+
+def _attack(name: str) -> Attack | ConfigError:
+    try:
+        return get_attack(name)
+    except ConfigError as error:
+        return error
+
+
+@dataclass(frozen=True)
+class Task:
+    """One attack from one adversary's place."""
+
+    attack: Attack
+    adversary: str
+
+
+def adversaries_of(plan: Plan, attack: Attack) -> Iterator[str]:
+    if not plan.adversaries:
+        yield from (DEFAULT_ADVERSARY[kind] for kind in sorted(attack.adversaries))
+    for text in plan.adversaries:
+        if Adversary.parse(text).kind in attack.adversaries:
+            yield text

@@ -1,0 +1,205 @@
+"""A deployed run audited at one site: its own record, against its own shards and its own books.
+
+Nothing but the site's own data is there, so what is asked is what its uploads tell the server, and
+whether they left as they were planned and booked. What other clients, or whoever gets the model,
+can learn of it is not asked here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from audits.books import Said, as_planned, crossed, headers
+from audits.control_runs import is_defended
+from audits.mechanisms.audit import audit_experiment
+from audits.plan import Plan
+from audits.promises import Checks, mechanism_finding
+from audits.recorded import recorded_noise
+from audits.run import Audit, Auditing, Told
+from audits.truth import Truth
+from securefg.data.graph import Graph, Split
+from securefg.data.partition import Partition
+from securefg.data.shard import Shard, load_shards
+from securefg.flare.deployed import PLAN_FILE
+from securefg.flare.job import Job
+from securefg.flare.server_experiment import without_data
+from securefg.flare.site_findings import SiteFindings
+from securefg.flare.site_ledger import SiteBooks
+from securefg.flare.site_record import TRANSCRIPT
+from securefg.flare.site_side import SiteKit
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.lock import owned
+from securefg.privacy.accountants import claim
+from securefg.privacy.ledger import Ledger, Release
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import broken_link, last_link, read_transcript
+from securefg.run.assembly import Experiment
+from securefg.run.findings import Finding, Verdict
+from securefg.run.folder import RunFolder
+from securefg.settings.privacy import Unit
+
+
+@dataclass(frozen=True)
+class SiteTruth(Truth):
+    """A run as one site knows it; its claims follow from its own books."""
+
+    releases: tuple[Release, ...] = ()
+
+    def claimed(self, unit: Unit) -> float | None:
+        policy, ledger = self.experiment.policy, Ledger(self.experiment.partition.num_clients)
+        ledger.record(list(self.releases))
+        found = claim(ledger.profiles(), unit, policy.delta, population=policy.population)
+        return found.epsilon if math.isfinite(found.epsilon) else None
+
+    @cached_property
+    def release(self) -> Message | None:
+        """A site is asked for uploads; the model at the end is not among what it keeps."""
+        return None
+
+    @cached_property
+    def attempts(self) -> int:
+        return max((r.attempt for r in read_transcript(self.folder.transcript)), default=1)
+
+
+def audit_site(kit: Path, plan: Plan, told: Told = lambda what, done, total: None) -> Audit:
+    """Findings go to `runs/<run>/audit` below the site's home, and stay there."""
+    truth = site_truth(kit)
+    about = {
+        "name": truth.config.name,
+        "config_hash": truth.config.hash,
+        "method": truth.method_name,
+    }
+    asked = replace(plan, adversaries=plan.adversaries or ("server",))
+    with owned(truth.folder.path):
+        torch.set_num_threads(1)
+        return Auditing(truth, asked, truth.folder.path / "audit", about, told).carry_out(
+            _promises(truth, plan), lambda rounds: None, is_defended(truth.experiment.policy)
+        )
+
+
+def site_findings(kit: Path, findings: Sequence[Finding]) -> SiteFindings:
+    """What the site would share: what was found, about which run, by which record."""
+    own = SiteKit.load(kit / "startup", kit / "local")
+    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    record = last_link(own.home / "runs" / job.run / TRANSCRIPT)
+    return SiteFindings(own.name, job.run, job.parsed().hash, record, tuple(findings))
+
+
+def site_truth(kit: Path) -> SiteTruth:
+    own = SiteKit.load(kit / "startup", kit / "local")
+    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    folder = RunFolder(own.home / "runs" / job.run)
+    if not (folder.path / TRANSCRIPT / "messages.bin").is_file():
+        raise RunFolderError(
+            f"{folder.path}: no record of {job.run} here; it is made while the site takes part"
+        )
+    shards = [
+        shard
+        for host in job.sites.get(own.name, {})
+        for shard in load_shards(own.home / "shards" / f"{host}.safetensors")
+    ]
+    books = SiteBooks(own.home)
+    return SiteTruth(folder, site_experiment(job, shards), tuple(books.released(job.run)))
+
+
+def site_experiment(job: Job, own: list[Shard]) -> Experiment:
+    """The server's experiment with this site's nodes at their places; others' places are empty."""
+    x = without_data(job)
+    union, sizes = _placed(own, job), job.sizes
+    held = {shard.client: shard for shard in own}
+    nobody = torch.zeros(0, dtype=torch.int64)
+    nodes = [held[k].node_ids if k in held else nobody for k in range(sizes.num_clients)]
+    empty = union.subgraph(nobody)
+    shards = tuple(held.get(k, Shard(k, nobody, empty)) for k in range(sizes.num_clients))
+    partition = _HereAndNowhere(
+        "at this site",
+        sizes.num_nodes,
+        torch.cat(nodes),
+        torch.tensor([0, *(len(own) for own in nodes)]).cumsum(0),
+    )
+    return replace(x, union=union, partition=partition, shards=shards)
+
+
+class _HereAndNowhere(Partition):
+    """A partition in which other sites' clients hold nothing that is known here."""
+
+    def __post_init__(self) -> None:
+        """Clients without nodes are allowed here alone."""
+
+
+def _placed(own: list[Shard], job: Job) -> Graph:
+    """All own nodes under their global ids; every other node is there, and nothing is on it."""
+    first, count = own[0].graph, job.sizes.num_nodes
+    features = torch.zeros(count, *first.features.shape[1:])
+    labels = torch.full((count, *first.labels.shape[1:]), -1, dtype=torch.int64)
+    masks = {
+        name: torch.zeros(count, *first.split.train.shape[1:], dtype=torch.bool)
+        for name in ("train", "val", "test")
+    }
+    edges = []
+    for shard in own:
+        features[shard.node_ids] = shard.graph.features
+        labels[shard.node_ids] = shard.graph.labels
+        for name, mask in masks.items():
+            mask[shard.node_ids] = getattr(shard.graph.split, name)
+        edges.append(shard.node_ids[shard.graph.edge_index])
+    edge_index = torch.unique(torch.cat(edges, 1), dim=1)
+    return replace(
+        first, features=features, labels=labels, split=Split(**masks), edge_index=edge_index
+    )
+
+
+def _promises(truth: SiteTruth, plan: Plan) -> Checks:
+    return {
+        "integrity": lambda: [_integrity(truth)],
+        "books": lambda: [_books(truth)],
+        "mechanisms": lambda: [
+            mechanism_finding(truth, result, 0.0)
+            for result in audit_experiment(truth.experiment, plan.trials, plan.seed)
+        ],
+        "recorded": lambda: recorded_noise(truth),
+    }
+
+
+def _integrity(truth: SiteTruth) -> Finding:
+    broken = broken_link(truth.folder.transcript)
+    return Finding(
+        adversary="-",
+        attack="integrity",
+        method=truth.method_name,
+        metric="hash chain of the site's record",
+        unit="run",
+        verdict=Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
+        because=broken or "every message is the one that was recorded at this site",
+        assumptions=("nobody but the site writes into its home",),
+    )
+
+
+def _books(truth: SiteTruth) -> Finding:
+    """What left, message by message, against the site's books and the plan in its kit."""
+    method, releases = truth.experiment.method, list(truth.releases)
+    records = list(headers(method, truth.folder.transcript))
+    said: list[Said] = [
+        *crossed(method, records, releases, truth.attempts),
+        *as_planned(truth.experiment, releases, truth.attempts),
+    ]
+    worst = [one for one in said if one[0] is Verdict.VIOLATION] or said
+    words = list(dict.fromkeys(text for _, text in worst))
+    whole = f"{len(releases)} releases are booked, planned and recorded alike"
+    return Finding(
+        adversary="-",
+        attack="books",
+        method=truth.method_name,
+        metric="the site's books, its record and the plan in its kit",
+        unit="release",
+        verdict=worst[0][0] if worst else Verdict.NOT_DETECTED,
+        because="; ".join(words[:3]) if words else whole,
+        targets=len(releases),
+        assumptions=("the site's own software made the record",),
+    )

@@ -1,0 +1,83 @@
+"""A site's own record: what came to its hosts and what left them; it stays at home.
+
+Keys and shares of secure aggregation are not in it. `securefg deploy audit` reads it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from securefg.federation.engine import Answer
+from securefg.protocol import codec
+from securefg.protocol.codec import Envelope
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Record, TranscriptWriter
+
+TRANSCRIPT = "transcript"
+
+
+class SiteRecord:
+    """Appends to the transcript of one run at one site; every submission goes on where the last
+    one stopped.
+
+    keep_body  whether a round's bodies stay; headers always do
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        messages: Sequence[type[Message]],
+        keep_body: Callable[[int], bool],
+        attempt: int,
+    ) -> None:
+        self._kinds = {message.kind: message for message in messages}
+        self._keep, self._attempt = keep_body, attempt
+        self._folder, self._seq = folder / TRANSCRIPT, 0
+        self._chain: str | None = None
+
+    def add(self, framed: bytes, answer: Answer) -> None:
+        """A request and its answer, where they are the method's own messages; on the disk when it
+        returns, and no file stays open: a site may end at any moment."""
+        writer = TranscriptWriter(self._folder, chain=self._chain)
+        came = codec.unframe(framed)
+        if came.kind in self._kinds:
+            declared = self._kinds[came.kind].declarations
+            personal = tuple(name for name, d in declared.items() if d.scope == "personal")
+            writer.append(self._of(came, (came.receiver,), len(framed), personal=personal))
+        left = codec.unframe(answer.framed) if answer.framed else None
+        if left is not None and left.kind in self._kinds:
+            rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
+            writer.append(self._of(left, ("server",), len(answer.framed), rules=rules))
+        writer.sync()
+        writer.close()
+        self._chain = writer.chain
+
+    def _of(
+        self,
+        envelope: Envelope,
+        receivers: tuple[str, ...],
+        size: int,
+        rules: dict[str, str] | None = None,
+        personal: tuple[str, ...] = (),
+    ) -> Record:
+        self._seq += 1
+        keep = self._keep(envelope.round)
+        return Record(
+            seq=self._seq,
+            round=envelope.round,
+            step=envelope.step,
+            attempt=self._attempt,
+            seconds=round(time.time(), 3),
+            sender=envelope.sender,
+            receivers=receivers,
+            kind=envelope.kind,
+            clients=str(envelope.clients),
+            payload=size,
+            envelope=0,
+            rules=rules or {},
+            personal=personal,
+            thinned=not keep,
+            body=envelope.body if keep else b"",
+        )
