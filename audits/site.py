@@ -26,15 +26,16 @@ from audits.truth import Truth
 from securefg.data.graph import Graph, Split
 from securefg.data.partition import Partition
 from securefg.data.shard import Shard, load_shards
+from securefg.data.statistics import statistics
 from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.job import Job
-from securefg.flare.server_experiment import without_data
 from securefg.flare.site_findings import SiteFindings
 from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_record import TRANSCRIPT
 from securefg.flare.site_side import SiteKit
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.lock import owned
+from securefg.methods.registry import get_method
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Release
 from securefg.protocol.messages import Message
@@ -109,9 +110,9 @@ def site_truth(kit: Path) -> SiteTruth:
 
 
 def site_experiment(job: Job, own: list[Shard]) -> Experiment:
-    """The server's experiment with this site's nodes at their places; others' places are empty."""
-    x = without_data(job)
-    union, sizes = _placed(own, job), job.sizes
+    """This site's nodes at their places in the whole, and nothing at others' places; of what the
+    method entitles its server to, a site has nothing."""
+    config, union, sizes = job.parsed(), _placed(own, job), job.sizes
     held = {shard.client: shard for shard in own}
     nobody = torch.zeros(0, dtype=torch.int64)
     nodes = [held[k].node_ids if k in held else nobody for k in range(sizes.num_clients)]
@@ -123,7 +124,18 @@ def site_experiment(job: Job, own: list[Shard]) -> Experiment:
         torch.cat(nodes),
         torch.tensor([0, *(len(own) for own in nodes)]).cumsum(0),
     )
-    return replace(x, union=union, partition=partition, shards=shards)
+    held_here = Partition.of("own", sizes.num_nodes, [shard.node_ids for shard in own])
+    return Experiment(
+        config=config,
+        method=get_method(config.method.name),
+        union=union,
+        partition=partition,
+        statistics=statistics(union, held_here),
+        shards=shards,
+        public=job.public(torch.device("cpu")),
+        policy=job.policy(),
+        has_truth=False,
+    )
 
 
 class _HereAndNowhere(Partition):
