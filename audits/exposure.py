@@ -23,13 +23,19 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
 from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
+from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
+from securefg.protocol.transcript import Record, read_transcript
+from securefg.run import recovered
 from securefg.run.findings import Finding, Verdict
-from securefg.secagg.exposure import Exposure, linear_exposure, node_exposure
+from securefg.secagg.exposure import Exposure, linear_exposure
+from securefg.secagg.run_exposure import num_exposed
 
 ATTACK = "linear_exposure"
 COALITIONS = 5
 SHARES = (0.1, 0.5)
+MOST_COALITIONS = 64
+"""Of more clients, not every one is tried as the server's helper."""
 
 
 def exposures(truth: Truth, seed: int) -> list[Finding]:
@@ -151,60 +157,69 @@ def unsolved(truth: Truth, metric: str, why: str) -> Finding:
 
 def _masked_sums(truth: Truth) -> Iterator[Finding]:
     """What the run's own sessions gave away, drop-outs included; then with one client's help."""
-    recovered = truth.folder.summary().recovered_by_algebra
     settings = truth.config.privacy.secure_aggregation
-    if recovered is None or settings is None:
+    if settings is None:
         return
+    opened = [r for r in read_transcript(truth.folder.transcript) if r.sender == "sum"]
     masked = truth.experiment.policy.masked
     noisy = all(_has_noise(truth, name) for name in masked)
     planned = truth.experiment.method.planned(
         truth.config.method, truth.config.training, truth.experiment.public
     )
     by_node = any(release.declaration.rows and release.name in masked for release in planned)
-    kinds = {"uploads": "contributions"} | ({"rows of nodes": "node_rows"} if by_node else {})
     if truth.experiment.method.exposed_uploads is not None:
-        kinds = {}  # the method's sums are no plain ones, and are told of by themselves
-    for unit, key in kinds.items():
-        count = getattr(recovered, f"{key}_recoverable")
-        if count is None:
-            continue
-        started = time.monotonic()
+        return  # the method's sums are no plain ones, and are told of by themselves
+    started, smallest = time.monotonic(), min((len(_cohort(r)) for r in opened), default=0)
+    uploads, rows = recovered.exposures(truth.experiment, opened)
+    counts = {"uploads": uploads} | ({"rows of nodes": rows} if by_node else {})
+    for unit, count in counts.items():
         yield _finding(
             truth,
             started,
             adversary="server",
-            metric=f"number of {unit} that follow from masked sums",
+            metric=f"number of {unit} that follow from all masked sums of the run",
             shares=[float(count)],
             noisy=noisy,
-            details={
-                name: float(value) for name, value in dict(recovered).items() if value is not None
-            },
-            targets=recovered.sessions,
+            details={"sessions": float(len(opened)), "smallest_cohort": float(smallest)},
+            targets=len(opened),
         )
-    if by_node:
-        yield _with_one_client(truth, settings.min_holders, noisy)
+    if truth.experiment.partition.num_clients <= MOST_COALITIONS:
+        yield from _with_one_client(truth, opened, by_node, noisy)
 
 
-def _with_one_client(truth: Truth, min_holders: int, noisy: bool) -> Finding:
-    """A client that colludes with the server subtracts its own rows from the sums per node."""
-    started = time.monotonic()
-    partition = truth.experiment.partition
-    holders = [nodes.numpy() for nodes in partition.clients]
-    size = truth.experiment.public.num_nodes
-    shares = [
-        node_exposure(holders, size, [client], min_holders).share
-        for client in range(partition.num_clients)
-    ]
-    return _finding(
-        truth,
-        started,
-        adversary="server and any one client",
-        metric="share of the others' nodes whose rows follow from the sums",
-        shares=shares,
-        noisy=noisy,
-        details={"min_holders": float(min_holders)},
-        targets=size,
-    )
+def _cohort(record: Record) -> Clients:
+    return Clients.parse(record.clients)
+
+
+def _with_one_client(
+    truth: Truth, opened: list[Record], by_node: bool, noisy: bool
+) -> Iterator[Finding]:
+    """A client that colludes with the server subtracts its own part from every sum of the run."""
+    started, x = time.monotonic(), truth.experiment
+    holders = recovered.node_holders(x)
+    uploads, shares = [], []
+    for client in range(x.partition.num_clients):
+        found = recovered.exposed(x, opened, [client])
+        uploads.append(float(num_exposed(t for t in found if t.part is None)))
+        parts = {term.part for term in found}
+        held = sum(count for pattern, count in holders.items() if pattern - {client})
+        shown = sum(count for pattern, count in holders.items() if pattern in parts)
+        shares.append(shown / held if held else 0.0)
+    settings = truth.config.privacy.secure_aggregation
+    assert settings is not None
+    told = {"share of the others' nodes whose rows follow from the sums": shares} if by_node else {}
+    told["number of the others' uploads that follow from all masked sums of the run"] = uploads
+    for metric, values in told.items():
+        yield _finding(
+            truth,
+            started,
+            adversary="server and any one client",
+            metric=metric,
+            shares=values,
+            noisy=noisy,
+            details={"min_holders": float(settings.min_holders)} if values is shares else {},
+            targets=x.public.num_nodes if values is shares else len(opened),
+        )
 
 
 # --------------------------------------------------------------------------------------- findings

@@ -31,6 +31,10 @@ def summary_table(summary: Summary) -> Table:
     recovered = summary.recovered_by_algebra
     if recovered is not None:
         table.add_row("masked", _masked_words(summary, recovered))
+    if summary.masking_trusts_the_server:
+        table.add_row("", "the masks trust the server to follow the protocol (malicious: false)")
+    for client, reason in summary.blamed.items():
+        table.add_row("blamed", f"client {client} {reason}")
     for way in ("up", "down"):
         size = getattr(summary.bytes, way)
         envelope = bytes_text(size.envelope)

@@ -57,6 +57,7 @@ class Endpoint:
         message = codec.decode(request.body, self.method.message(kind))
         if self.secure is not None:
             self.secure.refuse_personal(message)
+            self.secure.hold_to_constants(message, turn)
         reply = self.host.handle(self._opened(message, turn), turn)
         if type(reply) not in self.method.messages:  # a key message would leave without a rule
             raise ProtocolError(f"{reply.kind} is no message of {self.method.name}; nothing left")

@@ -18,7 +18,7 @@ from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.journal import Entry, Journal, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
-from securefg.federation.recorder import Recorder, Traffic
+from securefg.federation.recorder import BLAMED, Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
@@ -51,6 +51,7 @@ class Federation(Cohort):
     """Asks hosts through the engine, records both ways, and books what was released.
 
     keep_body  whether a round's bodies stay in the transcript
+    blamed     clients that broke sessions before a restart, and are asked no more
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Federation(Cohort):
         attempt: int = 1,
         secure: Secure | None = None,
         journal: Journal | None = None,
+        blamed: Mapping[int, str] | None = None,
     ) -> None:
         self._journal = journal or Journal()
         self._aggregator = None
@@ -76,6 +78,7 @@ class Federation(Cohort):
                 policy.cohorts,
                 self._blame,
             )
+            self._aggregator.blamed.update(blamed or {})
             self.bare = policy.bare
             self.min_holders = policy.min_holders if policy.bare else 1
         numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
@@ -199,7 +202,7 @@ class Federation(Cohort):
 
     def _blame(self, client: int, reason: str) -> None:
         host = next(name for name, own in self._engine.hosts.items() if client in own.numbers())
-        drop = Dropped(host, Clients.of([client]), f"blamed: {reason}")
+        drop = Dropped(host, Clients.of([client]), BLAMED + reason)
         self._recorder.dropped(drop, self._round, self._step)
 
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from torch import Tensor
 
@@ -14,6 +15,9 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record, TranscriptWriter
+
+BLAMED: Final = "blamed: "
+"""Before the reason why a client that broke a session is asked no more."""
 
 
 @dataclass
@@ -117,3 +121,13 @@ class Recorder:
 def _in_words(mechanism: Mechanism) -> str:
     noised = mechanism.rule not in ("plain", "masked")
     return f"{mechanism.rule}, masked" if noised and mechanism.masked else mechanism.rule
+
+
+def blamed_in(records: Iterable[Record]) -> dict[int, str]:
+    """Clients that broke a session of secure aggregation, in any attempt, and how."""
+    return {
+        client: record.note.removeprefix(BLAMED)
+        for record in records
+        if record.kind == "dropped" and record.note.startswith(BLAMED)
+        for client in Clients.parse(record.clients).numbers()
+    }

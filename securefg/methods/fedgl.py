@@ -82,7 +82,7 @@ class Globals(Message, kind="fedgl.Globals"):
         "weights of the pseudo graph's edges", means=_added("values")
     )
     released: Tensor | None = public(
-        "nodes with enough holders for their sums to be uploaded", means=Holdings()
+        "nodes with enough holders for their sums to be uploaded", means=Holdings(), constant=True
     )
 
 
@@ -219,7 +219,7 @@ class Client(Host):
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
         self._node_ids = self._shard.node_ids.to(site.device)
-        self._bare, self._released = site.bare, torch.zeros(0, dtype=torch.bool)
+        self._bare = site.bare
 
     def handle(self, request: Message, turn: Turn) -> Message:
         if isinstance(request, Count):
@@ -240,21 +240,10 @@ class Client(Host):
         )
 
     def _check_released(self, request: Globals) -> None:
-        """Rows of nodes leave where a census found enough holders, and the same ones all along."""
-        if not (self._settings.pseudo_labels or self._settings.pseudo_graph):
-            return
-        found = request.released
-        if found is None:
+        """Rows of nodes leave where a census found enough holders."""
+        halves = self._settings.pseudo_labels or self._settings.pseudo_graph
+        if halves and request.released is None:
             raise PrivacyError("fedgl: rows of nodes were asked for without a count of holders")
-        if self._released.numel() and not torch.equal(found.cpu(), self._released):
-            raise PrivacyError("fedgl: other nodes are released than before in this run")
-        self._released = found.cpu()
-
-    def state(self) -> State:
-        return {"released": self._released} if self._released.numel() else {}
-
-    def restore(self, state: State) -> None:
-        self._released = state.get("released", self._released)
 
     def _trained(self, request: Globals, turn: Turn) -> Update:
         weights = request.weights.to(self._device)

@@ -70,9 +70,10 @@ class Declaration:
         return self.means(settings)
 
 
-def public(about: str, *, means: Means | None = None) -> Any:
-    """The same for everybody, and not derived from one client's data alone."""
-    return Declaration("public", about, means)
+def public(about: str, *, means: Means | None = None, constant: bool = False) -> Any:
+    """The same for everybody, and not derived from one client's data alone. What is `constant` must
+    be the same in all requests of a run: clients of masked runs remember it by its name."""
+    return Declaration("public", about, means, constant=constant)
 
 
 def personal(about: str, *, means: Means | None = None, opens: str | None = None) -> Any:

@@ -151,6 +151,8 @@ def render(results: Results) -> str:
             received=received(results),
             masked=results.config.privacy.secure_aggregation is not None,
             recovered=results.summary.recovered_by_algebra,
+            trusts_the_server=results.summary.masking_trusts_the_server,
+            blamed=results.summary.blamed,
             messages=message_section(results),
             setup=setup_section(results),
             version=results.summary.versions.get("securefg", ""),

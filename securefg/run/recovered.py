@@ -8,7 +8,7 @@ the same unknowns in every round.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -50,26 +50,34 @@ def exposures(
         own, public = experiment.config.method, experiment.public
         sets = {(record.round, record.clients) for record in listed}
         return sum(shaped(own, public, Clients.parse(c).numbers()) for _, c in sets), 0
-    holders, sent = _holders(experiment), _sent(listed)
+    found = exposed(experiment, listed, colluders)
+    uploads = {term for term in found if term.part is None}
+    return num_exposed(uploads), num_exposed(found - uploads)
+
+
+def exposed(
+    experiment: Experiment, opened: Iterable[Record], colluders: Collection[int] = ()
+) -> set[Term]:
+    """Whatever of honest clients follows from all sums of a run, the colluders' own known."""
+    listed = list(opened)
+    holders, sent = node_holders(experiment), _sent(listed)
     sums = [
         one
         for record in listed
         for one in opened_sums(experiment, record, holders, sent.get(record.kind))
     ]
-    found = exposed_terms(sums, colluders)
-    uploads = {term for term in found if term.part is None}
-    return num_exposed(uploads), num_exposed(found - uploads)
+    return exposed_terms(sums, colluders)
 
 
 def opened_sums(
     experiment: Experiment,
     record: Record,
     holders: dict[Pattern, int],
-    sent: frozenset[str] | None = None,
+    sent: Mapping[str, int] | None = None,
 ) -> Iterator[OpenedSum]:
     """The equations that one opened sum stands for. Nodes of the same holders share an unknown.
 
-    sent  the fields that were in it, where any record of its kind kept its content
+    sent  the fields that were in it and how wide, where any record of its kind kept its content
     """
     kind = record.kind.removesuffix(".sum")
     message = experiment.method.message(kind)
@@ -90,13 +98,20 @@ def opened_sums(
             # Of a row it is known to be a holder's; of a count, nothing but who was asked.
             present = survivors if counted else pattern & survivors
             yield {Term(c, quantity, when, pattern, count): 1.0 for c in present}
-            if _adds_up(experiment, message, name, record):
+            if _adds_up(experiment, message, name, sent):
                 total = f"{quantity} added up"
                 yield {Term(c, total, None, pattern, count): 1.0 for c in survivors}
 
 
-def _sent(opened: Iterable[Record]) -> dict[str, frozenset[str]]:
-    return {r.kind: frozenset(r.fields()) for r in opened if not r.thinned and r.body}
+def _sent(opened: Iterable[Record]) -> dict[str, dict[str, int]]:
+    """By kind, the last axis of every field that was ever in it."""
+    found: dict[str, dict[str, int]] = {}
+    for record in opened:
+        if not record.thinned and record.body:
+            sums = {n: x for n, x in record.fields().items() if isinstance(x, Tensor)}
+            of_kind = found.setdefault(record.kind, {})
+            of_kind |= {n: x.shape[-1] if x.dim() else 1 for n, x in sums.items()}
+    return found
 
 
 def released(experiment: Experiment, message: type[Message], pattern: Pattern) -> bool:
@@ -105,16 +120,16 @@ def released(experiment: Experiment, message: type[Message], pattern: Pattern) -
     return census or len(pattern) >= experiment.policy.min_holders
 
 
-def _adds_up(experiment: Experiment, message: type[Message], name: str, record: Record) -> bool:
+def _adds_up(
+    experiment: Experiment, message: type[Message], name: str, sent: Mapping[str, int] | None
+) -> bool:
     """Rows with all classes add up to what never changes."""
     meaning = message.declarations[name].meaning(experiment.config.method)
-    if not isinstance(meaning, Predictions) or record.thinned:
-        return False
-    sums = record.fields().get(name)
-    return isinstance(sums, Tensor) and sums.shape[-1] == experiment.public.num_classes
+    whole = sent is not None and sent.get(name) == experiment.public.num_classes
+    return isinstance(meaning, Predictions) and whole
 
 
-def _holders(experiment: Experiment) -> dict[Pattern, int]:
+def node_holders(experiment: Experiment) -> dict[Pattern, int]:
     """How many nodes every set of clients holds together."""
     if not experiment.has_truth:
         return {}

@@ -19,7 +19,7 @@ from securefg.federation.evaluation import Evaluator, LocalScore, Scores, pool
 from securefg.federation.federation import Federation, Secure
 from securefg.federation.journal import Journal
 from securefg.federation.quality import Quality
-from securefg.federation.recorder import Traffic
+from securefg.federation.recorder import Traffic, blamed_in
 from securefg.federation.roles import Server
 from securefg.foundation.errors import (
     BudgetExceeded,
@@ -250,6 +250,7 @@ class Run:
             attempt=self._attempt,
             secure=secure,
             journal=self._journal,
+            blamed=blamed_in(read_transcript(self._folder.transcript)) if secure else None,
         )
         if self._checkpoint:
             progress = self._checkpoint.progress

@@ -15,20 +15,22 @@ from pathlib import Path
 
 import torch
 
+from securefg.protocol import codec
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
-from securefg.secagg.errors import AwayAtUnmasking, Refused
+from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.graph_parameters import choose, fewest, only_one_opens
-from securefg.secagg.keys import Identity, verify
+from securefg.secagg.keys import Identity, KeyPair, verify
 from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (
     Advertise,
+    Again,
     Agreed,
     Deliver,
     Keys,
@@ -40,6 +42,7 @@ from securefg.secagg.messages import (
     Unmask,
 )
 from securefg.secagg.ring import RingArray
+from securefg.secagg.seats import SESSIONS, KeyPairs, Seats
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
 from securefg.secagg.session import Party, Session
 from securefg.secagg.statements import (
@@ -77,6 +80,7 @@ class SecureClients:
         first = identities[min(identities)]
         self.memory = Memory(first, self._config, memory_file)
         self._session: Session | None = None
+        self._seats: Seats | None = None
 
     @property
     def malicious(self) -> bool:
@@ -90,11 +94,11 @@ class SecureClients:
 
     @contextmanager
     def _over_when_refused(self) -> Iterator[None]:
-        """Whatever goes wrong ends the session: nothing of it leaves afterwards."""
+        """Whatever goes wrong ends the session, and its set-up: nothing of it leaves afterwards."""
         try:
             yield
         except Exception:
-            self._session = None
+            self._session = self._seats = None
             raise
 
     def _answer(self, request: Message, turn: Turn) -> Message:
@@ -103,7 +107,10 @@ class SecureClients:
             case Advertise():
                 return self._advertise(request, turn, numbers)
             case Roster():
-                return self._share(request, numbers)
+                self._accept_roster(self._current(), request, numbers)
+                return self._share(self._current(), numbers)
+            case Again():
+                return self._share(self._take_up(request, turn, numbers), numbers)
             case Deliver():
                 return self._open(request, numbers)
             case Survivors():
@@ -115,21 +122,46 @@ class SecureClients:
     # -------------------------------------------------------------------------- advertise keys
 
     def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
-        safe = self._one_opens(request.purpose)
-        self.memory.refuse_repeat(turn.round, request.purpose, numbers, safe)
-        parties = {number: Party.fresh(number, self._random) for number in numbers}
-        self._session = session = Session(turn.round, request.purpose, parties)
+        self._session = session = self._fresh_session(request.purpose, turn, numbers)
+        self._seats = None
+        for number in numbers:
+            masks, boxes = (KeyPair.fresh(self._random) for _ in range(2))
+            session.pairs[number] = KeyPairs(masks, boxes)
+        pairs = session.pairs.items()
         signatures = [
             self._identities[n].sign(
-                "advertise", *self._said(session, n, p.mask_pair.public, p.box_pair.public)
+                "advertise", *self._said(session, n, pair.masks.public, pair.boxes.public)
             )
-            for n, p in parties.items()
+            for n, pair in pairs
         ]
         return Keys(
-            mask_key=from_bytes([p.mask_pair.public for p in parties.values()]),
-            box_key=from_bytes([p.box_pair.public for p in parties.values()]),
+            mask_key=from_bytes([pair.masks.public for _, pair in pairs]),
+            box_key=from_bytes([pair.boxes.public for _, pair in pairs]),
             signature=from_bytes(signatures),
         )
+
+    def _fresh_session(self, purpose: str, turn: Turn, numbers: list[int]) -> Session:
+        """Fresh secrets, for what these clients did not take part in before."""
+        self.memory.refuse_repeat(turn.round, purpose, numbers, self._one_opens(purpose))
+        parties = {number: Party.fresh(number, self._random) for number in numbers}
+        return Session(turn.round, purpose, parties)
+
+    def _take_up(self, request: Again, turn: Turn, numbers: list[int]) -> Session:
+        """Another session of the set-up that this host has; one that it lost is no offence."""
+        seats = self._seats
+        if seats is None or to_bytes(request.setup[None])[0] != seats.id:
+            raise SetupLost("this client was not set up so, or restarted since")
+        if not set(numbers) <= seats.own:
+            raise Refused("the set-up has no such client here")
+        if not seats.ordinal <= request.ordinal < SESSIONS:
+            raise Refused(
+                f"session {request.ordinal} of a set-up; wanted one from {seats.ordinal} on, "
+                f"under {SESSIONS}"
+            )
+        self._session = session = self._fresh_session(request.purpose, turn, numbers)
+        self._check_cohort(session, len(seats.clients))
+        session.begin(seats, request.ordinal, to_bytes(request.model_hash[None])[0])
+        return session
 
     def _one_opens(self, purpose: str) -> bool:
         """Whether two sums of one message cannot both be opened, whoever restarts in between."""
@@ -143,41 +175,41 @@ class SecureClients:
 
     # ------------------------------------------------------------------------------ share keys
 
-    def _share(self, request: Roster, numbers: list[int]) -> Shares:
-        session = self._current()
-        self._accept_roster(session, request, numbers)
-        rows, digests, commitments = [], [], []
+    def _share(self, session: Session, numbers: list[int]) -> Shares:
+        dealt, commitments = [], []
         for number in numbers:
-            sealed, said = session.seal_shares(number, self._random)
-            rows.append(from_bytes(sealed))
-            digests.append(from_bytes(said))
+            dealt.append(session.seal_shares(number, self._random))
             seed, place = session.parties[number].seed, session.places[number]
             commitments.append(shamir.commitment(seed, session.id, place))
         return Shares(
-            boxes=torch.stack(rows),
+            wrapped=torch.stack([from_bytes(one.wrapped) for one in dealt]),
+            boxes=torch.stack([from_bytes(one.boxes) for one in dealt]),
             commitment=from_bytes(commitments),
-            share_digests=torch.stack(digests),
+            share_digests=torch.stack([from_bytes(one.digests) for one in dealt]),
         )
 
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
         clients = tuple(request.clients.tolist())
         self._check_roster(session, clients, numbers)
-        session.model_hash = to_bytes(request.model_hash[None])[0]
         items = roster_items([self._roster[c] for c in clients], request)
-        id = derive.session_id(items, self._config, session.model_hash)
-        graph = MaskGraph.drawn(choose(len(clients), self._threat), graph_seed(id, request))
-        session.seat(
+        id = derive.setup_id(items, self._config)
+        seats = Seats(
             id,
-            graph,
+            MaskGraph.drawn(choose(len(clients), self._threat), graph_seed(id, request)),
+            clients,
             dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
             dict(zip(clients, to_bytes(request.box_keys), strict=True)),
             dict(zip(clients, to_bytes(request.signatures), strict=True)),
         )
-        own = {session.places[n] for n in numbers}
-        self._check_keys(session, own | {p for one in own for p in graph.neighbours(one)})
+        own = {seats.places[n] for n in numbers}
+        around = {p for one in own for p in seats.graph.neighbours(one)}
+        self._check_keys(session, seats, own | around)
+        seats.agree({n: session.pairs[n] for n in numbers})
+        session.begin(seats, 0, to_bytes(request.model_hash[None])[0])
+        self._seats = seats
 
     def _check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
-        if session.id:
+        if session.id or not session.pairs:
             raise Refused("a second roster in one session")
         if len(set(clients)) != len(clients) or list(clients) != sorted(clients):
             raise Refused("the roster names a client twice or out of order")
@@ -185,9 +217,12 @@ class SecureClients:
             raise Refused("the roster leaves out a client that it was sent to")
         if not all(0 <= c < len(self._roster) for c in clients):
             raise Refused("the roster names a client that nobody knows")
+        self._check_cohort(session, len(clients))
+
+    def _check_cohort(self, session: Session, size: int) -> None:
         least = self._least_cohort(session)
-        if len(clients) < least:
-            raise Refused(f"a cohort of {len(clients)}, under {least}")
+        if size < least:
+            raise Refused(f"a cohort of {size}, under {least}")
 
     def _least_cohort(self, session: Session) -> int:
         """What was planned for this message, all but those that may fall silent; and never so few
@@ -195,22 +230,22 @@ class SecureClients:
         planned = self._cohorts.get(session.purpose, 0)
         return max(self._settings.min_clients, self._threat.least_cohort(planned))
 
-    def _check_keys(self, session: Session, places: Collection[int]) -> None:
+    def _check_keys(self, session: Session, seats: Seats, places: Collection[int]) -> None:
         """Those at these places signed their keys, and this host's clients find their own.
 
         For masks the neighbours are enough: every honest client that answers has another within
         k/2 places on either side (`graph_parameters`), so that every place of the ring is beside
         one who checks it. Pads for recipients go to everybody, and then everybody is checked.
         """
-        for place in sorted(set(places) - session.checked):
-            client = session.clients[place]
-            mask_key, box_key = session.mask_keys[client], session.box_keys[client]
-            said = self._said(session, client, mask_key, box_key)
-            verify(self._roster[client], session.signatures[client], "advertise", *said)
-            own = session.parties.get(client)
-            if own is not None and own.mask_pair.public != mask_key:
+        for place in sorted(set(places) - seats.checked):
+            client = seats.clients[place]
+            keys = seats.mask_keys[client], seats.box_keys[client]
+            said = self._said(session, client, *keys)
+            verify(self._roster[client], seats.signatures[client], "advertise", *said)
+            own = session.pairs.get(client)
+            if own is not None and (own.masks.public, own.boxes.public) != keys:
                 raise Refused(f"the roster has another key for client {client} than its own")
-            session.checked.add(place)
+            seats.checked.add(place)
 
     # ------------------------------------------------------------------------- deliver shares
 
@@ -246,6 +281,17 @@ class SecureClients:
                 "server that may lie; allowed with malicious: false"
             )
 
+    def hold_to_constants(self, request: Message, turn: Turn) -> None:
+        """What a method declares as constant is the same in all requests of the run, whichever
+        message it is in, restarts included."""
+        method = request.kind.partition(".")[0]
+        for name, declaration in request.declarations.items():
+            value = getattr(request, name)
+            if declaration.constant and value is not None:
+                content = codec.encode_fields({name: value})
+                about = (turn.round, turn.clients.numbers())
+                self.memory.hold_to(f"{method}.{name}", content, *about)
+
     def check_request(self, request_hash: bytes) -> None:
         """The request must be the one that the session id was made with."""
         session = self._current()
@@ -267,8 +313,9 @@ class SecureClients:
             self._check_rows(session, numbers, context)
         if context.recipients:
             with self._over_when_refused():
-                self._check_keys(session, range(len(session.clients)))
-            session.pads.put(rows, numbers, context)
+                pads = session.pads
+                self._check_keys(session, session.seats, range(len(session.clients)))
+            pads.put(rows, numbers, context)
         apply_row_masks(rows, session.row_masks(numbers, context))
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
@@ -368,8 +415,10 @@ class SecureClients:
         if not set(signers) <= set(survivors):
             raise Refused("a signature by a client that is no survivor")
         said = survivors_statement(session.id, session.sharers, survivors)
+        holders = {p for n in numbers for p in session.graph.holders(session.places[n])}
         for signer, signature in zip(signers, to_bytes(request.signatures), strict=True):
-            verify(self._roster[signer], signature, "survivors", *said)
+            if session.places[signer] in holders:  # nobody else's counts here
+                verify(self._roster[signer], signature, "survivors", *said)
         needed = session.graph.parameters.threshold
         near = session.fewest_around(signers, numbers)
         if near < needed:

@@ -12,6 +12,7 @@ from torch import Tensor
 from securefg.secagg.arrays import to_bytes
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.messages import Deliver
+from securefg.secagg.secret import SECRET_BYTES
 
 
 class Dealt:
@@ -26,9 +27,11 @@ class Dealt:
         self._graph, self._numbers = graph, numbers
         self._places = {number: place for place, number in enumerate(numbers)}
         self._row = {self._places[n]: row for row, n in enumerate(self.sharers)}
+        self._columns: dict[int, dict[int, int]] = {}
         self._boxes: Tensor = shares.message.boxes
         self._digests: Tensor = shares.message.share_digests
         self._commitments: Tensor = shares.message.commitment
+        self._wrapped = [to_bytes(rows) for rows in shares.message.wrapped]
 
     def leave_out(self, clients: Collection[int]) -> None:
         self.sharers = [n for n in self.sharers if n not in clients]
@@ -52,7 +55,10 @@ class Dealt:
         return boxes, digests
 
     def _column(self, sender: int, holder: int) -> int:
-        return self._graph.holders(sender).index(holder)
+        if sender not in self._columns:
+            holders = self._graph.holders(sender)
+            self._columns[sender] = {place: column for column, place in enumerate(holders)}
+        return self._columns[sender][holder]
 
     def digest(self, owner: int, holder: int) -> bytes:
         """What the client at place `owner` said that it sealed for the one at `holder`."""
@@ -61,6 +67,23 @@ class Dealt:
 
     def commitment(self, owner: int) -> bytes:
         return to_bytes(self._commitments[self._row[owner]][None])[0]
+
+    def wrapped(self, owner: int, peer: int) -> tuple[bytes, bytes]:
+        """The root of a pair's masks under the owner's drop key, and the tag that it gave."""
+        row = self._wrapped[self._row[owner]][self._column(owner, peer)]
+        return row[:SECRET_BYTES], row[SECRET_BYTES:]
+
+    def at_odds(self) -> list[tuple[int, int]]:
+        """Pairs of sharers whose tags are of different roots: one of the two lies."""
+        kept = {self._places[n] for n in self.sharers}
+        return [
+            (self._numbers[one], self._numbers[other])
+            for one in sorted(kept)
+            for other in self._graph.neighbours(one)
+            if other in kept
+            and one < other
+            and self.wrapped(one, other)[1] != self.wrapped(other, one)[1]
+        ]
 
     def complaints(self, ready: Any) -> Counter[int]:
         """How many holders found a client's box bad. One that finds most bad is at fault itself."""

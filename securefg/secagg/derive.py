@@ -7,18 +7,22 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import final
+from typing import Final, final
 
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.errors import MaskKeyReused
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import Secret
 
+TAG_BYTES: Final = 16
+
 
 class Purpose(StrEnum):
     PAIR_MASK = "pair-mask"
     SELF_MASK = "self-mask"
     SHARE_BOX = "share-box"
+    PAIR_WRAP = "pair-wrap"
+    PAIR_TAG = "pair-tag"
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,34 @@ class MaskContext:
     constant: bool = False
 
 
-def session_id(roster: Sequence[bytes], config: bytes, model_hash: bytes) -> bytes:
-    """SHA-256 over the identities in roster order, the configuration, and the broadcast model.
+def setup_id(roster: Sequence[bytes], config: bytes) -> bytes:
+    """SHA-256 over the identities and fresh keys in roster order, and the configuration.
 
-    Every key is salted with it: a server that shows two clients different rosters, settings or
-    models gets masks that do not cancel. A party's number is its place in the roster.
+    A party's number is its place in the roster.
+    """
+    return hashlib.sha256(encode((PROTOCOL, VERSION, "setup", tuple(roster), config))).digest()
+
+
+def session_id(setup: bytes, ordinal: int, round: int, message: str, model_hash: bytes) -> bytes:
+    """SHA-256 over the set-up, which of its sessions this is, and what it sums: the round, the
+    message, and the request that it answers.
+
+    Every key is salted with it: a server that shows two clients different rosters, settings, rounds
+    or models gets masks that do not cancel.
     """
     return hashlib.sha256(
-        encode((PROTOCOL, VERSION, "session", tuple(roster), config, model_hash))
+        encode((PROTOCOL, VERSION, "session", setup, ordinal, round, message, model_hash))
     ).digest()
+
+
+def ratcheted(link: Secret) -> Secret:
+    """The link after this one; there is no way back."""
+    return expand(link, encode((PROTOCOL, VERSION, "ratchet")))
+
+
+def session_root(link: Secret, session: bytes) -> Secret:
+    """HKDF-Extract(salt = session id, link): what two clients have in common in one session."""
+    return Secret(hmac.digest(session, link.reveal(), hashlib.sha256))
 
 
 def info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
@@ -74,6 +97,19 @@ def self_mask_key(seed: Secret, session: bytes, party: int, context: MaskContext
     """
     root = Secret(hmac.digest(session, seed.reveal(), hashlib.sha256))
     return expand(root, info(Purpose.SELF_MASK, party, party, *_items(context)))
+
+
+def wrapped_root(root: Secret, drop_key: Secret, session: bytes, owner: int, peer: int) -> bytes:
+    """A pair's root under a key that the owner's holders share: of a client that drops out, they
+    open this session's roots and no others. Wrapped again, it comes out."""
+    key = expand(session_root(drop_key, session), info(Purpose.PAIR_WRAP, owner, peer))
+    return bytes(a ^ b for a, b in zip(root.reveal(), key.reveal(), strict=True))
+
+
+def pair_tag(root: Secret, one: int, other: int) -> bytes:
+    """16 bytes by which the server sees that two clients have the same root."""
+    low, high = sorted((one, other))
+    return expand(root, info(Purpose.PAIR_TAG, low, high)).reveal()[:TAG_BYTES]
 
 
 def box_key(root: Secret, sender: int, receiver: int) -> Secret:

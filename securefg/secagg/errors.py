@@ -12,7 +12,8 @@ PrivacyError
     ├── AskedBefore         it took part in this round's message, and will not again
     └── MemoryDamaged       what it remembers of earlier sessions was changed
 RunFailed
-└── AwayAtUnmasking         a recipient that cannot open its sum: it dropped out of the round
+├── AwayAtUnmasking         a recipient that cannot open its sum: it dropped out of the round
+└── SetupLost               a client that restarted since it was set up: it drops out of the session
 """
 
 from __future__ import annotations
@@ -58,3 +59,7 @@ class MemoryDamaged(Refused):
 
 class AwayAtUnmasking(RunFailed):
     """A recipient was not told whose parts are in its sum, and cannot open it."""
+
+
+class SetupLost(RunFailed):
+    """A client has no keys for this set-up; it takes part again after the next one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
 from typing import Final, final
 
 from cryptography.exceptions import InvalidSignature
@@ -12,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from securefg.secagg.encoding import Item, encode
-from securefg.secagg.errors import BadKey, BadSignature, ReconstructionFailed
+from securefg.secagg.errors import BadKey, BadSignature
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
 
 PROTOCOL: Final = "securefg-secagg"
@@ -87,15 +86,3 @@ class KeyPair(Unprintable):
                 "malformed or of low order"
             ) from None
         return Secret(hmac.digest(session_id, shared, hashlib.sha256))
-
-
-def opens(public: bytes) -> Callable[[Secret], None]:
-    """A check for `shamir.combine`: the secret must be the one behind this X25519 public key."""
-
-    def check(secret: Secret) -> None:
-        if KeyPair(secret).public != public:
-            raise ReconstructionFailed(
-                f"the shares do not give the secret of public key {public.hex()[:16]}…"
-            )
-
-    return check

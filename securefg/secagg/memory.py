@@ -21,10 +21,10 @@ from typing import Literal
 
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import encode
-from securefg.secagg.errors import AskedBefore, BadSignature, MemoryDamaged
+from securefg.secagg.errors import AskedBefore, BadSignature, MemoryDamaged, Refused
 from securefg.secagg.keys import PROTOCOL, VERSION, Identity, verify
 
-Did = Literal["uploaded", "agreed", "constant"]
+Did = Literal["uploaded", "agreed", "constant", "told"]
 FIRST = bytes(32)
 
 
@@ -32,8 +32,9 @@ FIRST = bytes(32)
 class Entry:
     """One thing that clients did in a session.
 
-    did      uploaded under masks; agreed to have the sum opened; let a `constant` field leave
-    message  the message, or for a constant the field
+    did      uploaded under masks; agreed to have the sum opened; let a `constant` field leave; was
+             told what must stay the same
+    message  the message, or for a constant, and for what was told, the field
     cohort   how many clients were in the session
     context  SHA-256 of the request, of the survivors or of nothing, in hex
     life     tells the process that wrote it from those after a restart
@@ -66,6 +67,7 @@ class Memory:
         self._size = 0
         self._entries: dict[tuple[int, str], list[Entry]] = {}
         self._constants: dict[str, list[Entry]] = {}
+        self._told: dict[str, str] = {}
         self.head, self.length = FIRST, 0
         if path is not None and path.exists():
             self._load(path)
@@ -122,6 +124,14 @@ class Memory:
                     "other clients would show the difference"
                 )
         self._append(self._entry("constant", round, name, numbers, session, cohort, b""))
+
+    def hold_to(self, name: str, value: bytes, round: int, numbers: list[int]) -> None:
+        """What the server told once under this name is what it must tell in all of the run."""
+        said = hashlib.sha256(value).digest()
+        if name not in self._told:
+            self._append(self._entry("told", round, name, numbers, b"", 0, said))
+        if self._told[name] != said.hex():
+            raise Refused(f"{name} is another than before in this run")
 
     def uploaded(
         self,
@@ -196,7 +206,9 @@ class Memory:
         self._size += len(line)
 
     def _keep(self, entry: Entry, link: bytes) -> None:
-        if entry.did == "constant":
+        if entry.did == "told":
+            self._told[entry.message] = entry.context
+        elif entry.did == "constant":
             self._constants.setdefault(entry.message, []).append(entry)
         else:
             self._entries.setdefault((entry.round, entry.message), []).append(entry)

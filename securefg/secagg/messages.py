@@ -3,6 +3,7 @@
 server                              every client
 Advertise            ->             Keys                two fresh public keys, signed
 Roster               ->             Shares              sealed shares for the holders
+Again                               in place of both, in the next sessions of one set-up
 Deliver              ->             Ready               which boxes were bad
 the method's request ->             its masked reply
 Survivors            ->             Agreed              unless the server is trusted
@@ -41,7 +42,19 @@ class Roster(Message, kind="messages.Roster"):
     model_hash: Tensor = public("SHA-256 of the request that the masked reply answers")
 
 
+class Again(Message, kind="messages.Again"):
+    """A new session of a set-up: the same roster, keys and graph, other secrets."""
+
+    purpose: str = public("the message whose sums are wanted")
+    setup: Tensor = public("SHA-256 of the roster that was set up")
+    ordinal: int = public("which session of the set-up this is")
+    model_hash: Tensor = public("SHA-256 of the request that the masked reply answers")
+
+
 class Shares(Message, kind="messages.Shares"):
+    wrapped: Tensor = public(
+        "row j: the root of the masks with holder j, under the key that is shared, and its tag"
+    )
     boxes: Tensor = public("sealed shares, row j for the j-th holder")
     commitment: Tensor = public("commitment to the seed of the self mask")
     share_digests: Tensor = public("SHA-256 of the two shares in every box, row j for holder j")
@@ -81,8 +94,8 @@ class Unmask(Message, kind="messages.Unmask"):
 class Revealed(Message, kind="messages.Revealed"):
     """Row j: the share of the j-th sharer that this client holds: of the seed, or of the key."""
 
-    shares: Tensor = confidential("shares of survivors' seeds or of dropped clients' mask keys")
-    which: Tensor = public("0 none, 1 of the seed, 2 of the mask key")
+    shares: Tensor = confidential("shares of survivors' seeds or of dropped clients' drop keys")
+    which: Tensor = public("0 none, 1 of the seed, 2 of the drop key")
 
 
 REDO = "redo/"
@@ -99,6 +112,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Advertise,
     Keys,
     Roster,
+    Again,
     Shares,
     Deliver,
     Ready,

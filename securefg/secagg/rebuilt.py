@@ -1,4 +1,4 @@
-"""What the server may rebuild of a session: survivors' seeds and dropped clients' mask keys.
+"""What the server may rebuild of a session: survivors' seeds and dropped clients' drop keys.
 
 Every share is checked against the digest that its owner dealt it with, so that a wrong one names
 its sender; good shares that do not combine name their owner.
@@ -14,9 +14,8 @@ from securefg.secagg import derive, shamir
 from securefg.secagg.arrays import to_bytes
 from securefg.secagg.dealt import Dealt
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.errors import BadKey, BadShares, ReconstructionFailed
+from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.keys import KeyPair, opens
 from securefg.secagg.masks import Mask, Sign
 from securefg.secagg.messages import Roster
 from securefg.secagg.secret import Secret
@@ -39,7 +38,6 @@ class Secrets:
         self._numbers: list[int] = roster.clients.tolist()
         self._places = {number: place for place, number in enumerate(self._numbers)}
         self._graph, self._session, self._dealt, self._blame = graph, session, dealt, blame
-        self._mask_keys = to_bytes(roster.mask_keys)
         self._alive = [self._places[n] for n in survivors]
         self._dropped = sorted({self._places[n] for n in dealt.sharers} - set(self._alive))
         self._shares = self._sorted_out(revealed)
@@ -98,10 +96,23 @@ class Secrets:
         return shamir.commits_to(self._dealt.commitment(place), self._session, place)
 
     def _roots(self, gone: int) -> list[tuple[int, Secret]]:
-        pair = KeyPair(self._combined(gone, opens(self._mask_keys[gone])))
+        """The roots of a dropped client's pair masks, each as the other end knows it."""
         alive = set(self._alive)
         peers = [peer for peer in self._graph.neighbours(gone) if peer in alive]
-        return [(peer, pair.agree(self._mask_keys[peer], self._session)) for peer in peers]
+        found: list[tuple[int, Secret]] = []
+
+        def unwrap(drop_key: Secret) -> None:
+            found.extend((peer, self._root(drop_key, gone, peer)) for peer in peers)
+
+        self._combined(gone, unwrap)
+        return found
+
+    def _root(self, drop_key: Secret, gone: int, peer: int) -> Secret:
+        wrapped = Secret(self._dealt.wrapped(gone, peer)[0])
+        root = Secret(derive.wrapped_root(wrapped, drop_key, self._session, gone, peer))
+        if derive.pair_tag(root, gone, peer) != self._dealt.wrapped(peer, gone)[1]:
+            raise ReconstructionFailed(f"what party {gone} wrapped is no root of its masks")
+        return root
 
     def _combined(self, place: int, check: shamir.Check) -> Secret:
         threshold = self._graph.parameters.threshold
@@ -113,6 +124,6 @@ class Secrets:
             )
         try:
             return shamir.combine(shares, threshold, check)
-        except (BadShares, ReconstructionFailed, BadKey) as error:
+        except (BadShares, ReconstructionFailed) as error:
             self._blame(self._numbers[place], "dealt shares that are not of its secret")
             raise RoundAborted(f"secure aggregation: {error}; the sum stays masked") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from securefg.secagg.keys import KeyPair, verify
 from securefg.secagg.masks import Mask, apply_masks
 from securefg.secagg.messages import (
     Advertise,
+    Again,
     Agreed,
     Keys,
     Ready,
@@ -34,6 +36,7 @@ from securefg.secagg.messages import (
 )
 from securefg.secagg.rebuilt import Secrets
 from securefg.secagg.ring import Ring, RingArray
+from securefg.secagg.setup import Setup
 from securefg.secagg.statements import (
     advertised,
     graph_seed,
@@ -88,24 +91,70 @@ class Aggregator:
         self._least_survivors, self._cohorts = least_survivors, cohorts or {}
         self._tell, self._round, self._least = blame, 0, settings.min_clients
         self.blamed: dict[int, str] = {}
+        self._setup: Setup | None = None
 
     def collect(
         self, request: Message, reply: type[Message], clients: Clients | None, round: int
     ) -> Opened:
-        """All stages, from fresh keys to the shares that open the sum."""
+        """All stages, from fresh keys, or those of the last set-up, to the shares that open the
+        sum."""
         self._round = round
         planned = self._threat.least_cohort(self._cohorts.get(reply.kind, 0))
         self._least = max(self._settings.min_clients, self._least_survivors, planned)
-        roster, graph, session = self._gather_keys(request, reply, clients)
-        numbers = roster.clients.tolist()
-        shares = self._step(roster, Shares, Clients.of(numbers), graph)
-        dealt = Dealt(shares, numbers, graph)
-        ready = self._deliver(dealt, graph)
-        replies = self._step(request, reply, ready, graph)
+        try:
+            return self._collect(request, reply, clients)
+        except BaseException:
+            self._setup = None  # whatever went wrong, nobody need have the same of it
+            raise
+
+    def _collect(self, request: Message, reply: type[Message], clients: Clients | None) -> Opened:
+        asked = range(len(self._identities)) if clients is None else clients.numbers()
+        trusted = tuple(n for n in asked if n not in self.blamed)
+        shares = self._taken_up(request, reply, trusted)
+        if shares is None:
+            roster, graph, _ = self._gather_keys(request, reply, clients)
+            self._setup = Setup(roster, graph, trusted)
+            members = Clients.of(self._setup.members)
+            shares = self._step(roster, Shares, members, graph)
+        setup = self._setup
+        assert setup is not None
+        session = self._session_id(setup, request, reply)
+        setup.someone_away |= shares.count < len(setup.members)
+        dealt = Dealt(shares, setup.members, setup.graph)
+        self._leave_out_odd(dealt, setup.graph)
+        ready = self._deliver(dealt, setup.graph)
+        replies = self._step(request, reply, ready, setup.graph)
         survivors = replies.clients.numbers()
-        revealed = self._unmask(survivors, dealt.sharers, graph, session)
-        secrets = Secrets(roster, graph, session, dealt, survivors, revealed, self._blame)
+        revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
+        secrets = Secrets(
+            setup.roster, setup.graph, session, dealt, survivors, revealed, self._blame
+        )
         return Opened(replies, tuple(survivors), secrets.unmasking())
+
+    def _taken_up(self, request: Message, reply: type[Message], asked: tuple[int, ...]) -> Any:
+        """The shares of another session of the last set-up; None where a new one is wanted."""
+        setup = self._setup
+        if setup is None or not setup.serves(asked, reply):
+            return None
+        setup.ordinal += 1
+        again = Again(
+            purpose=reply.kind,
+            setup=from_bytes([self._setup_id(setup.roster)])[0],
+            ordinal=setup.ordinal,
+            model_hash=from_bytes([request_hash(request)])[0],
+        )
+        shares = self._asked_anew(again, Shares, Clients.of(setup.members))
+        everybody = shares.count == len(setup.members)
+        enough = shares.count >= max(fewest(setup.graph.parameters, self._threat), self._least)
+        return shares if everybody or (enough and not setup.graph.parameters.complete) else None
+
+    def _setup_id(self, roster: Roster) -> bytes:
+        known = [self._identities[n] for n in roster.clients.tolist()]
+        return derive.setup_id(roster_items(known, roster), self._config)
+
+    def _session_id(self, setup: Setup, request: Message, reply: type[Message]) -> bytes:
+        about = (setup.ordinal, self._round, reply.kind, request_hash(request))
+        return derive.session_id(self._setup_id(setup.roster), *about)
 
     def _blame(self, client: int, reason: str) -> None:
         if client not in self.blamed:
@@ -122,31 +171,32 @@ class Aggregator:
             if self._is_good(keys, row, n, reply.kind)
         ]
         self._require(len(good), self._least, "advertised keys")
-        model_hash = request_hash(request)
         numbers = [keys.clients.numbers()[row] for row in good]
         roster = Roster(
             clients=torch.tensor(numbers),
             mask_keys=keys.message.mask_key[good],
             box_keys=keys.message.box_key[good],
             signatures=keys.message.signature[good],
-            model_hash=from_bytes([model_hash])[0],
+            model_hash=from_bytes([request_hash(request)])[0],
         )
-        known = [self._identities[n] for n in numbers]
-        session = derive.session_id(roster_items(known, roster), self._config, model_hash)
+        setup = self._setup_id(roster)
         parameters = choose(len(numbers), self._threat)
-        return roster, MaskGraph.drawn(parameters, graph_seed(session, roster)), session
+        return roster, MaskGraph.drawn(parameters, graph_seed(setup, roster)), setup
 
     def _advertised(self, request: Advertise, clients: Clients | None) -> Any:
         """Fresh keys of all that were not blamed before."""
         asked = range(len(self._identities)) if clients is None else clients.numbers()
         trusted = [n for n in asked if n not in self.blamed]
         everybody = clients is None and not self.blamed
-        try:
-            keys = self._exchange(request, Keys, None if everybody else Clients.of(trusted))
-        except AskedBefore as refusal:
-            raise RoundAborted(f"secure aggregation: {refusal}; nothing was unmasked") from refusal
+        keys = self._asked_anew(request, Keys, None if everybody else Clients.of(trusted))
         self._require(keys.count, self._least, "advertised keys")
         return keys
+
+    def _asked_anew(self, request: Message, reply: type[Message], clients: Clients | None) -> Any:
+        try:
+            return self._exchange(request, reply, clients)
+        except AskedBefore as refusal:
+            raise RoundAborted(f"secure aggregation: {refusal}; nothing was unmasked") from refusal
 
     def _is_good(self, keys: Any, row: int, client: int, purpose: str) -> bool:
         """Keys that their owner signed, and that agree on something."""
@@ -183,6 +233,19 @@ class Aggregator:
             f"answered {request.kind}",
         )
         return replies
+
+    def _leave_out_odd(self, dealt: Dealt, graph: MaskGraph) -> None:
+        """Of two whose tags differ one lies. Who is at odds with more than there can be colluders
+        is named; of the rest both stay out of this session."""
+        odd = dealt.at_odds()
+        counts = Counter(client for pair in odd for client in pair)
+        least = self._threat.num_corrupt(graph.parameters.num_clients) + 1
+        liars = [c for c, count in counts.items() if count > least]
+        for client in liars:
+            self._blame(client, "does not agree with its neighbours on their masks")
+        rest = {c for pair in odd if not set(pair) & set(liars) for c in pair}
+        dealt.leave_out({*liars, *rest})
+        self._require(len(dealt.sharers), self._least, "agree on their masks")
 
     def _deliver(self, dealt: Dealt, graph: MaskGraph) -> Clients:
         """Carry every sealed share to its holder; the server cannot read any. More complaints than

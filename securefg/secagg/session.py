@@ -5,8 +5,9 @@ Nothing is refused here: `client.py` decides what a server may ask for, and when
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -14,58 +15,64 @@ from torch import Tensor
 from securefg.secagg import boxes, derive, shamir
 from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import FreshContexts, MaskContext
-from securefg.secagg.errors import BadBox, BadShares
+from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.keys import KeyPair
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
-from securefg.secagg.secret import RandomBytes, Secret
+from securefg.secagg.seats import KeyPairs, Roots, Seats, ordered
+from securefg.secagg.secret import SECRET_BYTES, RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share
 
 KEY, SEED = "key", "seed"
 """What a share is of."""
 
+WRAPPED_BYTES: Final = SECRET_BYTES + derive.TAG_BYTES
+
 
 @dataclass
 class Party:
-    """One client's secrets in one session; `held_*` are its shares of others', by their place."""
+    """One client's secrets in one session; `held_*` are its shares of others', by their place.
+
+    seed      of its self mask: opened if it survives
+    drop_key  under which it wraps the roots of its pair masks: opened if it drops out
+    """
 
     number: int
-    mask_pair: KeyPair
-    box_pair: KeyPair
     seed: Secret
+    drop_key: Secret
     held_seed: dict[int, Share] = field(default_factory=dict, repr=False)
     held_key: dict[int, Share] = field(default_factory=dict, repr=False)
-    box_roots: dict[int, Secret] = field(default_factory=dict, repr=False)
 
     @classmethod
     def fresh(cls, number: int, random_bytes: RandomBytes) -> Party:
-        masks, boxes_, seed = (Secret.fresh(random_bytes) for _ in range(3))
-        return cls(number, KeyPair(masks), KeyPair(boxes_), seed)
+        return cls(number, Secret.fresh(random_bytes), Secret.fresh(random_bytes))
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What a client deals to its holders, a row for each."""
+
+    boxes: list[bytes]
+    digests: list[bytes]
+    wrapped: list[bytes]
 
 
 @dataclass
 class Session:
     """What the clients of a host know of the session they are in; replaced by the next one.
 
-    clients    everybody in the session, in the order of their places; known from `seat` on
-    sharers    those of them whose shares were delivered
+    pairs      fresh key pairs, from the advertisement to the roster
+    sharers    those of the clients whose shares were delivered
     survivors  those of the sharers whose masked replies arrived
-    checked    places whose keys were found signed
     openers    the clients of this host that were told the survivors
     """
 
     round: int
     purpose: str
     parties: dict[int, Party]
+    pairs: dict[int, KeyPairs] = field(default_factory=dict, repr=False)
     id: bytes = b""
     model_hash: bytes = b""
-    clients: tuple[int, ...] = ()
-    places: dict[int, int] = field(default_factory=dict)
-    mask_keys: Mapping[int, bytes] = field(default_factory=dict)
-    box_keys: Mapping[int, bytes] = field(default_factory=dict)
-    signatures: Mapping[int, bytes] = field(default_factory=dict)
-    checked: set[int] = field(default_factory=set)
     sharers: tuple[int, ...] = ()
     contexts: FreshContexts = field(default_factory=FreshContexts)
     agreed: tuple[int, ...] | None = None
@@ -73,32 +80,44 @@ class Session:
     unmasked: bool = False
     survivors: tuple[int, ...] = ()
     openers: tuple[int, ...] = ()
-    _graph: MaskGraph | None = None
+    _seats: Seats | None = None
+    _roots: Roots = field(default_factory=Roots, repr=False)
     _pads: Pads | None = None
 
-    def seat(
-        self,
-        id: bytes,
-        graph: MaskGraph,
-        mask_keys: Mapping[int, bytes],
-        box_keys: Mapping[int, bytes],
-        signatures: Mapping[int, bytes],
-    ) -> None:
-        """Give everybody on the roster a place in the graph."""
-        self.id, self._graph, self.signatures = id, graph, signatures
-        self.clients, self.mask_keys, self.box_keys = tuple(mask_keys), mask_keys, box_keys
-        self.places = {client: place for place, client in enumerate(self.clients)}
-        own_pairs = {number: party.box_pair for number, party in self.parties.items()}
-        self._pads = Pads(id, own_pairs, box_keys)
+    def begin(self, seats: Seats, ordinal: int, model_hash: bytes) -> None:
+        """Take the next link of every chain. The key pairs are of no use any more, but for pads:
+        those are made in the first session of a set-up alone."""
+        self._seats, self.model_hash = seats, model_hash
+        about = (ordinal, self.round, self.purpose, model_hash)
+        self.id = derive.session_id(seats.id, *about)
+        self._roots = seats.roots(ordinal, self.id)
+        if self.pairs:
+            boxes_ = {number: pair.boxes for number, pair in self.pairs.items()}
+            self._pads = Pads(self.id, boxes_, seats.box_keys)
+            self.pairs = {}
+
+    @property
+    def seats(self) -> Seats:
+        assert self._seats is not None, "nobody has a place before the roster"
+        return self._seats
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """Everybody in the session, in the order of their places."""
+        return self.seats.clients
+
+    @property
+    def places(self) -> dict[int, int]:
+        return self.seats.places
 
     @property
     def graph(self) -> MaskGraph:
-        assert self._graph is not None, "nobody has a place before the roster"
-        return self._graph
+        return self.seats.graph
 
     @property
     def pads(self) -> Pads:
-        assert self._pads is not None, "nobody has a place before the roster"
+        if self._pads is None:
+            raise Refused("sums for recipients take a set-up of their own")
         return self._pads
 
     def fewest_around(self, clients: Collection[int], numbers: Collection[int]) -> int:
@@ -109,25 +128,30 @@ class Session:
 
     # --------------------------------------------------------------------------- shares and boxes
 
-    def seal_shares(
-        self, number: int, random_bytes: RandomBytes
-    ) -> tuple[list[bytes], list[bytes]]:
-        """Shares of the client's mask key and of its seed, in one box for each holder; and the
-        digests of both."""
+    def seal_shares(self, number: int, random_bytes: RandomBytes) -> Sealed:
+        """Shares of the client's drop key and of its seed, in one box for each holder, and the
+        digests of both; the roots of its pair masks, wrapped, with their tags."""
         party, place = self.parties[number], self.places[number]
         holders = self.graph.holders(place)
         points = [holder + 1 for holder in holders]
         threshold = self.graph.parameters.threshold
-        of_key = shamir.split(party.mask_pair.secret, points, threshold, random_bytes)
+        of_key = shamir.split(party.drop_key, points, threshold, random_bytes)
         of_seed = shamir.split(party.seed, points, threshold, random_bytes)
-        sealed, digests = [], []
+        made = Sealed([], [], [])
         for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
-            root = party.box_pair.agree(self.box_keys[self.clients[holder]], self.id)
-            party.box_roots[holder] = root
+            root = self._roots.boxes[ordered(place, holder)]
             both = key_share.encode() + seed_share.encode()
-            sealed.append(boxes.seal(root, self.id, place, holder, both, random_bytes))
-            digests.append(self._digests(place, key_share, seed_share))
-        return sealed, digests
+            made.boxes.append(boxes.seal(root, self.id, place, holder, both, random_bytes))
+            made.digests.append(self._digests(place, key_share, seed_share))
+            made.wrapped.append(self._wrapped(party, place, holder))
+        return made
+
+    def _wrapped(self, party: Party, place: int, peer: int) -> bytes:
+        if peer == place:
+            return bytes(WRAPPED_BYTES)
+        root = self._roots.masks[ordered(place, peer)]
+        wrapped = derive.wrapped_root(root, party.drop_key, self.id, place, peer)
+        return wrapped + derive.pair_tag(root, place, peer)
 
     def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
         return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(
@@ -146,7 +170,8 @@ class Session:
             if self.clients[sender] not in sharers:
                 continue
             try:
-                both = boxes.open_box(party.box_roots[sender], self.id, sender, place, box)
+                root = self._roots.boxes[ordered(sender, place)]
+                both = boxes.open_box(root, self.id, sender, place, box)
                 of_key = Share.decode(place + 1, both[:SHARE_BYTES])
                 of_seed = Share.decode(place + 1, both[SHARE_BYTES:])
             except (BadBox, BadShares):
@@ -159,7 +184,7 @@ class Session:
         return bad
 
     def shares_to_reveal(self, number: int, alive: set[int]) -> tuple[Tensor, Tensor]:
-        """Of those alive the share of the seed, of all others that of the mask key; never both."""
+        """Of those alive the share of the seed, of all others that of the drop key; never both."""
         party, place = self.parties[number], self.places[number]
         shares, which = [], []
         for other in self.graph.holders(place):
@@ -183,7 +208,7 @@ class Session:
                 client = self.clients[peer]
                 if client not in sharers or (peer in row_of and peer < place):
                     continue  # a pair within this host is made once, by its lower end
-                root = party.mask_pair.agree(self.mask_keys[client], self.id)
+                root = self._roots.masks[ordered(place, peer)]
                 key = derive.pair_mask_key(root, place, peer, context)
                 rows = (row, row_of.get(peer))
                 masks.append(RowMask(key, *(rows if place < peer else rows[::-1])))

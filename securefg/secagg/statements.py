@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import numpy as np
+
 from securefg.protocol import codec
 from securefg.protocol.messages import Message
 from securefg.secagg.arrays import to_bytes
@@ -21,8 +23,13 @@ def advertised(
 def survivors_statement(
     session: bytes, sharers: tuple[int, ...], survivors: tuple[int, ...]
 ) -> tuple[Item, ...]:
-    """Both lists: those who shared keys, and those of them whose masked reply arrived."""
-    return (session, sharers, survivors)
+    """Hashes of both lists: those who shared keys, and those of them whose masked reply arrived."""
+    return (session, _hashed(sharers), _hashed(survivors))
+
+
+def _hashed(clients: tuple[int, ...]) -> bytes:
+    """SHA-256 of the numbers as 64-bit words: many verify a signature on a list of many."""
+    return hashlib.sha256(np.array(clients, "<i8").tobytes()).digest()
 
 
 def roster_items(identities: Sequence[bytes], roster: Roster) -> list[bytes]:

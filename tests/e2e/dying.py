@@ -20,7 +20,7 @@ from securefg.secagg.client import SecureClients
 
 DOOMED: dict[str, Any] = {}
 GONE: set[int] = set()
-STAGES = ("Advertise", "Roster", "Deliver", "Globals", "Survivors", "Unmask")
+STAGES = ("Again", "Deliver", "Globals", "Survivors", "Unmask")
 
 
 class Settings(fedgl.Settings):

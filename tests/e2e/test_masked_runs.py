@@ -25,6 +25,7 @@ STAGES = {
     "messages.Advertise",
     "messages.Keys",
     "messages.Roster",
+    "messages.Again",
     "messages.Shares",
     "messages.Deliver",
     "messages.Ready",

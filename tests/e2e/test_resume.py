@@ -40,6 +40,10 @@ def test_a_crash_between_checkpoints_changes_nothing(overrides: list[str], tmp_p
     assert resumed.summary is not None
     models = [run.folder.path / "model.safetensors" for run in (whole, resumed)]
     assert models[0].read_bytes() == models[1].read_bytes()
-    for key in ("bytes", "epsilon", "test_accuracy", "rounds"):
+    for key in ("epsilon", "test_accuracy", "rounds"):
         assert getattr(resumed.summary, key) == getattr(whole.summary, key)
+    if "secure_aggregation" in overrides[0]:  # keys are lost with the processes, and made anew
+        assert resumed.summary.bytes != whole.summary.bytes
+    else:
+        assert resumed.summary.bytes == whole.summary.bytes
     assert resumed.summary.attempts == 2

@@ -25,6 +25,7 @@ from securefg.methods.ppfl.exchange import (
     Iteration,
     Mean,
     RowServer,
+    Weigh,
     alignment_figures,
     planned_rows,
 )
@@ -75,11 +76,11 @@ class Client(Host):
         shape = SkipGramShape(settings.dim, settings.window, settings.negatives)
         self._model = SkipGram(shape, degrees, embedding)
         public_degrees = torch.from_numpy(degrees[self._public])
-        self._rows = ClientRows(settings, public_degrees, torch.from_numpy(start))
+        self._rows = ClientRows(settings, public_degrees, torch.from_numpy(start), site.bare)
         self._written = 0
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        if not isinstance(request, Census):
+        if not isinstance(request, Census | Weigh):
             self._substitute(request)
             self._train(turn.round)
         return self._rows.reply(request, self._own())

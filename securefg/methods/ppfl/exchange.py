@@ -20,7 +20,7 @@ from torch import Tensor
 
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.methods.base import asked_at_once, participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
@@ -72,7 +72,9 @@ class Mean(Message, kind="public_rows.Mean"):
         "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
     )
     known: Tensor | None = public("nodes in which any client had a say")
-    released: Tensor | None = public("nodes with an edge at enough clients to be uploaded")
+    released: Tensor | None = public(
+        "nodes with an edge at enough clients to be uploaded", constant=True
+    )
 
 
 class RotatedRows(Message, kind="public_rows.RotatedRows"):
@@ -80,7 +82,11 @@ class RotatedRows(Message, kind="public_rows.RotatedRows"):
         "sum", "rotated embedding per public node, times its weight", means=_rows, rows="node"
     )
     weights: Tensor | None = private(
-        "sum", "capped degree per public node", means=Holdings(degrees=True), rows="node"
+        "sum",
+        "capped degree per public node",
+        means=Holdings(degrees=True),
+        rows="node",
+        constant=True,
     )
 
 
@@ -92,7 +98,24 @@ class Census(Message, kind="public_rows.Census"):
 
 class Connected(Message, kind="public_rows.Connected"):
     connected: Tensor = private(
-        "sum", "1 for every public node with an edge", means=Holdings(), rows="node"
+        "sum", "1 for every public node with an edge", means=Holdings(), rows="node", constant=True
+    )
+
+
+class Weigh(Message, kind="public_rows.Weigh"):
+    """Asks for degrees, once in a run whose sums carry no noise: they never change."""
+
+    number: int = public("the round")
+    released: Tensor = public("nodes with an edge at enough clients to be uploaded", constant=True)
+
+
+class Weighed(Message, kind="public_rows.Weighed"):
+    weights: Tensor = private(
+        "sum",
+        "capped degree per released public node",
+        means=Holdings(degrees=True),
+        rows="node",
+        constant=True,
     )
 
 
@@ -111,7 +134,18 @@ class Iteration(Message, kind="public_rows.Iteration"):
     )
 
 
-MESSAGES: Final = (Aligned, Rows, Mean, RotatedRows, Census, Connected, Trained, Iteration)
+MESSAGES: Final = (
+    Aligned,
+    Rows,
+    Mean,
+    RotatedRows,
+    Census,
+    Connected,
+    Weigh,
+    Weighed,
+    Trained,
+    Iteration,
+)
 
 
 def num_uploads(settings: ExchangeSettings, rounds: int) -> int:
@@ -137,6 +171,7 @@ def planned_rows(
         if settings.alignment == "reference":
             # The census is taken only where sums carry no noise, so no noise is planned for it.
             planned.append(PlannedRelease(Connected, "connected", 0, nodes, nodes, bound=1.0))
+            planned.append(PlannedRelease(Weighed, "weights", 0, nodes, nodes, bound=1.0))
     return planned
 
 
@@ -148,10 +183,14 @@ class ClientRows:
 
     degrees  of the public nodes at this client
     start    for reference alignment: what all clients rotate onto before there is a mean
+    bare     sums are masked and carry no noise: degrees leave once
     """
 
-    def __init__(self, settings: ExchangeSettings, degrees: Tensor, start: Tensor) -> None:
+    def __init__(
+        self, settings: ExchangeSettings, degrees: Tensor, start: Tensor, bare: bool = False
+    ) -> None:
         self._settings, self._start, self._dim = settings, start, start.shape[1]
+        self._bare = bare
         self._degrees = degrees.clamp_max(DEGREE_CAP).to(start.dtype) / DEGREE_CAP
 
     def received(self, request: Message, own: Tensor) -> Tensor | None:
@@ -170,6 +209,8 @@ class ClientRows:
     def reply(self, request: Message, own: Tensor) -> Message:
         if isinstance(request, Census):
             return Connected(connected=(self._degrees > 0).to(own.dtype)[None, :, None])
+        if isinstance(request, Weigh):
+            return Weighed(weights=(self._degrees * request.released.to(own))[None, :, None])
         assert isinstance(request, Aligned | Mean)
         if not request.upload:
             return Trained(number=request.number)
@@ -183,7 +224,10 @@ class ClientRows:
             return RotatedRows(rows=turned[None], weights=None)
         if request.released is not None:
             weights = weights * request.released.to(weights)[:, None]
-        return RotatedRows(rows=(weights * turned)[None], weights=weights[None])
+        elif self._bare:
+            raise PrivacyError("rows of public nodes were asked for without a count of edges")
+        known = None if self._bare else weights[None]
+        return RotatedRows(rows=(weights * turned)[None], weights=known)
 
 
 def alignment_figures(scores: list[LocalScore]) -> dict[str, float]:
@@ -267,6 +311,7 @@ class RowServer(Server):
             known=self._held.get("known"),
             released=self._enough_connected(number) if upload else None,
         )
+        self._weigh(request)
         if not upload:
             require_replies(self._cohort.ask(request, Trained, clients), number)
             return
@@ -278,7 +323,11 @@ class RowServer(Server):
         if self._settings.aggregation == "mean":
             known = torch.ones(len(rows), dtype=torch.bool)
             return {"mean": rows / replies.count, "known": known}
-        total = replies.sum("weights")
+        # Whoever is away is supposed to have had its share of the degrees: it is not told again.
+        present = replies.count / self._info.num_clients
+        total = (
+            self._held["degrees"] * present if "degrees" in self._held else replies.sum("weights")
+        )
         # A degree is at least one: less is noise, or nobody.
         known = total > 0.5 / DEGREE_CAP
         mean = torch.where(known, rows / total.clamp_min(0.5 / DEGREE_CAP), 0)
@@ -287,7 +336,7 @@ class RowServer(Server):
     def _enough_connected(self, number: int) -> Tensor | None:
         """Of a node with an edge at one client alone, the sum would be that client's row: such
         nodes stay out. Counted under masks, once, over all clients."""
-        if self._cohort.min_holders <= 1 or self._settings.aggregation == "mean":
+        if not self._cohort.bare or self._settings.aggregation == "mean":
             return None
         if "released" not in self._held:
             census = self._cohort.ask(Census(number=number), Connected)
@@ -296,6 +345,13 @@ class RowServer(Server):
             absent = total - asked_at_once(total, self._training.participation)
             self._held["released"] = counts >= self._cohort.min_holders + absent
         return self._held["released"]
+
+    def _weigh(self, request: Mean) -> None:
+        """Degrees never change: under masks without noise they are summed once, over all."""
+        if request.released is not None and "degrees" not in self._held:
+            weigh = Weigh(number=request.number, released=request.released)
+            replies = require_replies(self._cohort.ask(weigh, Weighed), request.number)
+            self._held["degrees"] = replies.sum("weights")
 
     def facts(self) -> dict[str, float]:
         released = self._held.get("released")

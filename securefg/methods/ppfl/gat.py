@@ -24,6 +24,7 @@ from securefg.methods.ppfl.exchange import (
     ClientRows,
     Iteration,
     RowServer,
+    Weigh,
     alignment_figures,
     planned_rows,
 )
@@ -68,10 +69,11 @@ class Client(Host):
         # Public nodes' features are everywhere, so all clients know what a shared start makes of
         # them before any edge plays a part.
         common = self._network.hidden_without_edges(weights)[self._public]
-        self._rows = ClientRows(settings, degrees.to(site.device)[self._public], common)
+        public_degrees = degrees.to(site.device)[self._public]
+        self._rows = ClientRows(settings, public_degrees, common, site.bare)
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        if not isinstance(request, Census):
+        if not isinstance(request, Census | Weigh):
             self._learn(request, turn.round)
         return self._rows.reply(request, self._hidden()[self._public])
 

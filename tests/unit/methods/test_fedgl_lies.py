@@ -78,7 +78,7 @@ def test_other_nodes_than_before_are_refused(lying: tuple[FedGLServer, Federatio
     federation.begin_round(2)
     values = server._globals.values()
     wider = Globals(**{**values, "released": torch.ones_like(server._globals.released)})
-    with pytest.raises(PrivacyError, match="other nodes are released than before"):
+    with pytest.raises(PrivacyError, match=r"fedgl\.released is another than before"):
         sums_of(federation, wider)
 
 
@@ -89,6 +89,18 @@ def test_the_census_is_taken_once(lying: tuple[FedGLServer, Federation]) -> None
     federation.begin_round(2)
     with pytest.raises(AskedBefore, match="never changes and left in round 1"):
         federation.ask(count, Held)
+
+
+def test_nor_after_a_restart_that_no_checkpoint_is_loaded_in(tmp_path: Path) -> None:
+    run = Deployed.new(tmp_path)
+    with run.started() as (server, _):
+        server.round(1)
+        values = server._globals.values()
+    wider = Globals(**{**values, "released": torch.ones_like(values["released"])})
+    with run.started(2) as (_, federation):
+        federation.begin_round(2)
+        with pytest.raises(PrivacyError, match=r"fedgl\.released is another than before"):
+            sums_of(federation, wider)
 
 
 @pytest.mark.parametrize("lost", ["deleted", "emptied", "set back"])

@@ -20,6 +20,7 @@ from securefg.methods.ppfl.exchange import (
     RotatedRows,
     Rows,
     Trained,
+    Weighed,
     num_uploads,
 )
 from securefg.models.procrustes import aligned
@@ -251,7 +252,13 @@ def test_a_node_with_an_edge_at_one_client_stays_out_of_masked_sums(tmp_path: Pa
         "partition={name: public_private, num_clients: 4, public_share: 0.2}",
         "privacy={secure_aggregation: {min_holders: 4}}",
     )
-    assert Connected.kind in {r.kind for r in read_transcript(folder.transcript)}
+    said = list(read_transcript(folder.transcript))
+    assert Connected.kind in {r.kind for r in said}
+    # Degrees never change: they are in one sum of the run, and rows come without them.
+    assert [r.round for r in said if r.kind == f"{Weighed.kind}.sum"] == [1]
+    sums = [r for r in said if r.kind == f"{RotatedRows.kind}.sum"]
+    assert len(sums) > 1
+    assert all(r.fields().keys() == {"rows"} for r in sums)
     assert 0 < folder.summary().method_facts["share_of_nodes_released"] < 1
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from securefg.protocol.messages import Message, private, public
 from securefg.secagg import derive, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.errors import SetupLost
 from securefg.secagg.keys import Identity
 from securefg.secagg.messages import Agreed, Keys, Ready, Revealed, Shares
 from securefg.secagg.ring import Ring, RingArray
@@ -152,8 +153,9 @@ class World:
             own = [n for n in numbers if n in asked and n not in self.silent]
             if own:
                 mine = _personal_rows(request, [asked.index(n) for n in own])
-                replies.append(self.answer(host, self._told(mine, own), own, reply))
-                replied += own
+                with suppress(SetupLost):  # to an engine, a client that dropped out
+                    replies.append(self.answer(host, self._told(mine, own), own, reply))
+                    replied += own
         order = torch.tensor(np.argsort(replied, kind="stable"))
         return Replies(_joined(replies, order) if replies else None, Clients.of(replied), ())
 

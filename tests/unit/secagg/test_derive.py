@@ -8,7 +8,18 @@ from collections.abc import Callable
 import pytest
 
 from securefg.secagg import derive
-from securefg.secagg.derive import FreshContexts, MaskContext, Purpose, info, session_id
+from securefg.secagg.derive import (
+    FreshContexts,
+    MaskContext,
+    Purpose,
+    info,
+    pair_tag,
+    ratcheted,
+    session_id,
+    session_root,
+    setup_id,
+    wrapped_root,
+)
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import MaskKeyReused
 from securefg.secagg.secret import Secret
@@ -83,16 +94,43 @@ def test_self_masks_differ_by_session_and_party() -> None:
     assert len(keys) == 4
 
 
-def test_the_session_id_binds_roster_order_config_and_model() -> None:
+def test_the_session_id_binds_roster_order_config_turn_and_model() -> None:
     roster, config, model = [b"a" * 32, b"b" * 32], b"config", b"m" * 32
+    setup = setup_id(roster, config)
     ids = {
-        session_id(roster, config, model),
-        session_id(roster[::-1], config, model),
-        session_id(roster[:1], config, model),
-        session_id(roster, b"other", model),
-        session_id(roster, config, b"n" * 32),
+        session_id(setup, 0, 1, "Update", model),
+        session_id(setup_id(roster[::-1], config), 0, 1, "Update", model),
+        session_id(setup_id(roster[:1], config), 0, 1, "Update", model),
+        session_id(setup_id(roster, b"other"), 0, 1, "Update", model),
+        session_id(setup, 1, 1, "Update", model),
+        session_id(setup, 0, 2, "Update", model),
+        session_id(setup, 0, 1, "Count", model),
+        session_id(setup, 0, 1, "Update", b"n" * 32),
     }
-    assert len(ids) == 5
+    assert len(ids) == 8
+
+
+def test_a_chain_does_not_come_back_and_its_roots_are_of_one_session() -> None:
+    link, seen = Secret(bytes(32)), set()
+    for _ in range(5):
+        seen |= {session_root(link, bytes([s] * 32)).reveal() for s in (1, 2)}
+        seen.add(link.reveal())
+        link = ratcheted(link)
+    assert len(seen) == 15
+
+
+def test_what_is_wrapped_comes_out_under_the_same_key_session_and_pair_alone() -> None:
+    root, key, session = Secret(bytes(range(32))), Secret(b"k" * 32), b"s" * 32
+    wrapped = Secret(wrapped_root(root, key, session, 1, 2))
+    assert wrapped_root(wrapped, key, session, 1, 2) == root.reveal()
+    others = [
+        (Secret(b"l" * 32), session, 1, 2),
+        (key, b"t" * 32, 1, 2),
+        (key, session, 2, 1),
+        (key, session, 1, 3),
+    ]
+    assert all(wrapped_root(wrapped, *other) != root.reveal() for other in others)
+    assert pair_tag(root, 1, 2) == pair_tag(root, 2, 1) != pair_tag(root, 1, 3)
 
 
 def test_a_context_is_claimed_once() -> None:

@@ -7,8 +7,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from securefg.secagg.derive import expand
-from securefg.secagg.errors import BadKey, BadSignature, ReconstructionFailed
-from securefg.secagg.keys import Identity, KeyPair, opens, verify
+from securefg.secagg.errors import BadKey, BadSignature
+from securefg.secagg.keys import Identity, KeyPair, verify
 from securefg.secagg.secret import Secret
 
 SESSION = bytes(range(32))
@@ -61,13 +61,6 @@ def test_a_pair_rebuilt_from_its_secret_agrees_as_before() -> None:
     one, other = KeyPair.fresh(), KeyPair.fresh()
     rebuilt = KeyPair(Secret(one.secret.reveal()))
     assert rebuilt.agree(other.public, SESSION) == one.agree(other.public, SESSION)
-
-
-def test_a_reconstructed_secret_is_held_against_its_public_key() -> None:
-    pair = KeyPair.fresh()
-    opens(pair.public)(pair.secret)
-    with pytest.raises(ReconstructionFailed):
-        opens(pair.public)(Secret.fresh())
 
 
 def test_fresh_keys_ask_the_seam_for_32_bytes() -> None:

@@ -83,9 +83,9 @@ def test_the_verifier_shares_no_code_with_what_it_verifies() -> None:
 def test_session_ids_match() -> None:
     for v in cases("session"):
         roster = [bytes.fromhex(public) for public in v["roster"]]
-        found = derive.session_id(
-            roster, bytes.fromhex(v["config"]), bytes.fromhex(v["model_hash"])
-        )
+        setup = derive.setup_id(roster, bytes.fromhex(v["config"]))
+        assert setup.hex() == v["setup_id"]
+        found = derive.session_id(setup, *v["about"], bytes.fromhex(v["model_hash"]))
         assert found.hex() == v["session_id"]
 
 

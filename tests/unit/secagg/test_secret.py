@@ -11,7 +11,7 @@ import pytest
 
 from securefg.secagg import boxes, shamir
 from securefg.secagg.errors import BadBox, ReconstructionFailed
-from securefg.secagg.keys import Identity, KeyPair, opens
+from securefg.secagg.keys import Identity, KeyPair
 from securefg.secagg.masks import Mask, RowMask, Sign
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import Secret
@@ -56,7 +56,7 @@ def test_no_carrier_of_a_secret_is_pickled_or_deeply_copied(
 def test_errors_about_shares_do_not_show_them() -> None:
     shares = shamir.split(Secret(HIDDEN), (1, 2, 3), 1)
     with pytest.raises(ReconstructionFailed) as caught:
-        shamir.combine(shares, 1, opens(bytes(32)))
+        shamir.combine(shares, 1, shamir.commits_to(bytes(32), bytes(32), 0))
     assert not shows("".join(traceback.format_exception(caught.value)))
 
 

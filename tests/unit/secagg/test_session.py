@@ -310,12 +310,18 @@ def test_a_session_masks_what_it_was_opened_for_and_nothing_else(
 def test_every_session_has_fresh_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     bed = world(4)
     seen: list[bytes] = []
+    roots: set[bytes] = set()
     for _ in range(3):
         bed.collect()
-        parties = [party for host in bed.hosts for party in host._session.parties.values()]
-        seen += [p.seed.reveal() for p in parties]
-        seen += [pair.secret.reveal() for p in parties for pair in (p.mask_pair, p.box_pair)]
-    assert len(set(seen)) == len(seen) == 3 * 4 * 3
+        for host in bed.hosts:
+            session = host._session
+            assert not session.pairs
+            seen += [s.reveal() for p in session.parties.values() for s in (p.seed, p.drop_key)]
+            for kept in (session._roots.masks, session._roots.boxes):
+                roots |= {root.reveal() for root in kept.values()}
+    assert len(set(seen)) == len(seen) == 3 * 4 * 2
+    assert len(roots) == 3 * (6 + 10)  # of every pair, and a box for oneself
+    assert [kind for kind in map(type, bed.said) if kind is Keys] == [Keys] * 4
 
 
 # --------------------------------------------------------------------------- what clients tell
@@ -356,7 +362,15 @@ def test_nothing_secret_shows_in_what_prints(
     for host in bed.hosts:
         session = host._session
         party = next(iter(session.parties.values()))
-        shown = [host, session, session.contexts, party, party.mask_pair, party.held_seed]
+        shown = [
+            host,
+            session,
+            session.contexts,
+            party,
+            session.seats,
+            session._roots,
+            party.held_seed,
+        ]
         text = "\n".join(f"{one!r} {one!s}" for one in shown)
         assert made.found_in(text.encode()) == []
         assert not any(str(int.from_bytes(share, "big")) in text for share in made.shares)

@@ -52,7 +52,11 @@ def session(label: str = "session", num_parties: int = 3) -> Vector:
         "roster": [public.hex() for public in roster],
         "config": config.hex(),
         "model_hash": model.hex(),
-        "session_id": derive.session_id(roster, config, model).hex(),
+        "about": [3, 7, "Update"],
+        "setup_id": derive.setup_id(roster, config).hex(),
+        "session_id": derive.session_id(
+            derive.setup_id(roster, config), 3, 7, "Update", model
+        ).hex(),
     }
 
 

@@ -53,7 +53,9 @@ def check(claim: str, found: Any, wanted: Any) -> None:
 
 def session(v: Vector) -> None:
     roster = tuple(bytes.fromhex(public) for public in v["roster"])
-    text = labelled("session", roster, bytes.fromhex(v["config"]), bytes.fromhex(v["model_hash"]))
+    setup = hashlib.sha256(labelled("setup", roster, bytes.fromhex(v["config"]))).digest()
+    check("setup_id", setup.hex(), v["setup_id"])
+    text = labelled("session", setup, *v["about"], bytes.fromhex(v["model_hash"]))
     check("session_id", hashlib.sha256(text).hexdigest(), v["session_id"])
 
 

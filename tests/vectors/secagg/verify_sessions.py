@@ -7,6 +7,7 @@ commitments, masked uploads, revealed shares; and from those the sum. Exits 0 wh
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import sys
 from pathlib import Path
@@ -22,11 +23,11 @@ class Session:
     def __init__(self, v: Vector) -> None:
         self.v, self.size = v, len(v["identities"])
         drawn = [[bytes.fromhex(text) for text in draws] for draws in v["draws"]]
-        self.mask_secrets, self.box_secrets, self.seeds = zip(
-            *(draws[:3] for draws in drawn), strict=True
+        self.seeds, self.drop_keys, self.mask_secrets, self.box_secrets = zip(
+            *(draws[:4] for draws in drawn), strict=True
         )
-        self.coefficients = [draws[3:5] for draws in drawn]
-        self.nonces = [draws[5:] for draws in drawn]
+        self.coefficients = [draws[4:6] for draws in drawn]
+        self.nonces = [draws[6:] for draws in drawn]
         self.told = {one["step"]: one["fields"] for one in v["told"]}
         self.said = v["said"]
         self.publics = [ed25519.public(bytes.fromhex(secret)) for secret in v["identities"]]
@@ -35,8 +36,9 @@ class Session:
         model = bytes.fromhex(self.told["Roster"]["model_hash"])
         parts = zip(self.publics, self.mask_keys, self.box_keys, strict=True)
         roster = tuple(b"".join(three) for three in parts)
-        text = labelled("session", roster, v["config"].encode(), model)
-        self.id = hashlib.sha256(text).digest()
+        self.setup = hashlib.sha256(labelled("setup", roster, v["config"].encode())).digest()
+        about = (0, v["round"], self.told["Advertise"]["purpose"], model)
+        self.id = hashlib.sha256(labelled("session", self.setup, *about)).digest()
         self.threshold = 1 + len(self.coefficients[0][0]) // 49
 
     def verify(self) -> None:
@@ -58,8 +60,8 @@ class Session:
             check("signature", ed25519.verifies(self.publics[i], signature, message), True)
 
     def share(self, owner: int, kind: int, holder: int) -> bytes:
-        """kind 0: of the mask secret, 1: of the seed; both at the holder's place plus one."""
-        secret = (self.mask_secrets, self.seeds)[kind][owner]
+        """kind 0: of the drop key, 1: of the seed; both at the holder's place plus one."""
+        secret = (self.drop_keys, self.seeds)[kind][owner]
         drawn = self.coefficients[owner][kind]
         powers = [drawn[i : i + 49] for i in range(0, len(drawn), 49)][::-1]
         numbers = [int.from_bytes(secret, "big"), *(int.from_bytes(c, "big") for c in powers)]
@@ -77,6 +79,7 @@ class Session:
                     self.digests(i, j).hex(),
                     said["share_digests"][0][j],
                 )
+                check(f"wrapped by {i} for {j}", self.wrapped(i, j).hex(), said["wrapped"][0][j])
         delivered = [said["boxes"][0][self.v["listener"]] for said in self.said["Shares"]]
         check("delivered boxes", self.told["Deliver"]["boxes"], [delivered])
 
@@ -89,11 +92,25 @@ class Session:
 
     def box(self, sender: int, receiver: int) -> bytes:
         shared = pure.x25519(self.box_secrets[sender], self.box_keys[receiver])
-        key = hkdf(self.id, shared, labelled("share-box", sender, receiver))
+        key = hkdf(self.id, self.link(shared), labelled("share-box", sender, receiver))
         associated = labelled("share-box", self.id, sender, receiver)
         both = self.share(sender, 0, receiver) + self.share(sender, 1, receiver)
         nonce = self.nonces[sender][receiver]
         return nonce + pure.chacha20_poly1305(key, nonce, both, associated)
+
+    def link(self, shared: bytes) -> bytes:
+        """The first of a chain: HKDF-Extract(set-up, shared secret)."""
+        return hmac.new(self.setup, shared, hashlib.sha256).digest()
+
+    def wrapped(self, owner: int, peer: int) -> bytes:
+        """The pair's root under the owner's drop key, and its tag."""
+        if owner == peer:
+            return bytes(48)
+        link = self.link(pure.x25519(self.mask_secrets[owner], self.mask_keys[peer]))
+        root = hmac.new(self.id, link, hashlib.sha256).digest()
+        pad = hkdf(self.id, self.drop_keys[owner], labelled("pair-wrap", owner, peer))
+        tag = hkdf(self.id, link, labelled("pair-tag", min(owner, peer), max(owner, peer)))
+        return bytes(a ^ b for a, b in zip(root, pad, strict=True)) + tag[:16]
 
     def mask(self, one: int, other: int) -> list[int]:
         """The words of the pair's mask, or of the self mask of a client with itself."""
@@ -101,7 +118,7 @@ class Session:
         if one == other:
             secret, purpose = self.seeds[one], "self-mask"
         else:
-            secret = pure.x25519(self.mask_secrets[one], self.mask_keys[other])
+            secret = self.link(pure.x25519(self.mask_secrets[one], self.mask_keys[other]))
             purpose = "pair-mask"
         info = labelled(purpose, min(one, other), max(one, other), *what, 2**bits)
         stream = pure.aes256_ctr(hkdf(self.id, secret, info), 0, 4 * what[-1])
@@ -123,8 +140,11 @@ class Session:
             )
 
     def agreement(self) -> None:
-        sharers = tuple(range(self.size))
-        message = labelled("survivors", self.id, sharers, tuple(self.v["survivors"]))
+        lists = [
+            hashlib.sha256(b"".join(n.to_bytes(8, "little") for n in numbers)).digest()
+            for numbers in (range(self.size), self.v["survivors"])
+        ]
+        message = labelled("survivors", self.id, *lists)
         for client, said in zip(self.v["survivors"], self.said["Agreed"], strict=True):
             signature = bytes.fromhex(said["signature"][0])
             check("agreement", ed25519.verifies(self.publics[client], signature, message), True)
@@ -144,7 +164,7 @@ class Session:
         ]
         for owner in range(self.size):
             points = [(n + 1, int(said["shares"][0][owner], 16)) for n, said in chosen]
-            secret = (self.seeds if owner in self.v["survivors"] else self.mask_secrets)[owner]
+            secret = (self.seeds if owner in self.v["survivors"] else self.drop_keys)[owner]
             check("rebuilt secret", interpolate_at_zero(points), int.from_bytes(secret, "big"))
         alive = self.v["survivors"]
         plain = [

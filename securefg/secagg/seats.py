@@ -1,0 +1,98 @@
+"""What one set-up gives the clients of a host for many sessions: who sits where, and pair secrets.
+
+Two clients that are neighbours agree on a chain c_0, c_1, … once, and every session takes the next
+link: its root is HMAC(session id, c_i), and c_(i+1) = HKDF-Expand(c_i) replaces c_i at once. A root
+says nothing of other sessions' roots, and a host that is broken into shows no earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from securefg.secagg.derive import ratcheted, session_root
+from securefg.secagg.graph import MaskGraph
+from securefg.secagg.keys import KeyPair
+from securefg.secagg.secret import Secret
+
+SESSIONS: Final = 32
+"""So many sessions may one set-up serve; then keys, graph and chains are made anew."""
+
+Pair = tuple[int, int]
+Chains = dict[Pair, Secret]
+
+
+@dataclass(frozen=True)
+class KeyPairs:
+    """One client's two fresh key pairs; gone once the chains are made."""
+
+    masks: KeyPair
+    boxes: KeyPair
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The pair secrets of one session, by the two places in ascending order."""
+
+    masks: Chains = field(default_factory=dict, repr=False)
+    boxes: Chains = field(default_factory=dict, repr=False)
+
+
+@dataclass
+class Seats:
+    """Everybody on the roster has a place in the graph.
+
+    clients    in the order of their places
+    checked    places whose keys were found signed
+    ordinal    how many sessions have begun
+    """
+
+    id: bytes
+    graph: MaskGraph
+    clients: tuple[int, ...]
+    mask_keys: Mapping[int, bytes]
+    box_keys: Mapping[int, bytes]
+    signatures: Mapping[int, bytes]
+    checked: set[int] = field(default_factory=set)
+    ordinal: int = 0
+    own: frozenset[int] = frozenset()
+    _masks: Chains = field(default_factory=dict, repr=False)
+    _boxes: Chains = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.places = {client: place for place, client in enumerate(self.clients)}
+
+    def agree(self, pairs: Mapping[int, KeyPairs]) -> None:
+        """Begin the chains of this host's clients with their neighbours, whose keys were checked;
+        two of one host agree once."""
+        self.own = frozenset(pairs)
+        for client, own in pairs.items():
+            place = self.places[client]
+            for peer in self.graph.holders(place):
+                pair, other = ordered(place, peer), self.clients[peer]
+                if pair not in self._boxes:
+                    self._boxes[pair] = own.boxes.agree(self.box_keys[other], self.id)
+                    if peer != place:
+                        self._masks[pair] = own.masks.agree(self.mask_keys[other], self.id)
+
+    def roots(self, ordinal: int, session: bytes) -> Roots:
+        """The roots of a session; the links that they were made of, and all before, are gone."""
+        while self.ordinal < ordinal:
+            self._advance()
+        roots = Roots(_salted(self._masks, session), _salted(self._boxes, session))
+        self._advance()
+        return roots
+
+    def _advance(self) -> None:
+        self._masks = {pair: ratcheted(link) for pair, link in self._masks.items()}
+        self._boxes = {pair: ratcheted(link) for pair, link in self._boxes.items()}
+        self.ordinal += 1
+
+
+def ordered(one: int, other: int) -> Pair:
+    return (one, other) if one < other else (other, one)
+
+
+def _salted(chains: Chains, session: bytes) -> Chains:
+    return {pair: session_root(link, session) for pair, link in chains.items()}

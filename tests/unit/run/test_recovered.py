@@ -1,0 +1,125 @@
+"""What earlier clients gave away over a run is found in such transcripts, and today's give none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from securefg.methods.fedgl import Held, Update
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Record
+from securefg.run.assembly import Experiment, prepare
+from securefg.run.recovered import exposed, exposures
+from tests.small import config
+
+EVERYBODY = range(6)
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """Six clients of FedGL under masks; nothing runs."""
+    shares = "partition.shares=[0.3, 0.4, 0.5, 0.5, 0.6, 0.7]"
+    return prepare(config(tmp_path_factory.mktemp("six"), "privacy.secure_aggregation={}", shares))
+
+
+def opened(
+    message: type[Message], round: int, clients: Sequence[int], attempt: int = 1, **sums: Tensor
+) -> Record:
+    return Record(
+        seq=1,
+        round=round,
+        step=1,
+        attempt=attempt,
+        seconds=0.0,
+        sender="sum",
+        receivers=("server",),
+        kind=f"{message.kind}.sum",
+        clients=str(Clients.of(list(clients))),
+        payload=0,
+        envelope=0,
+        body=codec.encode_fields(sums),
+    )
+
+
+def updates(round: int, clients: Sequence[int], attempt: int = 1, **more: Tensor) -> Record:
+    return opened(Update, round, clients, attempt, weights=torch.zeros(9), **more)
+
+
+def rows(six: Experiment, fewer: int = 0) -> Tensor:
+    return torch.zeros(six.public.num_nodes, six.public.num_classes - fewer)
+
+
+def without(*away: int) -> list[int]:
+    return [n for n in EVERYBODY if n not in away]
+
+
+def test_a_round_that_was_asked_twice_gives_the_upload_that_was_in_one_sum(six: Experiment) -> None:
+    records = [updates(1, without(0)), updates(1, EVERYBODY)]
+    found = exposed(six, records)
+    assert {(t.client, t.quantity) for t in found} == {(0, "fedgl.Update.weights")}
+
+
+def test_so_does_a_run_that_was_resumed_while_a_client_was_away(six: Experiment) -> None:
+    records = [updates(1, EVERYBODY), updates(2, EVERYBODY)]
+    assert exposures(six, records) == (0, 0)
+    assert exposures(six, [*records, updates(2, without(3), attempt=2)]) == (1, 0)
+
+
+def test_sizes_in_every_sum_follow_from_one_absence(six: Experiment) -> None:
+    size = {"num_nodes": torch.zeros(1)}
+    records = [updates(1, EVERYBODY, **size), updates(2, without(4), **size)]
+    found = exposed(six, records)
+    assert {(t.client, t.quantity, t.round) for t in found} == {(4, "fedgl.Update.num_nodes", None)}
+
+
+def test_so_do_the_nodes_of_a_client_from_rows_that_add_up(six: Experiment) -> None:
+    records = [
+        updates(1, EVERYBODY, predictions=rows(six)),
+        updates(2, without(4), predictions=rows(six)),
+    ]
+    found = {t for t in exposed(six, records) if t.quantity.endswith("added up")}
+    assert {t.client for t in found} == {4}
+    today = [
+        updates(1, EVERYBODY, predictions=rows(six, 1)),
+        updates(2, without(4), predictions=rows(six, 1)),
+    ]
+    assert not any(t.quantity.endswith("added up") for t in exposed(six, today))
+
+
+def test_participation_of_five_in_six_gave_all_lists(six: Experiment) -> None:
+    records = [
+        updates(round, without(round), predictions=rows(six), num_nodes=torch.zeros(1))
+        for round in EVERYBODY
+    ]
+    constant = {t.client for t in exposed(six, records) if t.round is None}
+    assert constant == set(EVERYBODY)
+
+
+def test_a_victim_among_two_sybils_is_seen_by_them(six: Experiment) -> None:
+    records = [updates(round, [0, 1, victim]) for round, victim in enumerate((2, 3, 4, 5), 1)]
+    assert exposures(six, records) == (0, 0)
+    assert {t.client for t in exposed(six, records, [0, 1])} == {2, 3, 4, 5}
+
+
+def test_a_thinned_transcript_is_read_by_what_any_of_its_kind_kept(six: Experiment) -> None:
+    kept = updates(1, EVERYBODY, num_nodes=torch.zeros(1))
+    thin = Record(**{**vars(updates(2, without(4))), "thinned": True, "body": b""})
+    assert {(t.client, t.round) for t in exposed(six, [kept, thin])} == {(4, None)}
+
+
+def test_todays_sums_with_absences_give_nothing(six: Experiment) -> None:
+    census = opened(
+        Held,
+        1,
+        EVERYBODY,
+        holds=torch.zeros(six.public.num_nodes, 1),
+        num_nodes=torch.zeros(1),
+        mass=torch.zeros(six.public.num_nodes, 1),
+    )
+    records = [census, *(updates(r, without(r % 6)) for r in range(2, 9))]
+    assert exposures(six, records)[0] == 0
