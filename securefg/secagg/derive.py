@@ -12,7 +12,7 @@ from typing import Final, final
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.errors import MaskKeyReused
 from securefg.secagg.keys import PROTOCOL, VERSION
-from securefg.secagg.secret import Secret
+from securefg.secagg.secret import SECRET_BYTES, Secret
 
 TAG_BYTES: Final = 16
 
@@ -99,11 +99,13 @@ def self_mask_key(seed: Secret, session: bytes, party: int, context: MaskContext
     return expand(root, info(Purpose.SELF_MASK, party, party, *_items(context)))
 
 
-def wrapped_root(root: Secret, drop_key: Secret, session: bytes, owner: int, peer: int) -> bytes:
+def wrapped_root(root: Secret, drop_root: Secret, owner: int, peer: int) -> bytes:
     """A pair's root under a key that the owner's holders share: of a client that drops out, they
-    open this session's roots and no others. Wrapped again, it comes out."""
-    key = expand(session_root(drop_key, session), info(Purpose.PAIR_WRAP, owner, peer))
-    return bytes(a ^ b for a, b in zip(root.reveal(), key.reveal(), strict=True))
+    open this session's roots and no others. Wrapped again, it comes out. `drop_root` is the
+    session's root of the owner's drop key."""
+    key = expand(drop_root, info(Purpose.PAIR_WRAP, owner, peer))
+    mixed = int.from_bytes(root.reveal(), "big") ^ int.from_bytes(key.reveal(), "big")
+    return mixed.to_bytes(SECRET_BYTES, "big")
 
 
 def pair_tag(root: Secret, one: int, other: int) -> bytes:

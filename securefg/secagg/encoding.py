@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import TypeAlias, cast
 
 Item: TypeAlias = "int | str | bytes | tuple[Item, ...]"
 
@@ -16,20 +16,28 @@ def encode(item: Item) -> bytes:
     where it ends, so no two tuples collide by moving a border: ("ab", "c") is not ("a", "bc").
     """
     # The exact type is asked for: a bool is an int to Python, and True would encode as 1.
-    if type(item) not in _CONTENTS:
-        raise TypeError(f"cannot encode {type(item).__name__}; wanted int, str, bytes or tuple")
-    tag, content_of = _CONTENTS[type(item)]
-    content = content_of(item)
+    kind = type(item)
+    if kind is bytes:
+        return _tagged(b"b", cast(bytes, item))
+    if kind is int:
+        return _number(cast(int, item))
+    if kind is str:
+        return _text(cast(str, item))
+    if kind is tuple:
+        return _tagged(b"t", b"".join([encode(one) for one in cast("tuple[Item, ...]", item)]))
+    raise TypeError(f"cannot encode {kind.__name__}; wanted int, str, bytes or tuple")
+
+
+def _tagged(tag: bytes, content: bytes) -> bytes:
     return tag + len(content).to_bytes(8, "big") + content
 
 
-def _encode_all(items: tuple[Item, ...]) -> bytes:
-    return b"".join(map(encode, items))
+# Numbers and words come again and again, and are never secret; bytes may be, and are not kept.
+@lru_cache(maxsize=4096)
+def _number(number: int) -> bytes:
+    return _tagged(b"i", b"%d" % number)
 
 
-_CONTENTS: Final[dict[type, tuple[bytes, Callable[[Any], bytes]]]] = {
-    int: (b"i", lambda number: b"%d" % number),
-    str: (b"s", str.encode),
-    bytes: (b"b", bytes),
-    tuple: (b"t", _encode_all),
-}
+@lru_cache(maxsize=256)
+def _text(text: str) -> bytes:
+    return _tagged(b"s", text.encode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ class MaskGraph:
     parameters: GraphParameters
     order: NDArray[np.int64]
     place: NDArray[np.int64]
+    _near: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def drawn(cls, parameters: GraphParameters, public_seed: bytes) -> MaskGraph:
@@ -36,6 +37,11 @@ class MaskGraph:
 
     def neighbours(self, client: int) -> tuple[int, ...]:
         """The clients that this one shares a pair mask with, in ascending order."""
+        if client not in self._near:
+            self._near[client] = self._around(client)
+        return self._near[client]
+
+    def _around(self, client: int) -> tuple[int, ...]:
         n, k = self.parameters.num_clients, self.parameters.degree
         if not 0 <= client < n:
             raise IndexError(f"client {client} is not among {n}")

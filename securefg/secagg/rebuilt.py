@@ -102,14 +102,15 @@ class Secrets:
         found: list[tuple[int, Secret]] = []
 
         def unwrap(drop_key: Secret) -> None:
-            found.extend((peer, self._root(drop_key, gone, peer)) for peer in peers)
+            drop_root = derive.session_root(drop_key, self._session)
+            found.extend((peer, self._root(drop_root, gone, peer)) for peer in peers)
 
         self._combined(gone, unwrap)
         return found
 
-    def _root(self, drop_key: Secret, gone: int, peer: int) -> Secret:
+    def _root(self, drop_root: Secret, gone: int, peer: int) -> Secret:
         wrapped = Secret(self._dealt.wrapped(gone, peer)[0])
-        root = Secret(derive.wrapped_root(wrapped, drop_key, self._session, gone, peer))
+        root = Secret(derive.wrapped_root(wrapped, drop_root, gone, peer))
         if derive.pair_tag(root, gone, peer) != self._dealt.wrapped(peer, gone)[1]:
             raise ReconstructionFailed(f"what party {gone} wrapped is no root of its masks")
         return root

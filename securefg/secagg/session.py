@@ -137,20 +137,21 @@ class Session:
         threshold = self.graph.parameters.threshold
         of_key = shamir.split(party.drop_key, points, threshold, random_bytes)
         of_seed = shamir.split(party.seed, points, threshold, random_bytes)
+        drop_root = derive.session_root(party.drop_key, self.id)
         made = Sealed([], [], [])
         for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
             root = self._roots.boxes[ordered(place, holder)]
             both = key_share.encode() + seed_share.encode()
             made.boxes.append(boxes.seal(root, self.id, place, holder, both, random_bytes))
             made.digests.append(self._digests(place, key_share, seed_share))
-            made.wrapped.append(self._wrapped(party, place, holder))
+            made.wrapped.append(self._wrapped(drop_root, place, holder))
         return made
 
-    def _wrapped(self, party: Party, place: int, peer: int) -> bytes:
+    def _wrapped(self, drop_root: Secret, place: int, peer: int) -> bytes:
         if peer == place:
             return bytes(WRAPPED_BYTES)
         root = self._roots.masks[ordered(place, peer)]
-        wrapped = derive.wrapped_root(root, party.drop_key, self.id, place, peer)
+        wrapped = derive.wrapped_root(root, drop_root, place, peer)
         return wrapped + derive.pair_tag(root, place, peer)
 
     def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:

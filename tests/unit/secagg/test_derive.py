@@ -120,14 +120,14 @@ def test_a_chain_does_not_come_back_and_its_roots_are_of_one_session() -> None:
 
 
 def test_what_is_wrapped_comes_out_under_the_same_key_session_and_pair_alone() -> None:
-    root, key, session = Secret(bytes(range(32))), Secret(b"k" * 32), b"s" * 32
-    wrapped = Secret(wrapped_root(root, key, session, 1, 2))
-    assert wrapped_root(wrapped, key, session, 1, 2) == root.reveal()
+    root, key = Secret(bytes(range(32))), session_root(Secret(b"k" * 32), b"s" * 32)
+    wrapped = Secret(wrapped_root(root, key, 1, 2))
+    assert wrapped_root(wrapped, key, 1, 2) == root.reveal()
     others = [
-        (Secret(b"l" * 32), session, 1, 2),
-        (key, b"t" * 32, 1, 2),
-        (key, session, 2, 1),
-        (key, session, 1, 3),
+        (session_root(Secret(b"l" * 32), b"s" * 32), 1, 2),
+        (session_root(Secret(b"k" * 32), b"t" * 32), 1, 2),
+        (key, 2, 1),
+        (key, 1, 3),
     ]
     assert all(wrapped_root(wrapped, *other) != root.reveal() for other in others)
     assert pair_tag(root, 1, 2) == pair_tag(root, 2, 1) != pair_tag(root, 1, 3)

@@ -115,7 +115,8 @@ def test_the_key_of_a_drop_out_opens_the_roots_of_its_session_and_no_others() ->
         pair = (min(2, peer), max(2, peer))
         for session, message in ((first, shares[2]), (second, shares[8])):
             wrapped = Secret(message.wrapped[0][peer][:32].numpy().tobytes())
-            found = derive.wrapped_root(wrapped, drop_key, session.id, 2, peer)
+            drop_root = derive.session_root(drop_key, session.id)
+            found = derive.wrapped_root(wrapped, drop_root, 2, peer)
             opened = found == session._roots.masks[pair].reveal()
             assert opened == (session is first)
         # Nor does the root itself lead to the next: it is no link of the chain.
