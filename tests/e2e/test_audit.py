@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from audits.plan import Plan
 from audits.run import audit
 from securefg.cli.main import app
+from securefg.foundation.errors import InputError
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict, read_findings
 from securefg.run.folder import RunFolder
@@ -125,12 +126,19 @@ def test_findings_print_as_json(plain: RunFolder) -> None:
 
 def refused(*arguments: str) -> str:
     """What the command line says, in a line or two, before it ends with 2."""
+    with pytest.raises(InputError) as error:  # `main` ends with 2 on these: see the test below
+        invoked(*arguments)
+    assert 1 <= len(str(error.value).splitlines()) <= 2
+    return str(error.value)
+
+
+def test_bad_input_ends_with_2(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "securefg", "audit", *arguments], capture_output=True, text=True
+        [sys.executable, "-m", "securefg", "audit", str(tmp_path)], capture_output=True, text=True
     )
-    assert done.returncode == 2, done.stderr
-    assert 1 <= len(done.stderr.splitlines()) <= 2
-    return done.stderr
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "not a run folder" in done.stderr
 
 
 def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from securefg.engines import nursery as room
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own() -> Iterator[room.Nursery]:
     """Not the one that other tests of this process share."""
     made = room.Nursery()
