@@ -17,7 +17,7 @@ from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
 
-MANY_CLIENTS = 10_000
+MANY_CLIENTS = 50_000
 """Above so many, clients are arrays: no object, line or fingerprint each."""
 
 

@@ -48,7 +48,7 @@ class PartitionStatistics(BaseModel):
     num_common_nodes      nodes that every client holds
     num_unheld_edges      edges that no client holds
     overlap               nodes that clients i and j both hold; None above 64 clients
-    clients               one by one; none above 10,000
+    clients               one by one; none above 50,000
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -49,5 +49,7 @@ def attack(gain: float, verdict: Verdict) -> Finding:
 
 
 def audited(run: Path, *findings: Finding) -> Path:
-    FindingsFile.begin(run / "audit", {}, anew=True).add(findings)
+    file = FindingsFile.begin(run / "audit", {}, anew=True)
+    file.add(findings)
+    file.close({})
     return run

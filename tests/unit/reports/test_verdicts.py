@@ -66,6 +66,9 @@ def test_units_are_judged_apart(spoilt: RunFolder) -> None:
     claim = {"epsilon": 2.5, "delta": 1e-6, "private": True, "because": []}
     infinite = {**claim, "epsilon": None, "because": ["Update.num_nodes"]}
     change(spoilt.path / "summary.json", epsilon={"client": infinite, "row": claim})
+    *_, last = spoilt.metrics()
+    told = {**last, "epsilon": {"client": None, "row": 2.5}}
+    spoilt.metrics_path.write_text(json.dumps(told) + "\n")
     found = verdicts_of(spoilt)
     assert found["client"].tone == "open"
     assert found["row"].symbol == "ε = 2.50"
