@@ -11,13 +11,12 @@ from audits.curves.plan import plan_curve
 from audits.curves.recommend import (
     choose,
     combined,
-    interval,
     objections,
     over_seeds_and_targets,
 )
 from audits.curves.settings import load_curve
 from securefg.foundation.errors import SecurefgError
-from securefg.foundation.interval import Interval
+from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
 from securefg.run.findings import Finding, Verdict
 from tests.small import tree
