@@ -9,9 +9,10 @@ securefg data prepare banks prepared
 securefg run banks.yaml                                            # each bank its own edges
 securefg run banks.yaml --set name=together --set 'partition={name: shares, shares: [1.0]}'   # one hand
 securefg run banks.yaml --set name=private --set privacy.mechanism=local_gaussian \
-  --set privacy.target_epsilon=64 --set privacy.unit=client --set privacy.clip_l2=0.5
+  --set privacy.target_epsilon=64 --set privacy.unit=node --set privacy.clip_l2=0.5
 for run in runs/banks-s0-* runs/private-s0-*; do
   securefg audit "$run" --only membership_loss --only membership_rmia --only promises --trials 20000
+  securefg report "$run" --for dpo
+  securefg verify "$run"
 done
-python "$here/measure.py" runs/*-s0-*
 securefg curve curve.yaml

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,6 +16,10 @@ from rich.markup import escape
 from securefg.cli.common import PART_FAILED, Quietly, Trusting
 from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.quoting import printable
+
+if TYPE_CHECKING:
+    from audits.plan import Plan
+    from audits.run import Audit
 
 
 class Gate(StrEnum):
@@ -73,13 +77,7 @@ def audit(
         measure_mechanism(run, target, min(trials, 20_000), seed, overrides or [], as_json)
         return
     from audits.plan import Plan
-    from audits.run import audit as carry_out
-    from audits.table import findings_table, not_measured_table
-    from securefg.protocol.exchange import is_foreign
-    from securefg.reports import build_report
     from securefg.run.findings import Verdict
-    from securefg.run.folder import RunFolder
-    from securefg.run.seal import sign_page
 
     plan = Plan(
         only=tuple(only or ()),
@@ -91,9 +89,32 @@ def audit(
         overrides=tuple(overrides or ()),
     )
     console = Console(stderr=as_json)
+    found, page = _carried_out(run, plan, console, quiet or as_json, trust_modules)
+    if as_json:
+        dumped = [finding.model_dump(mode="json") for finding in found.findings]
+        sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
+    elif not quiet:
+        _show(console, run, found, page)
+    gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
+    if any(finding.verdict in gates for finding in found.findings):
+        raise typer.Exit(1)
+    if found.failed:
+        raise typer.Exit(PART_FAILED)
+
+
+def _carried_out(
+    run: Path, plan: Plan, console: Console, quiet: bool, trust_modules: bool
+) -> tuple[Audit, Path | None]:
+    """The audit, told on the console as it goes, and the run's page where it has one."""
+    from audits.run import audit as carry_out
+    from securefg.protocol.exchange import is_foreign
+    from securefg.reports import build_report
+    from securefg.run.folder import RunFolder
+    from securefg.run.seal import sign_page
+
     with (
         only_known_modules(unless=trust_modules),
-        nullcontext() if quiet or as_json else console.status("reading the run") as status,
+        nullcontext() if quiet else console.status("reading the run") as status,
     ):
 
         def told(what: str, done: int, total: int) -> None:
@@ -101,32 +122,22 @@ def audit(
                 status.update(f"{done} of {total}: {escape(what)}")
 
         found = carry_out(run, plan, told)
-        page = None
-        if not is_foreign(run):
-            page = build_report(RunFolder.open(run))
-            sign_page(RunFolder.open(run), page)
-    if as_json:
-        dumped = [finding.model_dump(mode="json") for finding in found.findings]
-        sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
-    elif not quiet:
-        console.print(findings_table(found.findings, console.width))
-        if any(not finding.measured for finding in found.findings):
-            console.print()
-            console.print(not_measured_table(found.findings))
-        console.print(
-            printable(f"findings  {run / 'audit' / 'findings.json'}", keep=""),
-            highlight=False,
-            markup=False,
-        )
-        if page is not None:
-            console.print(
-                printable(f"report    {page}", keep=""),
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
-    gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
-    if any(finding.verdict in gates for finding in found.findings):
-        raise typer.Exit(1)
-    if found.failed:
-        raise typer.Exit(PART_FAILED)
+        if is_foreign(run):
+            return found, None
+        page = build_report(RunFolder.open(run))
+        sign_page(RunFolder.open(run), page)
+        return found, page
+
+
+def _show(console: Console, run: Path, found: Audit, page: Path | None) -> None:
+    from audits.table import findings_table, not_measured_table
+
+    console.print(findings_table(found.findings, console.width))
+    if any(not finding.measured for finding in found.findings):
+        console.print()
+        console.print(not_measured_table(found.findings))
+    written = {"findings": run / "audit" / "findings.json", "report": page}
+    for name, path in written.items():
+        if path is not None:
+            text = printable(f"{name:<8}  {path}", keep="")
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
