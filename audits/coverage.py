@@ -38,10 +38,10 @@ class Spoken:
         """The first need of the attack that nothing in the run meets; None where all are met."""
         for need in attack.needs:
             if not self._has(need, self.uploads):
-                return f"nothing that is uploaded or answered means {in_words(need)}"
+                return f"no upload or answer of this run holds {in_words(need)}"
         for need in attack.hears:
             if not self._has(need, self.sent):
-                return f"nothing that the server sends means {in_words(need)}"
+                return f"nothing that the server sends holds {in_words(need)}"
         return None
 
     def read_by(self, attack: Attack) -> set[Place]:

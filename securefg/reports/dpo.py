@@ -93,7 +93,7 @@ def _claims(results: Results) -> list[ClaimBeside]:
             unit=unit,
             claim=claim.bound(unit),
             measured=measured,
-            beside="; ".join(claim.not_covered),
+            beside="" if claim.epsilon is None else "; ".join(claim.not_covered),
         )
         for unit, claim in results.summary.epsilon.items()
     ]

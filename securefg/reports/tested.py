@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from securefg.reports.curve.words import adversary_words, attack_words
 from securefg.run.findings import Finding
 
+NOT_SENT = ("not run: no upload or answer of this run", "not run: nothing that the server sends")
+UNREAD = "unread_field"
+
 
 @dataclass(frozen=True)
 class Tested:
@@ -27,10 +30,24 @@ def tested(findings: Sequence[Finding] | None) -> Tested:
     }
     return Tested(
         tested=tuple(dict.fromkeys(_named(f) for f in made)),
-        not_tested=tuple(dict.fromkeys(f"{_named(f)}: {f.because}" for f in left))
+        not_tested=_by_reason(left)
         or (() if found else ("nothing was tested: the run was not audited",)),
         assumed=tuple(sorted(assumed)),
     )
+
+
+def _by_reason(left: Sequence[Finding]) -> tuple[str, ...]:
+    """What was left out, with the reason; all that needs what the run does not send in one line,
+    and all fields that nobody read in one."""
+    absent = [attack_words(f.attack) for f in left if f.because.startswith(NOT_SENT)]
+    unread = [f.metric for f in left if f.attack == UNREAD]
+    others = [f for f in left if not f.because.startswith(NOT_SENT) and f.attack != UNREAD]
+    said = [f"{_named(f)}: {f.because}" for f in others]
+    if absent:
+        said.append(f"attacks on what this run does not send: {', '.join(dict.fromkeys(absent))}")
+    if unread:
+        said.append(f"read by no attack that was run: {', '.join(dict.fromkeys(unread))}")
+    return tuple(dict.fromkeys(said))
 
 
 def _named(one: Finding) -> str:

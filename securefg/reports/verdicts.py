@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scipy.special import ndtr
@@ -68,7 +68,15 @@ class Verdict:
 
 
 def verdicts(results: Results) -> tuple[Verdict, ...]:
-    return tuple(_verdict(results, unit, claim) for unit, claim in results.summary.epsilon.items())
+    found: list[Verdict] = []
+    for unit, claim in results.summary.epsilon.items():
+        verdict = _verdict(results, unit, claim)
+        alike = next((v for v in found if v.tone == "open" and v.fields == verdict.fields), None)
+        if alike is not None and verdict.tone == "open":
+            said = f"Epsilon per {unit}: infinite, by the same fields as per {alike.unit}."
+            verdict = replace(verdict, sentence=said, fields=())
+        found.append(verdict)
+    return tuple(found)
 
 
 def _verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdict:

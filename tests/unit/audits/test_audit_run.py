@@ -174,7 +174,7 @@ def test_needs_that_are_not_met_are_said_by_meaning(exchange: Path) -> None:
     found = by_attack(audit(exchange, Plan(only=(name,))).findings)["own_hoping"]
     assert found.verdict is Verdict.INCONCLUSIVE
     assert not found.measured
-    assert found.because == "not run: nothing that is uploaded or answered means predictions"
+    assert found.because == "not run: no upload or answer of this run holds predictions"
 
 
 def test_an_attack_that_was_named_for_a_place_it_cannot_take_says_so(exchange: Path) -> None:

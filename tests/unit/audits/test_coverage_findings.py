@@ -98,7 +98,7 @@ def test_answers_are_of_the_released_model() -> None:
     assert SPOKEN.read_by(attack(Answers())) == {RELEASED, KNOWN}
     silent = Spoken(SPOKEN.uploads, SPOKEN.sent, SPOKEN.released, answers=False)
     assert silent.read_by(attack(Answers())) == set()
-    assert silent.unmet(attack(Answers())) == "nothing that is uploaded or answered means answers"
+    assert silent.unmet(attack(Answers())) == "no upload or answer of this run holds answers"
 
 
 def test_no_attack_reads_what_has_no_word() -> None:
@@ -113,11 +113,11 @@ def test_no_attack_reads_what_has_no_word() -> None:
         (attack((Predictions(), Weights())), None),
         (
             attack(Weights(), Predictions()),
-            "uploaded or answered means predictions",
+            "no upload or answer of this run holds predictions",
         ),
         (attack(Weights(change=False)), "weights (change False)"),
-        (attack(Weights(), hears=(NodeRows(),)), "nothing that the server sends means node rows"),
-        (attack(hears=(Weights(change=True),)), "nothing that the server sends means weights"),
+        (attack(Weights(), hears=(NodeRows(),)), "nothing that the server sends holds node rows"),
+        (attack(hears=(Weights(change=True),)), "nothing that the server sends holds weights"),
     ],
 )
 def test_an_unmet_need_is_named(made: Attack, words: str | None) -> None:
