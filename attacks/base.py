@@ -67,7 +67,7 @@ class View:
               hence known to every party, and so is the public seed that first weights come from
     training  likewise; None for an exchange of another framework
     public    sizes; edges and training labels only where this adversary is entitled to them
-    released  the model that the server released in the end
+    released  the model that the server released in the end, a message of kind `release_kind`
     answers   the released model's logits for every node: what whoever may query it is told
     noise_left  fields whose noise the adversary could draw again and that still have it; from all
               others such noise was taken off
@@ -82,6 +82,7 @@ class View:
     networks: Networks = field(default_factory=dict)
     training: TrainingSettings | None = None
     released: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    release_kind: str = ""
     answers: Tensor | None = field(default=None, repr=False)
     own: tuple[Shard, ...] = ()
     query: Callable[[Tensor, Tensor], Tensor] | None = field(default=None, repr=False)
@@ -116,6 +117,11 @@ class View:
             if found:
                 return found
         return []
+
+    def release(self, need: Meaning) -> Tensor | None:
+        """What the released model holds of that meaning."""
+        names = [name for kind, name in self.places(need) if kind == self.release_kind]
+        return next((self.released[name] for name in names if name in self.released), None)
 
     def readable(self, need: Meaning) -> list[Message]:
         """Uploads whose single values can be read; raises where there are none, saying why."""

@@ -6,7 +6,8 @@ other data. Both feed the first recorded request to a host made anew; no method 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.messages import Message, Scalar
-from securefg.protocol.transcript import read_transcript
+from securefg.protocol.transcript import Record, read_transcript
 from securefg.settings.methods.base import MethodSettings
 
 
@@ -30,19 +31,54 @@ def replayed(
 ) -> Tensor:
     """(clients, …): the field of that meaning, after so many rounds of being asked as in round 1,
     nothing coming back."""
-    host = truth.experiment.method.make_host(_site(truth, tuple(shards), seed))
-    clients = Clients.of([shard.client for shard in shards])
-    found: Tensor | None = None
-    for number in range(1, rounds + 1):
-        found = _asked(truth, host, Turn(round=number, step=1, clients=clients), need)
-    if found is None:
-        raise CannotAttack(f"{need.words}: no request of round 1 makes a client upload it")
-    return found
+    return replaying(truth, need)(shards, rounds, seed)
 
 
-def _asked(truth: Truth, host: Host, turn: Turn, need: Meaning) -> Tensor | None:
-    """Ask as in round 1, until the wanted field comes."""
-    for request in _first_requests(truth, turn.clients):
+def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
+    """`replayed` for many shards: the record is read once."""
+    asked = _requests(truth)
+
+    def answers(shards: Sequence[Shard], rounds: int = 1, seed: int | None = None) -> Tensor:
+        host = truth.experiment.method.make_host(_site(truth, tuple(shards), seed))
+        clients = Clients.of([shard.client for shard in shards])
+        found: Tensor | None = None
+        for number in range(1, rounds + 1):
+            turn = Turn(round=number, step=1, clients=clients)
+            found = _wanted(truth, host, turn, need, asked(clients))
+        if found is None:
+            raise CannotAttack(f"{need.words}: no request of round 1 makes a client upload it")
+        return found
+
+    return answers
+
+
+def replying(truth: Truth) -> Callable[[Shard], list[tuple[type[Message], str, Tensor]]]:
+    """All that a client with a shard sends in round 1: its private arrays, without their axis of
+    clients, by message and field."""
+    asked = _requests(truth)
+
+    def replies(shard: Shard) -> list[tuple[type[Message], str, Tensor]]:
+        host = truth.experiment.method.make_host(_site(truth, (shard,), None))
+        turn = Turn(round=1, step=1, clients=Clients.of([shard.client]))
+        found = []
+        for request in asked(turn.clients):
+            if request.kind == truth.experiment.method.release.kind:
+                continue
+            reply = host.handle(request, turn)
+            for name, declaration in reply.declarations.items():
+                value = getattr(reply, name)
+                if declaration.is_private and isinstance(value, Tensor):
+                    found.append((type(reply), name, value[0]))
+        return found
+
+    return replies
+
+
+def _wanted(
+    truth: Truth, host: Host, turn: Turn, need: Meaning, requests: Sequence[Message]
+) -> Tensor | None:
+    """Ask until the wanted field comes."""
+    for request in requests:
         reply = host.handle(request, turn)
         for name, declaration in reply.declarations.items():
             meaning, value = declaration.meaning(truth.config.method), getattr(reply, name)
@@ -51,16 +87,35 @@ def _asked(truth: Truth, host: Host, turn: Turn, need: Meaning) -> Tensor | None
     return None
 
 
-def _first_requests(truth: Truth, clients: Clients) -> list[Message]:
-    """The server's requests of round 1 in their order, with these clients' rows where rows are
-    addressed; those of secure aggregation left out."""
-    method = truth.experiment.method
-    kinds = {message.kind for message in method.messages}
-    steps: dict[int, tuple[str, dict[str, Tensor | Scalar]]] = {}
+def _requests(truth: Truth) -> Callable[[Clients], list[Message]]:
+    """By the clients that are asked; made once where all clients are asked alike."""
+    records = _first_requests(truth)
+    addressed = partial(_addressed, truth, records)
+    if any(record.personal for record in records):
+        return addressed
+    alike = addressed(Clients.of([]))
+    return lambda clients: alike
+
+
+def _first_requests(truth: Truth) -> list[Record]:
+    """The server's requests of round 1 in their order; those of secure aggregation left out."""
+    kinds = {message.kind for message in truth.experiment.method.messages}
+    found = []
     for record in read_transcript(truth.folder.transcript):
         if record.round > 1:
             break
-        if record.up or record.sender == "sum" or record.kind not in kinds or record.thinned:
+        if not (record.up or record.sender == "sum" or record.kind not in kinds or record.thinned):
+            found.append(record)
+    if not found:
+        raise CannotAttack("the requests of round 1 are not in the transcript")
+    return found
+
+
+def _addressed(truth: Truth, records: Sequence[Record], clients: Clients) -> list[Message]:
+    """The requests step by step, with these clients' rows where rows are addressed."""
+    steps: dict[int, tuple[str, dict[str, Tensor | Scalar]]] = {}
+    for record in records:
+        if not record.personal and record.step in steps:  # the same to another host
             continue
         numbers = Clients.parse(record.clients).numbers()
         rows = [numbers.index(k) for k in clients.numbers() if k in numbers]
@@ -70,8 +125,7 @@ def _first_requests(truth: Truth, clients: Clients) -> list[Message]:
             own = [part for part in (before.get(name), fields[name]) if isinstance(part, Tensor)]
             fields[name] = torch.cat([*own[:-1], own[-1][rows]])
         steps[record.step] = (record.kind, fields)
-    if not steps:
-        raise CannotAttack("the requests of round 1 are not in the transcript")
+    method = truth.experiment.method
     return [
         codec.decode(codec.encode_fields(fields), method.message(kind))
         for kind, fields in steps.values()

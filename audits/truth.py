@@ -152,6 +152,7 @@ class Truth:
             training=x.config.training,
             public=x.public if adversary.kind == "server" else _sizes_alone(x.public),
             released={k: v for k, v in released.items() if isinstance(v, torch.Tensor)},
+            release_kind=x.method.release.kind,
             answers=self.answers if everything else None,
             own=tuple(x.shards[k] for k in sorted(adversary.clients)),
             query=partial(self.query, adversary)

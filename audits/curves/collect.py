@@ -187,7 +187,7 @@ def _epsilons(
     known = [f for f in every if f.epsilon_claimed and f.epsilon_lower is not None]
     if not known:
         return None, None, tuple(dict.fromkeys(violations))
-    games = [f for f in known if f.attack == "mechanism_canary"] or known
+    games = [f for f in known if f.attack in ("mechanism_canary", "mechanism_moved")] or known
     closest = max(games, key=lambda f: (f.epsilon_lower or 0.0) / (f.epsilon_claimed or 1.0))
     return closest.epsilon_claimed, closest.epsilon_lower, tuple(dict.fromkeys(violations))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from audits.games.base import BinaryGame
-from audits.games.known_others import known_others
+from audits.games.known_others import known_members
 from audits.truth import Truth
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
-    return known_others(truth, Statistic(form="by_class"), rng)
+    return known_members(truth, Statistic(form="by_class"), rng)

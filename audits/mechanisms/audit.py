@@ -13,6 +13,7 @@ from audits.mechanisms.canary import play_canary, play_loud
 from audits.mechanisms.family import play_family
 from audits.mechanisms.linked import ROWS, play_linked
 from audits.mechanisms.message import AuditedMessage
+from audits.mechanisms.moved import play_moved
 from audits.mechanisms.results import MechanismResult, Result, law_level
 from audits.mechanisms.seed import guess_seeds
 from audits.mechanisms.shape import measure_shape
@@ -77,12 +78,12 @@ def play_messages(
 ) -> list[Result]:
     """All games against all messages, once."""
     unlimited = replace(policy, budget=None)
-    results = []
+    audited = []
     for number, releases in enumerate(m for m in _by_message(planned) if claimed_fields(policy, m)):
         rng = np.random.default_rng([seed, number])
         message = AuditedMessage(unlimited, releases, make_channel, trials, rng, confidence)
-        results += _all_games(message, seeds)
-    return results
+        audited.append(message)
+    return [r for message in audited for r in _all_games(message, seeds)] + play_moved(audited)
 
 
 def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:

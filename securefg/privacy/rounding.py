@@ -20,8 +20,8 @@ DEFAULT_BETA: Final = math.exp(-0.5)
 # A row fails all tries with probability at most beta^1000, below 2^-700 at the default.
 _MAX_TRIES: Final = 1000
 
-# Norms are floats: rows may pass the clip by this, and must stay below the bound by as much.
-_SLACK: Final = 1e-6
+# Norms are float64: rows may pass the clip by this share of it, and the bound counts it in.
+_SLACK: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,15 @@ class RoundingPlan:
 
     @property
     def norm_bound(self) -> float:
-        """The L2 norm that no rounded row passes, in steps of the grid; with c = clip_l2 scale,
+        """The L2 norm that no rounded row passes, in steps of the grid; with c = clip_l2 scale and
+        what float64 may add to it,
 
         min { c + sqrt(d),  sqrt(c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2)) }.
 
         The first holds always; the second after trying again, at most a fraction beta of times.
         It is the sensitivity that `rho_of_sum` takes where neighbours differ by one client.
         """
-        c, root = self.clip_l2 * self.scale, math.sqrt(self.dim)
+        c, root = self.clip_l2 * self.scale * (1 + _SLACK), math.sqrt(self.dim)
         always = c + root
         if self.beta == 0:
             return always
@@ -63,13 +64,17 @@ def round_rows(
     """Round scale * row up or down at random, without bias; again while a row passes the bound.
 
     The bound holds for every outcome of `rng`, and the privacy proof asks for no more: this
-    randomness keeps the mean honest and protects nothing, so it need not be a CSPRNG.
+    randomness keeps the mean honest and protects nothing, so it need not be a CSPRNG. With beta 0
+    the bound holds by arithmetic and no row is tried again: where neighbours' distances count,
+    both must be rounded by the same draws.
     """
     scaled = np.asarray(rows, np.float64) * plan.scale
     _require_clipped(scaled, plan)
     whole = _round_once(scaled, rng)
+    if plan.beta == 0:
+        return whole.astype(np.int64)
     for _ in range(_MAX_TRIES):
-        above = np.flatnonzero(_norms(whole) > plan.norm_bound * (1 - _SLACK))
+        above = np.flatnonzero(_norms(whole) > plan.norm_bound)
         if not above.size:
             return whole.astype(np.int64)
         whole[above] = _round_once(scaled[above], rng)
@@ -82,7 +87,7 @@ def _round_once(scaled: NDArray[np.float64], rng: np.random.Generator) -> NDArra
 
 
 def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    norms: NDArray[np.float64] = np.linalg.norm(rows, axis=1)
     return norms
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.privacy.rounding import RoundingPlan, round_rows
+from securefg.privacy.rules import DistributedDiscrete
 
 
 def clipped_rows(num_rows: int, plan: RoundingPlan, seed: int) -> np.ndarray:
@@ -104,3 +105,45 @@ def test_rows_of_another_dimension_are_refused() -> None:
 def test_plans_out_of_range_are_refused(change: dict[str, float], name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         RoundingPlan(**({"clip_l2": 1.0, "scale": 1.0, "dim": 3} | change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("beta", [0.0, math.exp(-0.5)])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+def test_rows_at_a_clip_of_millions_of_steps_are_rounded_within_the_bound(
+    beta: float, scale: float
+) -> None:
+    """A slack relative to the clip would be larger than all that rounding adds."""
+    plan = RoundingPlan(clip_l2=2e4, scale=scale, dim=300, beta=beta)
+    rows = clipped_rows(50, plan, 0)
+    rounded = round_rows(rows, plan, np.random.default_rng(0))
+    assert np.linalg.norm(rounded, axis=1).max() <= plan.norm_bound
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([1.0, 2e4]),
+    st.floats(0.5, 900),
+    st.integers(1, 60),
+    st.floats(0, 5),
+    st.integers(0, 2**32 - 1),
+)
+def test_neighbours_rounded_by_the_same_draws_are_as_near_as_booked(
+    clip_l2: float, scale: float, dim: int, distance: float, seed: int
+) -> None:
+    rule = DistributedDiscrete(clip_l2, 1.0, "message", scale, 4, moved_l2=distance)
+    plan, rng = rule.plan_for(dim), np.random.default_rng(seed)
+    rows = clipped_rows(20, plan, seed) * rng.random((20, 1))
+    apart = rng.normal(size=rows.shape)
+    others = rows + distance * apart / np.linalg.norm(apart, axis=1, keepdims=True)
+    others *= np.minimum(1, clip_l2 / np.linalg.norm(others, axis=1, keepdims=True))
+    one, other = (round_rows(each, plan, np.random.default_rng(seed)) for each in (rows, others))
+    moved = np.linalg.norm(one - other, axis=1).max()
+    assert moved <= min(rule.moved_steps(distance, plan), rule.widest(plan))
+
+
+def test_a_row_whose_distance_counts_is_never_rounded_again() -> None:
+    """Draws of its own for one neighbour would move it by 2 sqrt(d), and sqrt(d) is booked."""
+    rule = DistributedDiscrete(3.0, 1.0, "message", 1.0, 4, moved_l2=0.1)
+    rng = CountingRng(np.random.PCG64(0))
+    round_rows(np.full((500, 9), 1 - 1e-12), rule.plan_for(9), rng)
+    assert rng.rows == 500

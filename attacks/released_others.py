@@ -1,0 +1,43 @@
+"""Whether a node's label was in training, from all that was released, knowing everybody else.
+
+What would have been released with the target, and without it? Every released tensor is looked at
+along the difference, and the tensors are weighed by how little their shares scatter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.known_others import known, shares
+from securefg.protocol.meanings import Answers
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    without, moves = known(targets)
+    if sum(value.numel() for value in view.released.values()) != without.shape[1]:
+        raise CannotAttack("the release is not of the shape that was made again")
+    score, start = np.zeros(len(targets.ids)), 0
+    for value in view.released.values():
+        part = slice(start, start + value.numel())
+        start += value.numel()
+        seen = value.double().flatten().numpy()
+        found = shares(seen, without[:, part], moves[:, part])
+        low, high = np.quantile(found, [0.25, 0.75])
+        score = score + found / max(float(high - low) ** 2, 1e-6)
+    return score
+
+
+ATTACK = Attack(
+    name="released_others",
+    summary="whether a node's label was in training, from the release, knowing everybody else",
+    source="the definition of differential privacy; Dwork and Roth 2014, section 2.3",
+    needs=(Answers(),),
+    assumes="the release; all other nodes, and the targets but for whether they train",
+    adversaries=frozenset({"client", "outsider"}),
+    game="released_others",
+    floor=0.2,
+    expected="AUC 1.00 where sums of one round without noise make the model",
+    run=run,
+    rounds=1,
+)

@@ -1,0 +1,30 @@
+"""Which label a training node has, from features summed by class, knowing everybody else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.base import Array, Attack, Targets, View
+from attacks.known_others import fitted_shares
+from securefg.protocol.meanings import Statistic
+
+SUM = Statistic(form="by_class")
+
+
+def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    return fitted_shares(view, targets, SUM)
+
+
+ATTACK = Attack(
+    name="summed_labels",
+    summary="which label a node has in features summed by class, knowing everybody else",
+    source="the definition of differential privacy; Dwork and Roth 2014, section 2.3",
+    needs=(SUM,),
+    assumes="the sum of round 1; all other nodes, and the targets but for their labels",
+    adversaries=frozenset({"server"}),
+    game="summed_labels",
+    floor=0.2,
+    expected="AUC 1.00 on sums without noise",
+    run=run,
+    rounds=1,
+)

@@ -1,0 +1,97 @@
+"""Was this node's label in training, to somebody who has the release and knows everybody else?
+
+Of a method of one round the server's part can be done again: from the sums as they are without a
+target and with it, what would the server have released, had there been no noise?
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attacks.base import CannotAttack, Targets
+from audits.games.base import BinaryGame
+from audits.games.known_others import member_questions, with_and_without
+from audits.replay import replying
+from audits.truth import Truth
+from securefg.data.shard import Shard
+from securefg.federation.roles import Cohort, Replies
+from securefg.privacy.policy import Policy
+from securefg.privacy.rules import Plain
+from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
+from securefg.protocol.transcript import Adversary
+
+M = TypeVar("M", bound=Message)
+MANY_TARGETS = 500
+
+
+class _KnownSums(Cohort):
+    """Answers every request with a sum that is known, by kind and field."""
+
+    def __init__(self, policy: Policy, num_clients: int, sums: Mapping[str, Message]) -> None:
+        self.num_clients, self._policy, self._sums = num_clients, policy, sums
+
+    def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        found = self._sums.get(reply.kind)
+        if not isinstance(found, reply):
+            raise CannotAttack(f"{reply.kind} is not a sum that can be made again")
+        return Replies(found, Clients(((0, self.num_clients),)), ())
+
+    def noise_stddev(self, replies: Replies[M], field: str) -> float:
+        """As in the run: it is public."""
+        rule = self._policy.rule(type(replies.message), field)  # type: ignore[arg-type]
+        if isinstance(rule, Plain):
+            return 0.0
+        shape = getattr(replies.message, field).shape[1:]
+        return math.sqrt(self.num_clients) * rule.single_stddev(shape)
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+    x = truth.experiment
+    if x.config.training.rounds != 1 or truth.release is None:
+        raise CannotAttack("the release hangs on more than one round, or there is none")
+    layout = replying(truth)(x.shards[0])
+    released = sum(v.numel() for v in truth.release.values().values() if isinstance(v, Tensor))
+    numbers = released + sum(value.numel() for _, _, value in layout)
+    ids, questions = member_questions(truth, rng, numbers, MANY_TARGETS)
+
+    def sent(shard: Shard) -> Tensor:
+        return torch.cat([value.double().flatten() for _, _, value in replying_once(shard)])
+
+    replying_once = replying(truth)
+    without, moves = with_and_without(truth, questions, sent)
+
+    def release(sums: Tensor) -> Tensor:
+        known, start = {}, 0
+        for message, name, value in layout:
+            part = sums[start : start + value.numel()].reshape(1, *value.shape)
+            known[message.kind] = message(**{name: part})
+            start += value.numel()
+        cohort = _KnownSums(x.policy, x.public.num_clients, known)
+        server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
+        return _flat(server.round(1))
+
+    before = [release(torch.from_numpy(row)) for row in without]
+    after = [release(torch.from_numpy(row)) for row in without + moves]
+    return BinaryGame(
+        targets=Targets(
+            ids=ids,
+            sum_without=torch.stack(before).numpy(),
+            moves=torch.stack([b - a for a, b in zip(before, after, strict=True)]).numpy(),
+        ),
+        metric="AUC over training and test nodes",
+        unit="label of a node",
+        truth=truth.graph.split.train.numpy()[ids].astype(np.int64),
+    )
+
+
+def _flat(release: Message) -> Tensor:
+    """All tensors of a release, one after the other."""
+    values = release.values().values()
+    return torch.cat([value.double().flatten() for value in values if isinstance(value, Tensor)])
