@@ -1,6 +1,6 @@
-"""Linear discriminant analysis from noisy sums, and class scores of features from noisy class sums.
+"""Linear heads from noisy sums, and class scores of features from noisy class sums.
 
-Both read sums alone, so whatever they give is as private as the sums. `noise` is the standard
+All read sums alone, so whatever they give is as private as the sums. `noise` is the standard
 deviation of the noise on every entry, which is public.
 """
 
@@ -20,6 +20,10 @@ LEAST_NOISE: Final = 0.3
 """Sums without noise are smoothed as if they had this much: class rates of rare words overfit."""
 
 RIDGE: Final = 1.0
+
+CLEAR: Final = 10.0
+"""From this ratio of signal to noise on the discriminant is as good as regression; below, worse:
+covariances within classes are what noise spoils first (benchmarks/private_trials.py)."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,29 @@ def discriminant(
     weights = torch.linalg.solve(within, means)
     offsets = -(means * weights).sum(0) / 2 + (counts / counts.sum()).log()
     return weights, offsets
+
+
+def regression(moments: Moments, noise: float) -> tuple[Tensor, Tensor]:
+    """Ridge regression of the labels:  W = C (A + lambda I)^-1 B, no offsets, lambda as twice the
+    largest eigenvalue that noise alone has. C classes make a score of 1/C chance."""
+    dim, num_classes = moments.by_class.shape
+    lam = 2 * noise * math.sqrt(dim) + 1
+    second = _positive(moments.second) + lam * torch.eye(dim, dtype=moments.second.dtype)
+    weights = num_classes * torch.linalg.solve(second, moments.by_class)
+    return weights, torch.zeros(num_classes, dtype=weights.dtype)
+
+
+def is_clear(moments: Moments, constant: float, noise: float) -> bool:
+    """Whether n nodes, spread over all numbers, stand `CLEAR` times above the noise on each."""
+    dim, num_classes = moments.by_class.shape
+    numbers = dim * (dim + 1) / 2 + dim * num_classes
+    nodes = float(moments.by_class[-1].sum()) / constant
+    return nodes / math.sqrt(numbers) >= CLEAR * noise
+
+
+def head(moments: Moments, constant: float, noise: float, clear: bool) -> tuple[Tensor, Tensor]:
+    """The discriminant where sums are clear of their noise, else regression."""
+    return discriminant(moments, constant, noise) if clear else regression(moments, noise)
 
 
 def _positive(matrix: Tensor) -> Tensor:

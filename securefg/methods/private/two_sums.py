@@ -5,7 +5,7 @@ masks, with noise for one node: its features, its label and its links. They dete
 nothing else has to leave a client. docs/private.md has the proof of what a node moves.
 
     1. M = sum x_v y_v^T                          from which P scores the classes of any features
-    2. A = sum phi_v phi_v^T,  B = sum phi_v y_v^T    from which a linear discriminant follows
+    2. A = sum phi_v phi_v^T,  B = sum phi_v y_v^T    from which a linear head follows
 
 with x_v of length at most 1, and phi_v = [a z_v, b H_v, g G_v, c] / sqrt(a^2 + b^2 + g^2 + c^2):
 
@@ -49,7 +49,7 @@ from securefg.federation.roles import (
 )
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import Method
-from securefg.models.discriminant import Moments, class_scores, discriminant
+from securefg.models.discriminant import Moments, class_scores, head, is_clear
 from securefg.privacy.influence import NOTHING, Fixed, Influence
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
@@ -96,7 +96,7 @@ class Model(Message, kind="two_sums.Model"):
 
     projection: Tensor | None = public("P: features to class scores", means=BY_CLASS)
     products: Tensor = public("noisy moments", means=MOMENTS)
-    weights: Tensor = public("linear discriminant", means=Weights("head", change=False))
+    weights: Tensor = public("linear head", means=Weights("head", change=False))
     noise: float = public("standard deviation of the noise on the moments")
 
 
@@ -274,9 +274,10 @@ class Client(Host):
         rows = rows_of(self._graph, release.projection, self._settings)
         own = moments_of(self._graph, rows)
         common = unpacked(release.products, rows.shape[1])
+        constant = CONSTANT / length()
+        clear = is_clear(common, constant, release.noise)
         solved = (
-            discriminant(common.plus(own, weight), CONSTANT / length(), release.noise)
-            for weight in OWN_WEIGHTS
+            head(common.plus(own, weight), constant, release.noise, clear) for weight in OWN_WEIGHTS
         )
         return [best_of(self._shard, [rows @ weights + offsets for weights, offsets in solved])]
 
@@ -305,9 +306,10 @@ class Solver(Server):
         products = replies.sum("products").float()
         dim = width(self._settings, self._info.num_features, self._info.num_classes)
         moments = unpacked(products, dim)
-        weights, offsets = discriminant(moments, CONSTANT / length(), noise)
-        head = torch.cat([weights.flatten(), offsets]).float()
-        return Model(projection=projection, products=products, weights=head, noise=noise)
+        constant = CONSTANT / length()
+        weights, offsets = head(moments, constant, noise, is_clear(moments, constant, noise))
+        flat = torch.cat([weights.flatten(), offsets]).float()
+        return Model(projection=projection, products=products, weights=flat, noise=noise)
 
     def state(self) -> State:
         return {}
@@ -335,9 +337,9 @@ class AtHome(Evaluator):
     def answers(self, release: Message) -> Tensor:
         assert isinstance(release, Model)
         rows = rows_of(self._graph, release.projection, self._settings)
-        head = release.weights.double()
+        flat = release.weights.double()
         split = rows.shape[1] * self._graph.num_classes
-        return rows @ head[:split].reshape(rows.shape[1], -1) + head[split:]
+        return rows @ flat[:split].reshape(rows.shape[1], -1) + flat[split:]
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:

@@ -18,7 +18,7 @@ class FeatureSettings(MethodSettings):
         20, ge=0, description="k: epsilon per node is for nodes with at most this many links"
     )
     scale: float | None = Field(
-        None, gt=0, description="d0: neighbours' sums are divided by it; by default max(1, k/8)"
+        None, gt=0, description="d0: neighbours' sums are divided by it; by default max(1, k/3)"
     )
     encoding: Literal["rates", "sums"] = Field(
         "rates",
@@ -31,7 +31,7 @@ class FeatureSettings(MethodSettings):
 
     @property
     def divisor(self) -> float:
-        return max(1.0, self.links / 8) if self.scale is None else self.scale
+        return max(1.0, self.links / 3) if self.scale is None else self.scale
 
 
 class Settings(FeatureSettings):

@@ -56,7 +56,7 @@ def played(truth: Truth, attack: str, adversary: Adversary) -> float:
 def test_what_has_no_noise_tells_every_secret_to_who_knows_the_others(
     truth_of, run: str, attack: str, adversary: Adversary
 ):
-    assert played(truth_of(run), attack, adversary) > 0.98
+    assert played(truth_of(run), attack, adversary) > 0.95
 
 
 @pytest.mark.parametrize(("attack", "adversary"), ATTACKS)

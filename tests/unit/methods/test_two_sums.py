@@ -24,7 +24,7 @@ from securefg.methods.private.two_sums import (
     rows_of,
     unpacked,
 )
-from securefg.models.discriminant import Moments, class_scores, discriminant
+from securefg.models.discriminant import Moments, class_scores, discriminant, head, is_clear
 from securefg.run import runner
 from securefg.settings.config import parse_config
 from securefg.settings.methods.two_sums import Settings
@@ -157,6 +157,22 @@ def test_the_head_is_linear_discriminant_analysis():
     ours = (phi @ weights + offsets).argmax(1).numpy()
     theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(data, labels).predict(data)
     assert (ours == theirs).mean() > 0.99
+
+
+def test_the_head_is_regression_where_noise_is_near_the_signal():
+    rng = torch.Generator().manual_seed(0)
+    rows = torch.cat([torch.randn(400, 4, generator=rng), torch.full((400, 1), 0.5)], 1).double()
+    labels = torch.nn.functional.one_hot((rows[:, 0] > 0).long(), 2).double()
+    moments = Moments(rows.T @ rows, rows.T @ labels)
+    assert is_clear(moments, 0.5, noise=1.0)
+    assert not is_clear(moments, 0.5, noise=20.0)
+    weights, offsets = head(moments, 0.5, noise=20.0, clear=False)
+    lam = 2 * 20.0 * math.sqrt(5) + 1
+    by_hand = 2 * torch.linalg.inv(moments.second + lam * torch.eye(5).double()) @ moments.by_class
+    assert torch.allclose(weights, by_hand)
+    assert not bool(offsets.any())
+    right = (rows @ weights + offsets).argmax(1) == labels.argmax(1)
+    assert float(right.double().mean()) > 0.8
 
 
 def test_noise_alone_gives_no_class_scores():
