@@ -42,7 +42,7 @@ def ours(name: str, root: Path, epsilons: list[float], seeds: int) -> dict[str, 
             for seed in range(seeds)
         ]
         lines["common"].append(told([s.test_accuracy for s in made]))
-        lines["at home"].append(told([s.local_test_accuracy.mean for s in made]))
+        lines["at home"].append(told([s.local_test_accuracy.pooled for s in made]))
         lines["test AUC"].append(told([s.test_scores.figures()["roc_auc"] for s in made]))
     return lines
 
