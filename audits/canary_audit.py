@@ -139,20 +139,38 @@ def _same_looks(one: Canaries, other: Canaries) -> bool:
 def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
     """What the run promises for a canary, if anything, and why.
 
-    A client's epsilon covers a node that this client alone holds, unless the server is given part
-    of the data without noise. No other claim speaks of nodes.
+    A node's epsilon covers it wherever it is held, with at most as many links as the claim is for.
+    A client's covers a node that this client alone holds, unless the server is given part of the
+    data without noise.
     """
     x, found = truth.experiment, truth.experiment.canaries
-    promised = truth.folder.summary().epsilon.get("client")
-    claim = None if promised is None else promised.epsilon
-    if claim is None:
-        return None, "no epsilon is claimed"
+    promised = truth.folder.summary().epsilon
+    node, client = promised.get("node"), promised.get("client")
     if x.method.server_knows & {"graph", "labels"}:
         return None, "the server is given edges or labels, which no epsilon covers"
+    if node is not None and node.epsilon is not None and _links(truth) <= _covered(truth):
+        return float(node.epsilon), "a node's epsilon covers every canary, with all its holders"
+    claim = None if client is None else client.epsilon
+    if claim is None:
+        return None, "no epsilon is claimed"
     holders = torch.bincount(x.partition.nodes, minlength=x.partition.num_nodes)
     if found is None or int(holders[found.nodes].max()) > 1:
         return None, "canaries are with several clients, which no client's epsilon covers"
     return float(claim), "every canary is with one client, whose epsilon covers it"
+
+
+def _links(truth: Truth) -> int:
+    """The most links that any canary has."""
+    found = truth.experiment.canaries
+    return 0 if found is None else found.neighbours.shape[1]
+
+
+def _covered(truth: Truth) -> int:
+    """The number of links that the claim for a node is made for; any, where it speaks of none."""
+    x = truth.experiment
+    planned = x.method.planned(x.config.method, x.config.training, x.public)
+    links = [release.node.links for release in planned if release.node.moved is not None]
+    return min(links, default=_links(truth))
 
 
 def _finding(

@@ -1,0 +1,73 @@
+"""A node's canary in all releases: at most the claim with sound noise, above it with less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audits.mechanisms.message import AuditedMessage
+from audits.mechanisms.moved import play_moved
+from audits.mechanisms.results import MechanismResult
+from audits.uploads import open_channel
+from securefg.privacy.noise import SystemNoise
+from securefg.privacy.policy import Policy
+from securefg.privacy.rules import DistributedDiscrete
+from securefg.run.assembly import prepare
+from securefg.settings.config import parse_config
+from tests.unit.methods.test_two_sums import PRIVATE, tree
+
+SYSTEM = {**PRIVATE, "noise_rng": "system"}
+
+
+def played(factor: float, **changed: object) -> MechanismResult:
+    """The game against a channel whose noise is `factor` times what is claimed."""
+    x = prepare(parse_config(tree(Path("unused"), privacy=SYSTEM, **changed)))
+    planned = x.method.planned(x.config.method, x.config.training, x.public)
+
+    def channel(policy: Policy):
+        rules = {
+            name: replace(rule, noise_multiplier=factor * rule.noise_multiplier)
+            for name, rule in policy.rules.items()
+            if isinstance(rule, DistributedDiscrete)
+        }
+        masked = {name: replace(m, rule=rules[name]) for name, m in policy.masked.items()}
+        return open_channel(replace(policy, rules=rules, masked=masked), SystemNoise())
+
+    messages = [
+        AuditedMessage(x.policy, [release], channel, 8000, np.random.default_rng(i), 0.999)
+        for i, release in enumerate(planned)
+    ]
+    (found,) = play_moved(messages)
+    return found
+
+
+def test_sound_noise_shows_most_of_the_claim_and_no_more():
+    found = played(1.0)
+    assert found.verdict == "NOT_DETECTED"
+    assert found.unit == "node"
+    assert found.claimed == pytest.approx(4, abs=0.05)
+    assert found.lower > 0.5 * found.claimed
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.01])
+def test_less_noise_than_claimed_is_a_violation(factor: float):
+    assert played(factor).verdict == "VIOLATION"
+
+
+def test_a_node_with_several_holders_is_played_with_all_of_them():
+    """Each holder's message moves; noise for one of them would not do."""
+    found = played(1.0, partition={"name": "shares", "shares": [0.6, 0.6, 0.6, 0.6]})
+    assert found.verdict == "NOT_DETECTED"
+    assert found.lower > 0.5 * found.claimed
+
+
+def test_a_claim_about_clients_has_no_such_game():
+    privacy = {**SYSTEM, "unit": "client", "target_epsilon": 50}
+    x = prepare(parse_config(tree(Path("unused"), privacy=privacy)))
+    planned = x.method.planned(x.config.method, x.config.training, x.public)
+    make = lambda policy: open_channel(policy, SystemNoise())  # noqa: E731
+    rng = np.random.default_rng(0)
+    assert play_moved([AuditedMessage(x.policy, [r], make, 400, rng) for r in planned]) == []
