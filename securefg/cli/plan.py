@@ -18,10 +18,11 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from securefg.run.planning import WORTH, plan
+    from securefg.run.planning import WORTH, divisor_by_rule, plan
     from securefg.settings.config import load_config
 
-    found = plan(load_config(config, overrides or []))
+    parsed = load_config(config, overrides or [])
+    found, scale = plan(parsed), divisor_by_rule(parsed)
     table = Table(
         title=f"{found.num_training:,} of {found.num_nodes:,} nodes train, "
         f"{found.num_clients:,} clients"
@@ -33,6 +34,8 @@ def plan(
         table.add_row(release.name, f"{release.dim:,}", f"{release.noise:.4g}", ratio)
     console = Console()
     console.print(table)
+    if scale is not None:
+        console.print(f"By the rule for these sizes and this epsilon: method.scale={scale:.4g}")
     if not found.releases:
         console.print("This run sends nothing private.")
     elif found.worth_it:

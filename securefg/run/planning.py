@@ -17,12 +17,16 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
+from securefg.models.discriminant import CLEAR
 from securefg.privacy.policy import make_policy
 from securefg.privacy.rules import Plain, TrainedWithNoise
 from securefg.settings.config import RunConfig
 from securefg.settings.datasets import DATASETS
+from securefg.settings.methods.two_sums import FeatureSettings
 
 WORTH = 3.0
+SHARES = (8.0, 3.0)
+"""Links over d0: the first where that leaves the last sum clear of its noise, else the second."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,22 @@ def plan(config: RunConfig) -> Plan:
         ratio = training / math.sqrt(release.dim) / noise
         found.append(PlannedNoise(release.name, release.dim, noise, ratio))
     return Plan(nodes, training, clients, tuple(found))
+
+
+def divisor_by_rule(config: RunConfig) -> float | None:
+    """d0 for these public sizes and this epsilon; None where no links are summed under noise."""
+    method = config.method
+    if not isinstance(method, FeatureSettings) or not method.graph:
+        return None
+    tried = [max(1.0, method.links / share) for share in SHARES]
+    for scale in tried:
+        changed = method.model_copy(update={"scale": scale})
+        found = plan(config.model_copy(update={"method": changed})).releases
+        if not found or found[-1].ratio is None:
+            return None
+        if found[-1].ratio >= CLEAR:
+            return scale
+    return tried[-1]
 
 
 def _training_share(config: RunConfig) -> float:
