@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
-from attacks.known_others import fitted_shares
+from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.known_others import observed, shares
 from securefg.protocol.meanings import Statistic
 
 SUM = Statistic(form="by_class")
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    return fitted_shares(view, targets, SUM)
+    """The label of which most is in the sum."""
+    if targets.sum_without is None or targets.moves is None:
+        raise CannotAttack("the adversary does not know the other nodes")
+    count, classes = targets.moves.shape[:2]
+    seen, without = observed(view, SUM), targets.sum_without.reshape(count, -1)
+    moves = targets.moves.reshape(count, classes, -1)
+    found = [shares(seen, without, moves[:, label]) for label in range(classes)]
+    guess: Array = np.stack(found, 1).argmax(1).astype(np.float64)
+    return guess
 
 
 ATTACK = Attack(
@@ -24,7 +32,7 @@ ATTACK = Attack(
     adversaries=frozenset({"server"}),
     game="summed_labels",
     floor=0.2,
-    expected="AUC 1.00 on sums without noise",
+    expected="all labels of nodes with features, on sums without noise",
     run=run,
     rounds=1,
 )

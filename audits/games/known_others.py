@@ -23,7 +23,7 @@ from securefg.protocol.meanings import Meaning
 
 MANY_TARGETS = 1000
 LEAST_TARGETS = 10
-NUMBERS = 10**7
+NUMBERS = 2 * 10**7
 """So many numbers, at most, are kept of what all targets together move."""
 SIZE = 10**8
 """So many nodes and links, at most, are in all hosts that are asked again."""
@@ -40,7 +40,7 @@ class Question:
 def known_members(truth: Truth, need: Meaning, rng: np.random.Generator) -> BinaryGame:
     """Was this node's label in training? Targets are training nodes and as many test nodes."""
     ids, questions = member_questions(truth, rng, width(truth, need))
-    without, moves = known_sums(truth, need, questions)
+    without, moves = sums_with_and_without(truth, need, questions)
     return BinaryGame(
         targets=Targets(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
@@ -99,7 +99,7 @@ def width(truth: Truth, need: Meaning) -> int:
     return replaying(truth, need)([truth.experiment.shards[0]])[0].numel()
 
 
-def known_sums(
+def sums_with_and_without(
     truth: Truth, need: Meaning, questions: Sequence[Question]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For every question, what all clients send without its secret, summed; and what that adds."""

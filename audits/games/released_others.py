@@ -28,10 +28,10 @@ from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary
 
 M = TypeVar("M", bound=Message)
-MANY_TARGETS = 500
+MANY_TARGETS = 1500
 
 
-class _KnownSums(Cohort):
+class _GivenSums(Cohort):
     """Answers every request with a sum that is known, by kind and field."""
 
     def __init__(self, policy: Policy, num_clients: int, sums: Mapping[str, Message]) -> None:
@@ -73,21 +73,27 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
             part = sums[start : start + value.numel()].reshape(1, *value.shape)
             known[message.kind] = message(**{name: part})
             start += value.numel()
-        cohort = _KnownSums(x.policy, x.public.num_clients, known)
+        cohort = _GivenSums(x.policy, x.public.num_clients, known)
         server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
         return _flat(server.round(1))
 
-    before = [release(torch.from_numpy(row)) for row in without]
-    after = [release(torch.from_numpy(row)) for row in without + moves]
+    trains = truth.graph.split.train.numpy()[ids]
+    actual = release(torch.from_numpy(without[0] + trains[0] * moves[0]))  # without any change
+    pairs = [
+        (release(torch.from_numpy(out)), actual)
+        if inside
+        else (actual, release(torch.from_numpy(out + move)))
+        for out, move, inside in zip(without, moves, trains, strict=True)
+    ]
     return BinaryGame(
         targets=Targets(
             ids=ids,
-            sum_without=torch.stack(before).numpy(),
-            moves=torch.stack([b - a for a, b in zip(before, after, strict=True)]).numpy(),
+            sum_without=torch.stack([before for before, _ in pairs]).numpy(),
+            moves=torch.stack([after - before for before, after in pairs]).numpy(),
         ),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=truth.graph.split.train.numpy()[ids].astype(np.int64),
+        truth=trains.astype(np.int64),
     )
 
 

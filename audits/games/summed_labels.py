@@ -1,46 +1,53 @@
-"""Which label has this training node, in features summed by class? Everybody else is known.
-
-Every target is asked about with a label: its own, or another, by a fair coin.
-"""
+"""Which label has this training node, in features summed by class? Everybody else is known."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import torch
 
-from attacks.base import Targets
-from audits.games.base import BinaryGame, choose
-from audits.games.known_others import Question, affordable, held_once, holders, known_sums, width
+from attacks.base import Array, Targets
+from audits.games.base import OutcomeGame, choose
+from audits.games.known_others import affordable, held_once, holders, width
+from audits.replay import replaying
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
 SUM = Statistic(form="by_class")
-MANY_LABELS = 1000
+MANY_LABELS = 600
 
 
-def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
+    """Prior: the most frequent label."""
+    shards, classes = truth.experiment.shards, truth.graph.num_classes
     train = np.flatnonzero(truth.graph.split.train.numpy() & held_once(truth))
-    ids = choose(
-        train, 2 * affordable(truth, min(MANY_LABELS, len(train)) // 2, width(truth, SUM)), rng
-    )
-    so = rng.permutation(np.arange(len(ids)) % 2)
-    labels, classes = truth.graph.labels.numpy()[ids], truth.graph.num_classes
-    shown = np.where(so == 1, labels, (labels + rng.integers(1, classes, len(ids))) % classes)
-    out, questions = [], []
-    for node, label, shard in zip(ids.tolist(), shown.tolist(), holders(truth, ids), strict=True):
-        out.append(Question(_without(shard, node), shard))
-        questions.append(Question(_without(shard, node), _labelled(shard, node, label)))
-    without, _ = known_sums(truth, SUM, out)
-    _, moves = known_sums(truth, SUM, questions)
-    return BinaryGame(
-        targets=Targets(ids=ids, sum_without=without, moves=moves),
-        metric="AUC over true and other labels",
+    count = affordable(truth, min(MANY_LABELS, len(train)), classes * width(truth, SUM))
+    ids, answers = choose(train, count, rng), replaying(truth, SUM)
+    sent = [answers([shard])[0].double() for shard in shards]
+    total, without, moves = torch.stack(sent).sum(0), [], []
+    for node, shard in zip(ids.tolist(), holders(truth, ids), strict=True):
+        out = answers([_without(shard, node)])[0].double()
+        made = [answers([_labelled(shard, node, c)])[0].double() for c in range(classes)]
+        without.append(total - sent[shard.client] + out)
+        moves.append(torch.stack([with_label - out for with_label in made]))
+    labels = truth.graph.labels.numpy()[ids]
+    return OutcomeGame(
+        targets=Targets(
+            ids=ids, sum_without=torch.stack(without).numpy(), moves=torch.stack(moves).numpy()
+        ),
+        metric="share of labels found",
         unit="label of a node",
-        truth=so.astype(np.int64),
+        truth=labels,
+        outcome=_is_the_label,
+        prior_guess=np.full(len(ids), np.bincount(labels).argmax()),
     )
+
+
+def _is_the_label(guess: Array, truth: Array) -> Array:
+    return np.equal(guess, truth).astype(np.float64)
 
 
 def _without(shard: Shard, node: int) -> Shard:

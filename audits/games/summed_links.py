@@ -20,7 +20,7 @@ from audits.games.known_others import (
     Question,
     affordable,
     held_once,
-    known_sums,
+    sums_with_and_without,
     width,
 )
 from audits.games.link_prior import link_prior
@@ -47,7 +47,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
             so.append(is_link)
             changed = _toggled(shard, first, second)
             questions.append(Question(changed, shard) if is_link else Question(shard, changed))
-    without, moves = known_sums(truth, SUM, questions)
+    without, moves = sums_with_and_without(truth, SUM, questions)
     order = rng.permutation(len(pairs))
     ids, truths = np.stack(pairs)[order], np.array(so, np.int64)[order]
     return LinkGame(

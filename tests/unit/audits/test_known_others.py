@@ -45,7 +45,7 @@ def truth_of(tmp_path_factory: pytest.TempPathFactory):
 
 
 def played(truth: Truth, attack: str, adversary: Adversary) -> float:
-    """The AUC of the attack on a run."""
+    """The AUC of the attack on a run, or its share."""
     game = make_game(attack, truth, adversary, np.random.default_rng(0))
     guess = get_attack(attack).run(truth.view(adversary), game.targets, np.random.default_rng(0))
     return game.measure(guess).value
@@ -61,7 +61,7 @@ def test_what_has_no_noise_tells_every_secret_to_who_knows_the_others(
 
 @pytest.mark.parametrize(("attack", "adversary"), ATTACKS)
 def test_noise_of_a_small_epsilon_leaves_little(truth_of, attack: str, adversary: Adversary):
-    assert played(truth_of("noisy"), attack, adversary) < 0.65
+    assert played(truth_of("noisy"), attack, adversary) < 0.68
 
 
 def test_without_knowledge_of_the_others_there_is_no_attack(truth_of):
