@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from securefg.secagg.derive import box_key
-from securefg.secagg.encoding import encode
+from securefg.secagg.encoding import in_a_row, tupled
 from securefg.secagg.errors import BadBox
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
@@ -49,4 +50,9 @@ def open_box(root: Secret, session: bytes, sender: int, receiver: int, box: byte
 
 
 def _associated(session: bytes, sender: int, receiver: int) -> bytes:
-    return encode((PROTOCOL, VERSION, "share-box", session, sender, receiver))
+    return tupled(_about_boxes(session), in_a_row(sender, receiver))
+
+
+@lru_cache(maxsize=16)
+def _about_boxes(session: bytes) -> bytes:
+    return in_a_row(PROTOCOL, VERSION, "share-box", session)

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.secagg.arrays import to_bytes
@@ -28,8 +30,8 @@ class Dealt:
         self._places = {number: place for place, number in enumerate(numbers)}
         self._row = {self._places[n]: row for row, n in enumerate(self.sharers)}
         self._columns: dict[int, dict[int, int]] = {}
-        self._boxes: Tensor = shares.message.boxes
-        self._digests: Tensor = shares.message.share_digests
+        self._boxes: NDArray[np.uint8] = shares.message.boxes.numpy()
+        self._digests: NDArray[np.uint8] = shares.message.share_digests.numpy()
         self._commitments: Tensor = shares.message.commitment
         self._wrapped = [to_bytes(rows) for rows in shares.message.wrapped]
 
@@ -38,21 +40,22 @@ class Dealt:
 
     def delivery(self) -> Deliver:
         """Every box to its holder, with what its sender said of it."""
-        rows = [self._placed(number) for number in self.sharers]
+        kept = {self._places[n] for n in self.sharers}
+        shape = (len(self.sharers), self._boxes.shape[1])
+        boxes = np.zeros((*shape, self._boxes.shape[2]), np.uint8)
+        digests = np.zeros((*shape, self._digests.shape[2]), np.uint8)
+        for row, number in enumerate(self.sharers):
+            place = self._places[number]
+            senders = list(enumerate(self._graph.holders(place)))
+            columns = [column for column, sender in senders if sender in kept]
+            near = [sender for _, sender in senders if sender in kept]
+            at = [self._row[s] for s in near], [self._column(s, place) for s in near]
+            boxes[row, columns], digests[row, columns] = self._boxes[at], self._digests[at]
         return Deliver(
             sharers=torch.tensor(self.sharers),
-            boxes=torch.stack([boxes for boxes, _ in rows]),
-            share_digests=torch.stack([digests for _, digests in rows]),
+            boxes=torch.from_numpy(boxes),
+            share_digests=torch.from_numpy(digests),
         )
-
-    def _placed(self, number: int) -> tuple[Tensor, Tensor]:
-        boxes, digests = torch.zeros_like(self._boxes[0]), torch.zeros_like(self._digests[0])
-        kept = {self._places[n] for n in self.sharers}
-        for column, sender in enumerate(self._graph.holders(self._places[number])):
-            if sender in kept:
-                at = self._row[sender], self._column(sender, self._places[number])
-                boxes[column], digests[column] = self._boxes[at], self._digests[at]
-        return boxes, digests
 
     def _column(self, sender: int, holder: int) -> int:
         if sender not in self._columns:
@@ -62,8 +65,8 @@ class Dealt:
 
     def digest(self, owner: int, holder: int) -> bytes:
         """What the client at place `owner` said that it sealed for the one at `holder`."""
-        row = self._digests[self._row[owner], self._column(owner, holder)]
-        return to_bytes(row[None])[0]
+        row: NDArray[np.uint8] = self._digests[self._row[owner], self._column(owner, holder)]
+        return row.tobytes()
 
     def commitment(self, owner: int) -> bytes:
         return to_bytes(self._commitments[self._row[owner]][None])[0]

@@ -7,9 +7,10 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, final
 
-from securefg.secagg.encoding import Item, encode
+from securefg.secagg.encoding import Item, encode, in_a_row, tupled
 from securefg.secagg.errors import MaskKeyReused
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SECRET_BYTES, Secret
@@ -75,7 +76,12 @@ def session_root(link: Secret, session: bytes) -> Secret:
 
 def info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
     """The HKDF info string: version, purpose, both parties, and what the key is for."""
-    return encode((PROTOCOL, VERSION, str(purpose), first, second, *items))
+    return tupled(_head(purpose), in_a_row(first, second, *items))
+
+
+@lru_cache(maxsize=16)
+def _head(purpose: Purpose) -> bytes:
+    return in_a_row(PROTOCOL, VERSION, str(purpose))
 
 
 def expand(root: Secret, info_string: bytes) -> Secret:

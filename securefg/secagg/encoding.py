@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 Item: TypeAlias = "int | str | bytes | tuple[Item, ...]"
 
@@ -16,16 +17,20 @@ def encode(item: Item) -> bytes:
     where it ends, so no two tuples collide by moving a border: ("ab", "c") is not ("a", "bc").
     """
     # The exact type is asked for: a bool is an int to Python, and True would encode as 1.
-    kind = type(item)
-    if kind is bytes:
-        return _tagged(b"b", cast(bytes, item))
-    if kind is int:
-        return _number(cast(int, item))
-    if kind is str:
-        return _text(cast(str, item))
-    if kind is tuple:
-        return _tagged(b"t", b"".join([encode(one) for one in cast("tuple[Item, ...]", item)]))
-    raise TypeError(f"cannot encode {kind.__name__}; wanted int, str, bytes or tuple")
+    encoder = _ENCODERS.get(type(item))
+    if encoder is None:
+        raise TypeError(f"cannot encode {type(item).__name__}; wanted int, str, bytes or tuple")
+    return encoder(item)
+
+
+def tupled(*encoded: bytes) -> bytes:
+    """The encoding of a tuple whose items are encoded already, several in a row or one by one."""
+    return _tagged(b"t", b"".join(encoded))
+
+
+def in_a_row(*items: Item) -> bytes:
+    """The encodings of several items, for `tupled`."""
+    return b"".join([encode(item) for item in items])
 
 
 def _tagged(tag: bytes, content: bytes) -> bytes:
@@ -33,7 +38,7 @@ def _tagged(tag: bytes, content: bytes) -> bytes:
 
 
 # Numbers and words come again and again, and are never secret; bytes may be, and are not kept.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def _number(number: int) -> bytes:
     return _tagged(b"i", b"%d" % number)
 
@@ -41,3 +46,11 @@ def _number(number: int) -> bytes:
 @lru_cache(maxsize=256)
 def _text(text: str) -> bytes:
     return _tagged(b"s", text.encode())
+
+
+_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    int: _number,
+    str: _text,
+    bytes: lambda content: _tagged(b"b", content),
+    tuple: lambda items: _tagged(b"t", in_a_row(*items)),
+}

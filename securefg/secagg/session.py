@@ -19,7 +19,7 @@ from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
-from securefg.secagg.seats import KeyPairs, Roots, Seats, ordered
+from securefg.secagg.seats import KeyPairs, Pair, Roots, Seats, ordered
 from securefg.secagg.secret import SECRET_BYTES, RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share
 
@@ -82,6 +82,7 @@ class Session:
     openers: tuple[int, ...] = ()
     _seats: Seats | None = None
     _roots: Roots = field(default_factory=Roots, repr=False)
+    _tags: dict[Pair, bytes] = field(default_factory=dict, repr=False)
     _pads: Pads | None = None
 
     def begin(self, seats: Seats, ordinal: int, model_hash: bytes) -> None:
@@ -152,7 +153,10 @@ class Session:
             return bytes(WRAPPED_BYTES)
         root = self._roots.masks[ordered(place, peer)]
         wrapped = derive.wrapped_root(root, drop_root, place, peer)
-        return wrapped + derive.pair_tag(root, place, peer)
+        pair = ordered(place, peer)
+        if pair not in self._tags:  # both ends may be of this host
+            self._tags[pair] = derive.pair_tag(root, *pair)
+        return wrapped + self._tags[pair]
 
     def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
         return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(

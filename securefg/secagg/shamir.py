@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, final
 
-from securefg.secagg.encoding import encode
+from securefg.secagg.encoding import encode, in_a_row, tupled
 from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.polynomials import PRIME, evaluate
@@ -104,9 +104,13 @@ def commitment(secret: Secret, session: bytes, party: int) -> bytes:
 def share_digest(share: Share, session: bytes, owner: int, what: str) -> bytes:
     """SHA-256 by which a revealed share is known to be the one that its owner dealt. A share is
     uniform over 2^256 values, so that the digest gives nothing of it away."""
-    return hashlib.sha256(
-        encode((PROTOCOL, VERSION, "share", session, owner, what, share.point, share.encode()))
-    ).digest()
+    about = _about_share(session, owner, what)
+    return hashlib.sha256(tupled(about, encode(share.point), encode(share.encode()))).digest()
+
+
+@lru_cache(maxsize=4096)
+def _about_share(session: bytes, owner: int, what: str) -> bytes:
+    return in_a_row(PROTOCOL, VERSION, "share", session, owner, what)
 
 
 def commits_to(expected: bytes, session: bytes, party: int) -> Check:
