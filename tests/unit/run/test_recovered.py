@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from securefg.federation.recorder import blamed_in
 from securefg.methods.fedgl import Held, Update
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
@@ -123,3 +124,16 @@ def test_todays_sums_with_absences_give_nothing(six: Experiment) -> None:
     )
     records = [census, *(updates(r, without(r % 6)) for r in range(2, 9))]
     assert exposures(six, records)[0] == 0
+
+
+def test_who_was_blamed_is_read_from_all_attempts(six: Experiment) -> None:
+    drops = [
+        Record(**{**vars(updates(1, [client], attempt)), "kind": "dropped", "note": note})
+        for client, attempt, note in (
+            (2, 1, "blamed: sent a bad key"),
+            (3, 1, "RuntimeError"),
+            (4, 2, "blamed: revealed a share that it was not dealt"),
+        )
+    ]
+    wanted = {2: "sent a bad key", 4: "revealed a share that it was not dealt"}
+    assert blamed_in([*drops, updates(2, EVERYBODY)]) == wanted

@@ -227,6 +227,24 @@ def test_a_line_that_a_crash_cut_short_is_dropped(tmp_path: Path) -> None:
     assert same_sums(ask_round(bed, 2), bed.plain_sums(range(4)))
 
 
+@pytest.mark.parametrize("lost", ["deleted", "set back"])
+def test_a_memory_that_is_lost_while_its_clients_are_up_is_noticed(
+    lost: str, tmp_path: Path
+) -> None:
+    bed = kept(tmp_path, 4)
+    ask_round(bed, 1)
+    path = tmp_path / "0.jsonl"
+    before = path.read_bytes()
+    ask_round(bed, 2)
+    path.unlink()
+    if lost == "set back":
+        path.write_bytes(before)
+    bed.masked = {}
+    with pytest.raises(MemoryDamaged, match="or it was set back"):
+        ask_round(bed, 3)
+    assert 0 not in bed.masked
+
+
 def test_what_was_done_is_on_disk_before_anything_follows_from_it(tmp_path: Path) -> None:
     bed = kept(tmp_path, 4)
     seen: dict[str, list[str]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +282,19 @@ def test_a_session_for_another_request_is_refused_before_anything_leaves() -> No
     with pytest.raises(Refused, match="not the one that this session was made for"):
         bed.sums()
     assert 0 not in bed.masked
+
+
+def test_parts_for_recipients_leave_in_the_first_session_of_a_set_up_alone() -> None:
+    """Their pads come from key pairs that are gone afterwards."""
+    bed = world(6)
+    bed.sums()
+    bed.round = 2
+    bed.aggregator._round = 2
+    for host in range(6):
+        bed.answer(host, again(bed), [host])
+    session = bed.hosts[0]._current()
+    session.sharers = tuple(range(6))
+    parts = replace(bed.context(Upload, "numbers"), length=6, recipients=6)
+    with pytest.raises(Refused, match="take a set-up of their own"):
+        bed.hosts[0].mask(np.zeros((1, 6), np.uint32), [0], parts)
+    assert bed.hosts[0]._session is None
