@@ -36,15 +36,18 @@ class LawTest:
     words: str
 
 
-def law_tests(noise: Floats, slack: float = 0.0, rounds: int = 1) -> list[LawTest]:
+def law_tests(
+    noise: Floats, slack: float = 0.0, rounds: int = 1, step: float = 0.0
+) -> list[LawTest]:
     """All tests of (messages, rows, width) numbers.
 
     slack   by how much rounding may add to the variance, as a share of it
+    step    of the grid that the noise lies on, in standard deviations; 0 for none
     rounds  the messages are so many rounds of as many messages each
     """
     found = [
         *_levels(noise, slack, rounds),
-        _zeros(noise),
+        _zeros(noise, step),
         _repeated(noise),
         _lagged(noise),
         _law(noise),
@@ -96,10 +99,11 @@ def _levels(noise: Floats, slack: float, rounds: int) -> Iterator[LawTest]:
         )
 
 
-def _zeros(noise: Floats) -> LawTest:
-    """Numbers that carry no noise at all; sound noise is as small once in a million."""
+def _zeros(noise: Floats, step: float = 0.0) -> LawTest:
+    """Numbers that carry no noise at all; sound noise is as small once in a million, and noise on a
+    grid is 0 with the grid's step times the density there."""
     bare = int((np.abs(noise) < 1e-6).sum())
-    expected = noise.size * 8e-7
+    expected = noise.size * (8e-7 + step / math.sqrt(2 * math.pi))
     # Chernoff: P[X >= k] <= exp(k - m) (m / k)^k for k > m.
     p = math.exp(bare - expected + bare * math.log(expected / bare)) if bare > expected else 1.0
     return LawTest("bare numbers", p, True, f"{bare} of {noise.size} numbers carry no noise")

@@ -21,7 +21,7 @@ from torch import Tensor
 from audits.guesses import FIRST, guessed_sources, likely_seeds, likeness_test
 from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
-from audits.mechanisms.whole import claimed_noise
+from audits.mechanisms.whole import claimed_noise, grid_step
 from audits.noise_law import LawTest, law_tests
 from audits.truth import Truth
 from securefg.engines.hosting import noise_source
@@ -272,7 +272,8 @@ def _clipped(policy: Policy, release: PlannedRelease, values: Floats) -> Floats:
 def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
     tests = []
     if found.noise:
-        tests += law_tests(np.concatenate(found.noise), found.slack)
+        step = grid_step(truth.experiment.policy.rules[found.release.name], found.sigma)
+        tests += law_tests(np.concatenate(found.noise), found.slack, step=step)
     for client, parts in found.structural.items():
         for test in law_tests(np.stack(parts), found.slack):
             words = f"client {client}, rows that are zero: {test.words}"

@@ -185,8 +185,8 @@ def _head(
 
 
 VARIANTS: dict[str, Variant] = {
-    "two sums by the rule": two_sums,
-    "d0 = k/1.5 in place of k/3": lambda t: two_sums(t, scale=1.5),
+    "two sums, d0 = k/3, head by the rule": two_sums,
+    "d0 = k/1.5": lambda t: two_sums(t, scale=1.5),
     "d0 = k/6": lambda t: two_sums(t, scale=6),
     "d0 = k/12": lambda t: two_sums(t, scale=12),
     "a quarter of the budget for the first sum": lambda t: two_sums(t, 0.25),

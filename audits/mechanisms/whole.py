@@ -109,7 +109,7 @@ def _result(
     sigma, slack = claimed_noise(message.policy, release, host.shape(release))
     tests = [
         *_beyond_the_clip(rule, sent, seen, sigma),
-        *law_tests(noise, slack, len(seen)),
+        *law_tests(noise, slack, len(seen), grid_step(rule, sigma)),
         _by_loudness(noise, len(seen)),
     ]
     if isinstance(rule, LocalGaussian):
@@ -163,6 +163,11 @@ def _beyond_the_clip(
     p = min(1.0, lengths.size * math.exp(-(max(excess, 0.0) ** 2) / 2))
     words = f"a value far above the clip came out {float(lengths.max()) / rule.clip_l2:.4g} long"
     return [LawTest("values beyond the clip", p, True, f"{words} in units of it")]
+
+
+def grid_step(rule: object, sigma: float) -> float:
+    """The step of the grid that noise lies on, over its standard deviation."""
+    return 1 / (rule.scale * sigma) if isinstance(rule, DistributedDiscrete) else 0.0
 
 
 def claimed_noise(

@@ -11,6 +11,7 @@ import pytest
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.moved import play_moved
 from audits.mechanisms.results import MechanismResult
+from audits.noise_law import law_tests
 from audits.uploads import open_channel
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
@@ -71,3 +72,13 @@ def test_a_claim_about_clients_has_no_such_game():
     make = lambda policy: open_channel(policy, SystemNoise())  # noqa: E731
     rng = np.random.default_rng(0)
     assert play_moved([AuditedMessage(x.policy, [r], make, 400, rng) for r in planned]) == []
+
+
+def test_noise_on_a_grid_is_zero_now_and_then_and_bare_numbers_still_show():
+    rng = np.random.default_rng(0)
+    on_grid = np.round(rng.normal(size=(12, 1, 2000)) * 2000) / 2000
+    by_name = {t.name: t for t in law_tests(on_grid, step=1 / 2000)}
+    assert by_name["bare numbers"].p > 1e-3
+    bare = on_grid.copy()
+    bare[:, :, ::50] = 0.0
+    assert {t.name: t for t in law_tests(bare, step=1 / 2000)}["bare numbers"].p < 1e-6
