@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,18 @@ def test_a_summary_of_another_format_is_refused(spoilt: RunFolder) -> None:
     change(spoilt.path / "summary.json", format=3)
     with pytest.raises(RunFolderError, match=r"summary\.json: format: .*of this version"):
         build_report(spoilt)
+
+
+def test_a_trusted_server_and_whoever_was_blamed_are_named(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    made = make_run("privacy.secure_aggregation={malicious: false}", "training.rounds=1")
+    path = Path(shutil.copytree(made.path, tmp_path / "copy"))
+    change(path / "summary.json", blamed={"2": "sent a bad key"})
+    told = words_of(RunFolder.open(path))
+    assert "The masks trust the server to follow the protocol" in told
+    assert "Client 2 was left out: it sent a bad key." in told
+    change(path / "summary.json", blamed={}, masking_trusts_the_server=False)
+    told = words_of(RunFolder.open(path))
+    assert "The masks hold against a server that lies" in told
+    assert "was left out" not in told
