@@ -126,5 +126,5 @@ def _meaning(unit: Unit, chance: float) -> str:
     start = "So large a bound hardly protects. It lets" if chance > WEAK else "It lets"
     return (
         f"{start} whoever sees all uploads be right about which of two equally likely candidates "
-        f"a {unit} is with a probability of up to {most:.1f}%."
+        f"{'an' if unit == 'edge' else 'a'} {unit} is with a probability of up to {most:.1f}%."
     )
