@@ -86,15 +86,16 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
     guard("admin", kit)
     end, quiet = time.monotonic() + within, logging.NullHandler()
     logging.getLogger().addHandler(quiet)  # else FLARE's warnings go to the terminal
-    session = None
+    session, patience = None, 2.0
     try:
         while session is None:
             try:
                 with redirect_stdout(io.StringIO()):
-                    session = new_secure_session(ADMIN, str(kit.resolve()), timeout=2.0)
+                    session = new_secure_session(ADMIN, str(kit.resolve()), timeout=patience)
             except Exception as error:
                 if time.monotonic() > end:
                     raise RunFailed(f"no FLARE server answers: {error}") from error
+                patience = min(2 * patience, 16.0)  # a busy machine's server answers, but late
                 time.sleep(0.2)
         yield Admin(session)
     finally:
