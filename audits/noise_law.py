@@ -45,8 +45,11 @@ def law_tests(
     step    of the grid that the noise lies on, in standard deviations; 0 for none
     rounds  the messages are so many rounds of as many messages each
     """
+    if not np.isfinite(noise).all():
+        return [_no_numbers(noise)]
     found = [
         *_levels(noise, slack, rounds),
+        *_sums(noise, rounds),
         _zeros(noise, step),
         _repeated(noise),
         _lagged(noise),
@@ -59,6 +62,8 @@ def law_tests(
 def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
     """Whether fields of the same messages share noise: parts are (messages, rows, width) each."""
     joined = np.concatenate([part.reshape(len(part), 1, -1) for part in parts], axis=2)
+    if not np.isfinite(joined).all():
+        return [_no_numbers(joined)]
     found = [_lagged(joined), *_pairs(joined)]
     return [replace(test, name=f"{test.name}, all fields") for test in found]
 
@@ -97,6 +102,33 @@ def _levels(noise: Floats, slack: float, rounds: int) -> Iterator[LawTest]:
             False,
             f"{name} {place} differs from what was sent by {level:.3g} of the claimed noise",
         )
+
+
+def _sums(noise: Floats, rounds: int) -> Iterator[LawTest]:
+    """What a server adds up: noises that cancel leave the sum bare, and are sound one by one and
+    pair by pair. All messages of a round, all rows of a message, all numbers of its rows."""
+    by_round = noise.reshape(rounds, len(noise) // rounds, *noise.shape[1:])
+    for name, group, added in (
+        ("messages of round", by_round, 1),
+        ("rows of message", noise, 1),
+        ("columns of message", noise, 2),
+    ):
+        if group.shape[added] < 2:
+            continue
+        sums = group.sum(added).reshape(len(group), -1) / math.sqrt(group.shape[added])
+        squares = np.square(sums).sum(1)
+        p, place = _smallest(chi2.logcdf(squares, sums.shape[1]))
+        level = math.sqrt(squares[place] / sums.shape[1])
+        number = place + 1 if group is by_round else place
+        words = f"the sum over all {name} {number} has {level:.3g} of the claimed noise"
+        yield LawTest(f"noise of a sum of {name.split()[0]}", p, True, words)
+
+
+def _no_numbers(noise: Floats) -> LawTest:
+    """NaN and infinity pass on what they were made of, whatever was added to them."""
+    count = int((~np.isfinite(noise)).sum())
+    words = f"{count} of {noise.size} numbers are not finite, and no noise hides that"
+    return LawTest("numbers that are not finite", 0.0, True, words)
 
 
 def _zeros(noise: Floats, step: float = 0.0) -> LawTest:

@@ -122,19 +122,27 @@ def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...
     """Findings of the same attack and adversary, over the seeds; an attack that was asked for and
     has no finding in some seed is one that was not run."""
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for findings in audits:
+    seeds: dict[tuple[str, str], set[int]] = {}
+    for seed, findings in enumerate(audits):
         for finding in findings:
             if _is_about(finding, asked.adversaries):
-                groups.setdefault((finding.attack, finding.adversary), []).append(finding)
-    found = [_leak(group, len(audits)) for group in groups.values()]
+                key = (finding.attack, finding.adversary)
+                groups.setdefault(key, []).append(finding)
+                seeds.setdefault(key, set()).add(seed)
+    found = [_leak(group, len(seeds[key]), len(audits)) for key, group in groups.items()]
     there = {leak.attack for leak in found}
     return tuple(found + [_not_run(name) for name in asked.attacks if name not in there])
 
 
 def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
-    """Promises are judged apart; of what nobody read or took, what was asked for counts."""
+    """Promises are judged apart, unless their check broke off or the noise is of another law: that
+    is not known to be kept. A game that could not have shown the claim is told by its ceiling. Of
+    what nobody read or took, what was asked for counts; without any name, everybody is asked."""
     if finding.attack == "integrity" or finding.attack.startswith("mechanism_"):
-        return False
+        unknown = finding.failed or finding.estimator == "law"
+        return unknown and finding.verdict is Verdict.INCONCLUSIVE
+    if not adversaries:
+        return True
     kinds = {text.partition(":")[0] for text in adversaries}
     return finding.attack not in COVERAGE or finding.adversary in kinds
 
@@ -150,13 +158,14 @@ def _not_run(attack: str) -> Leak:
     )
 
 
-def _leak(found: Sequence[Finding], seeds: int) -> Leak:
+def _leak(found: Sequence[Finding], measured: int, seeds: int) -> Leak:
+    """A field or a place each may have a finding of its own: `measured` counts seeds."""
     first = found[0]
     whole = all(finding.gain is not None for finding in found)
     gain = over_seeds_and_targets([f.gain for f in found]) if whole else None
     verdict, because = combined(found, gain)
-    if len(found) < seeds and verdict is not Verdict.VIOLATION:
-        verdict, because = Verdict.INCONCLUSIVE, f"measured in {len(found)} of {seeds} seeds"
+    if measured < seeds and verdict not in (Verdict.VIOLATION, Verdict.INCONCLUSIVE):
+        verdict, because = Verdict.INCONCLUSIVE, f"measured in {measured} of {seeds} seeds"
     return Leak(
         attack=first.attack,
         adversary=first.adversary,

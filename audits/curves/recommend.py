@@ -5,7 +5,8 @@ A setting is recommended (green) only where all of this holds; what is not known
 - at least `LEAST_SEEDS` seeds;
 - every attack that was asked for was run in every seed, and its measurement held;
 - the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`;
-- the promised epsilon is within `limits.epsilon`, and no promise was broken;
+- the promised epsilon is within `limits.epsilon`, the runs came to no more, it is private, and no
+  promise was broken or could not be checked;
 - the score is at least `limits.accuracy`;
 - the score is above that of always naming the most frequent class, and above training alone: the
   differences are paired by seed, and the lower ends of their intervals are above zero.
@@ -24,8 +25,10 @@ from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
 from securefg.run.findings import Finding, Verdict
+from securefg.run.summary import ClaimedEpsilon
 
 LEAST_SEEDS = 3
+TOLERANCE = 1e-3
 
 
 def over_seeds_and_targets(figures: Sequence[Interval | None]) -> Interval:
@@ -110,8 +113,9 @@ def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
     found = [*point.violations]
     if len(point.accuracies) < LEAST_SEEDS:
         found.append(f"{_seeds(point)} of at least {LEAST_SEEDS}")
-    if not point.leaks:
+    if all(leak.gain is None for leak in point.leaks):
         found.append("no attack was run")
+    found += _claim_objection(point)
     if limits.epsilon is not None and (point.epsilon is None or point.epsilon > limits.epsilon):
         found.append("no epsilon is promised" if point.epsilon is None else "epsilon is too large")
     if limits.accuracy is not None and _reached(point) < limits.accuracy:
@@ -119,6 +123,20 @@ def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
     return [*found, *_worth_objections(point, series)]
+
+
+def _claim_objection(point: CurvePoint) -> list[str]:
+    """The epsilon that was asked for against the one that the runs came to."""
+    if point.epsilon is None or not point.unit:
+        return []
+    claim = dict[str, ClaimedEpsilon](point.claims).get(point.unit)
+    if claim is None:
+        return [f"the runs claim no epsilon per {point.unit}"]
+    if not claim.private or claim.epsilon is None:
+        return [f"the epsilon per {point.unit} is not private"]
+    if claim.epsilon > point.epsilon * (1 + TOLERANCE):
+        return [f"the runs came to epsilon {claim.epsilon:.4g} per {point.unit}"]
+    return []
 
 
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:

@@ -8,9 +8,11 @@ what went in, clipped: the rest must be noise of the claimed size everywhere, an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
-from scipy.stats import chi2
+from numpy.typing import NDArray
+from scipy.stats import chi2, norm
 
 from audits.guesses import FIRST, likeness_test
 from audits.mechanisms.effort import NUMBERS, spread
@@ -22,7 +24,8 @@ from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 
 LOUDNESS = (0.0, 0.5, 1e4)
-"""What the trials send, in turn, over the clip: nothing, a value within it, one far above it."""
+"""What the trials send, in turn, over the clip: nothing, a value within it (halved up to four
+times), one far above it. In the next round every trial is one step on: none is always quiet."""
 
 LEAST_TRIALS, MOST_TRIALS = 6, 256
 
@@ -32,9 +35,12 @@ def play_whole(message: AuditedMessage) -> list[LawResult]:
     room = max(1, NUMBERS // (4 * host.numbers_per_trial))
     rounds = spread(message.shared_rounds, max(3, room // LEAST_TRIALS))
     trials = min(MOST_TRIALS, max(LEAST_TRIALS, room // len(rounds)))
-    sent = {r.field: _values(message, r, host, trials) for r in message.claimed}
+    sent = {r.field: _values(message, r, host, trials, len(rounds)) for r in message.claimed}
     enrolled = host.enrol(trials, 3)
-    seen = [host.emit(sent, enrolled, round)[0] for round in rounds]
+    seen = [
+        host.emit({name: values[turn] for name, values in sent.items()}, enrolled, round)[0]
+        for turn, round in enumerate(rounds)
+    ]
     noises = {
         r.field: _noise(message, r, host, sent[r.field], [s[r.field] for s in seen])
         for r in message.claimed
@@ -73,22 +79,43 @@ def _together(
 
 
 def _noise(
-    message: AuditedMessage, release: PlannedRelease, host: Host, sent: Floats, seen: list[Floats]
+    message: AuditedMessage,
+    release: PlannedRelease,
+    host: Host,
+    sent: list[Floats],
+    seen: list[Floats],
 ) -> Floats:
     """What is left of every upload once the clipped value is taken off, over the claimed noise."""
     rule = message.rule(release)
-    clipped = sent * np.minimum(1.0, rule.clip_l2 / _norms(sent, rule))
     sigma, _ = claimed_noise(message.policy, release, host.shape(release))
-    return np.concatenate([out - clipped for out in seen]) / sigma
+    left = [
+        out - values * np.minimum(1.0, rule.clip_l2 / _norms(values, rule))
+        for values, out in zip(sent, seen, strict=True)
+    ]
+    return np.concatenate(left) / sigma
 
 
-def _values(message: AuditedMessage, release: PlannedRelease, host: Host, trials: int) -> Floats:
-    """(trials, rows, width): every unit of a trial as loud as the trial is."""
+def _values(
+    message: AuditedMessage, release: PlannedRelease, host: Host, trials: int, rounds: int
+) -> list[Floats]:
+    """(trials, rows, width) of every round: every unit of a trial as loud as the trial is."""
     values = message.rng.standard_normal((trials, *host.shape(release)))
     rule = message.rule(release)
-    loud = np.array([LOUDNESS[i % len(LOUDNESS)] for i in range(trials)])[:, None, None]
-    sent: Floats = values / _norms(values, rule) * rule.clip_l2 * loud
+    units = values.reshape(trials, *((-1, values.shape[2]) if rule.per == "row" else (1, -1)))
+    sizes = np.abs(units[1::2])
+    units[1::2] *= sizes == sizes.max(2, keepdims=True)  # one number alone, as a label's row has
+    whole = values / _norms(values, rule) * rule.clip_l2
+    sent = []
+    for turn in range(rounds):
+        steps = _steps(trials, turn)
+        halved = np.where(steps == 1, 0.5 ** (np.arange(trials) // 6 % 5), 1.0)
+        sent.append(whole * (np.array(LOUDNESS)[steps] * halved)[:, None, None])
     return sent
+
+
+def _steps(trials: int, turn: int) -> NDArray[np.int64]:
+    """Which loudness every trial has in a round, the first being 0."""
+    return (np.arange(trials) + turn) % len(LOUDNESS)
 
 
 def _norms(values: Floats, rule: LocalGaussian | DistributedDiscrete) -> Floats:
@@ -101,7 +128,7 @@ def _result(
     message: AuditedMessage,
     release: PlannedRelease,
     host: Host,
-    sent: Floats,
+    sent: list[Floats],
     seen: list[Floats],
     noise: Floats,
 ) -> LawResult:
@@ -135,34 +162,42 @@ def _by_loudness(noise: Floats, rounds: int) -> LawTest:
     by_round = np.square(noise).reshape(rounds, len(noise) // rounds, -1)
     worst, words = 1.0, "no message was played"
     for number in range(len(LOUDNESS)):
-        own = by_round[:, number :: len(LOUDNESS)]
-        if not own.shape[1]:
-            continue
-        log_p = chi2.logcdf(own.sum(1), own.shape[1])
-        place = int(np.argmin(log_p))
-        p = float(np.exp(min(0.0, log_p.flat[place] + math.log(log_p.size * len(LOUDNESS)))))
+        own = [part[_steps(len(part), turn) == number] for turn, part in enumerate(by_round)]
+        counts = np.array([len(part) for part in own])[:, None]
+        sums = np.stack([part.sum(0) for part in own])
+        log_p = np.where(counts > 0, chi2.logcdf(sums, np.maximum(counts, 1)), 0.0)
+        turn, place = divmod(int(np.argmin(log_p)), sums.shape[1])
+        p = float(np.exp(min(0.0, log_p.min() + math.log(log_p.size * len(LOUDNESS)))))
         if p <= worst:
-            level = math.sqrt(own.mean(1).flat[place])
+            level = math.sqrt(sums[turn, place] / max(1, counts[turn, 0]))
             worst = p
             words = (
-                f"values {LOUDNESS[number]:g} times the clip carry {level:.3g} of the claimed "
-                f"noise at place {place % own.shape[2]} in round {place // own.shape[2] + 1}"
+                f"values up to {LOUDNESS[number]:g} times the clip have {level:.3g} of the claimed "
+                f"noise at place {place} in round {turn + 1}"
             )
     return LawTest("noise by loudness", worst, True, words)
 
 
 def _beyond_the_clip(
-    rule: LocalGaussian | DistributedDiscrete, sent: Floats, seen: list[Floats], sigma: float
-) -> list[LawTest]:
-    """How far any unit came out along the direction in which it was loud."""
-    loud = np.arange(len(sent)) % len(LOUDNESS) == len(LOUDNESS) - 1
+    rule: LocalGaussian | DistributedDiscrete, sent: list[Floats], seen: list[Floats], sigma: float
+) -> Iterator[LawTest]:
+    """How far any unit came out along the direction in which it was loud; and all of them together,
+    since a clip that is wrong by a little hides in the noise of every single one."""
     axes = (1, 2) if rule.per == "message" else (2,)
-    directions = sent[loud] / _norms(sent[loud], rule)
-    lengths = np.stack([(out[loud] * directions).sum(axes) for out in seen])
-    excess = float(lengths.max() - rule.clip_l2) / sigma
+    parts = []
+    for turn, (values, out) in enumerate(zip(sent, seen, strict=True)):
+        loud = _steps(len(values), turn) == len(LOUDNESS) - 1
+        directions = values[loud] / _norms(values[loud], rule)
+        parts.append((out[loud] * directions).sum(axes))
+    lengths = np.concatenate(parts) / rule.clip_l2
+    noise = sigma / rule.clip_l2
+    excess = float(lengths.max() - 1) / noise
     p = min(1.0, lengths.size * math.exp(-(max(excess, 0.0) ** 2) / 2))
-    words = f"a value far above the clip came out {float(lengths.max()) / rule.clip_l2:.4g} long"
-    return [LawTest("values beyond the clip", p, True, f"{words} in units of it")]
+    words = f"a value far above the clip came out {float(lengths.max()):.4g} long in units of it"
+    yield LawTest("values beyond the clip", p, True, words)
+    excess = (float(lengths.mean()) - 1) / noise * math.sqrt(lengths.size)
+    words = f"values far above the clip came out {float(lengths.mean()):.4g} of it long on average"
+    yield LawTest("values beyond the clip on average", float(norm.sf(excess)), True, words)
 
 
 def grid_step(rule: object, sigma: float) -> float:

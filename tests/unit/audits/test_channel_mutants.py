@@ -223,6 +223,38 @@ def _bare_where_zero(u: Upload) -> Tensor:
     return u.clean + u.noise * (u.raw.abs().amax(-1, keepdim=True) > 0)
 
 
+def _one_client_unclipped(u: Upload) -> Tensor:
+    clean = u.clean.clone()
+    clean[u.clients == 3] = u.raw[u.clients == 3]
+    return clean + u.noise
+
+
+def _bare_where(which: Callable[[Upload], Tensor]) -> Edit:
+    return lambda u: u.clean + u.noise * (~which(u)).double()
+
+
+def _not_a_number_where_large(u: Upload) -> Tensor:
+    sent = u.clean + u.noise
+    return torch.where(u.raw > 0.5, torch.nan, sent)
+
+
+def _small_and_not_zero(u: Upload) -> Tensor:
+    norms = u.raw.norm(dim=-1, keepdim=True)
+    return (norms > 0) & (norms < 0.3)
+
+
+BY_THE_VALUE: dict[str, Edit] = {
+    "noise of all clients of a message cancels": noise_of(
+        lambda n, u: n - n.mean(0, keepdim=True) if len(n) > 1 else n
+    ),
+    "one client unclipped": _one_client_unclipped,
+    "all is sent half again as large": lambda u: 1.5 * u.clean + u.noise,
+    "a label's row bare": _bare_where(lambda u: (u.raw != 0).sum(-1, keepdim=True) == 1),
+    "small values bare": _bare_where(_small_and_not_zero),
+    "no number where the value is large": _not_a_number_where_large,
+}
+"""By what is sent or by whom: seen only where many kinds of values are sent by everybody."""
+
 MUTANTS: dict[str, Edit] = {
     "noise halved": noise_of(lambda n, u: n / 2),
     "a tenth of the noise missing": noise_of(lambda n, u: n * 0.9),
@@ -291,6 +323,11 @@ def test_no_mutant_passes(name: str) -> None:
     found = {r.verdict for r in results} - {"NOT_DETECTED"}
     assert found, f"{name}: nothing was found"
     assert all(r.because for r in results)
+
+
+@pytest.mark.parametrize("name", BY_THE_VALUE)
+def test_no_mutant_by_the_value_passes(name: str) -> None:
+    assert "VIOLATION" in verdicts(BY_THE_VALUE[name])
 
 
 @pytest.mark.parametrize("name", ["uniform noise"])

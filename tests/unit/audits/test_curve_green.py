@@ -66,7 +66,7 @@ def point(leaks: tuple[Leak, ...], seeds: int = 3) -> CurvePoint:
         accuracies=reached,
         no_skill=(0.2,) * seeds,
         leaks=leaks,
-        claims={"node": CLAIM},
+        claims={"node": CLAIM, "client": CLAIM.model_copy(update={"epsilon": 4.0})},
     )
 
 
@@ -139,3 +139,80 @@ def test_the_price_is_an_interval_paired_by_seed() -> None:
     assert "(95%, paired by seed)" in text
     found = interval([-10.0, -10.0, -11.0])
     assert f"{found.low:+.1f} to {found.high:+.1f}" in text
+
+
+def _with(*findings: Finding) -> tuple[Leak, ...]:
+    """All that was asked for holds in three seeds; the last has these findings too."""
+    audits = found_by(ATTACKS, 3)
+    audits[-1] += findings
+    return _leaks(audits, Asked(ATTACKS, ("server",)))
+
+
+def _promise(attack: str, **changes: object) -> Finding:
+    bare = Finding(
+        adversary="server",
+        attack=attack,
+        method="m",
+        metric="-",
+        unit="-",
+        verdict=Verdict.INCONCLUSIVE,
+        because="the noise is not of the claimed law",
+    )
+    return bare.model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        _promise("mechanism_whole", estimator="law"),
+        _promise("integrity", failed=True, because="it failed: OSError"),
+    ],
+    ids=lambda finding: finding.attack,
+)
+def test_a_promise_that_could_not_be_checked_turns_the_page_not_green(unknown: Finding) -> None:
+    assert is_green(page([point(_with())]))
+    text = page([point(_with(unknown))])
+    assert not is_green(text)
+    assert unknown.because in text
+
+
+def test_a_game_that_could_not_show_the_claim_is_told_by_its_ceiling() -> None:
+    assert is_green(page([point(_with(_promise("mechanism_canary", estimator="gdp")))]))
+
+
+def test_three_findings_of_one_seed_are_not_three_seeds() -> None:
+    """The noise of every field has a finding of its own, under one name."""
+    held = _promise("recorded_noise", verdict=Verdict.NOT_DETECTED)
+    assert not is_green(page([point(_with(held, held, held))]))
+
+
+def test_what_none_reads_counts_where_no_adversary_is_named() -> None:
+    audits = [[*found, _promise("unread_field")] for found in found_by(ATTACKS, 3)]
+    assert not is_green(page([point(_leaks(audits, Asked(ATTACKS, ())))]))
+
+
+def test_promises_alone_are_no_attack() -> None:
+    audits = [[_promise("books", verdict=Verdict.NOT_DETECTED)] for _ in range(3)]
+    text = page([point(_leaks(audits, Asked((), ("server",))))])
+    assert not is_green(text)
+    assert "no attack was run" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"private": False}, "the epsilon per client is not private"),
+        ({"epsilon": None}, "the epsilon per client is not private"),
+        ({"epsilon": 5.0}, "the runs came to epsilon 5 per client"),
+    ],
+)
+def test_an_epsilon_that_the_runs_do_not_have_is_not_green(
+    changes: dict[str, object], words: str
+) -> None:
+    """Seeded noise under a promised epsilon, a field sent bare, a round paid for twice."""
+    found = point(asked_and_found(ATTACKS))
+    claim = found.claims["client"].model_copy(update=changes)
+    text = page([found.model_copy(update={"claims": {"client": claim}})])
+    assert not is_green(text)
+    assert words in text
+    assert not is_green(page([found.model_copy(update={"claims": {}})]))
