@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import cast
 
 from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
 from securefg.run.findings import Finding, Verdict
-from securefg.run.summary import ClaimedEpsilon
+from securefg.settings.privacy import Unit
 
 LEAST_SEEDS = 3
 TOLERANCE = 1e-3
@@ -129,7 +130,7 @@ def _claim_objection(point: CurvePoint) -> list[str]:
     """The epsilon that was asked for against the one that the runs came to."""
     if point.epsilon is None or not point.unit:
         return []
-    claim = dict[str, ClaimedEpsilon](point.claims).get(point.unit)
+    claim = point.claims.get(cast(Unit, point.unit))
     if claim is None:
         return [f"the runs claim no epsilon per {point.unit}"]
     if not claim.private or claim.epsilon is None:
