@@ -25,7 +25,6 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
 from securefg.run.assembly import Experiment
 from securefg.run.findings import Finding, Verdict
-from securefg.run.folder import read_json_lines
 
 TOLERANCE = 1e-6
 SHOWN = 3
@@ -188,7 +187,7 @@ def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
                 f"epsilon {said:.4g} per {claim.unit} is less than its releases compose to, "
                 f"{least:.4g}",
             )
-    lines = read_json_lines(truth.folder.metrics_path)
+    lines = truth.folder.metrics()
     for unit, value in (lines[-1]["epsilon"] if lines else {}).items():
         told = summary.epsilon.get(unit)
         if told is not None and not _alike(told.epsilon, value):

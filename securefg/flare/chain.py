@@ -23,7 +23,7 @@ from typing import Any
 
 from securefg.foundation.errors import PrivacyError
 from securefg.foundation.files import write_json
-from securefg.foundation.json_text import read_json
+from securefg.foundation.json_text import parse_json, read_json
 
 Clock = Callable[[], datetime.datetime]
 Line = dict[str, Any]
@@ -110,7 +110,9 @@ class Chain:
                 return
             head = read_json(self._head)
             raw = self._path.read_bytes()
-        except (OSError, ValueError) as error:
+            if type(head["n"]) is not int or head["n"] < 0 or not isinstance(head["link"], str):
+                raise ValueError("no head")
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise BooksDamaged(f"{self._path}: {type(error).__name__}: no books") from error
         self._lines = self._checked(raw, head)
         self._write_head()
@@ -120,7 +122,7 @@ class Chain:
         *whole, rest = raw.split(b"\n")
         for number, text in enumerate(whole, 1):
             try:
-                line = json.loads(text)
+                line = parse_json(text)
                 found = line.pop("link")
                 good = line["n"] == number and found == link(before, line)
                 datetime.datetime.fromisoformat(line["time"])

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from securefg.flare.app_files import JOB_FILE, app_files
 from securefg.foundation.errors import DataError, PrivacyError
-from securefg.foundation.json_text import read_json
+from securefg.foundation.json_text import parse_json, read_json
 
 PLAN_FILE = "federation_plan.json"
 SIGNATURES = {".__nvfl_sig.json", ".__nvfl_submitter.crt"}
 LARGEST_SIGNATURE = 64 * 1024
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+.-]{0,199}")
+
+
+_TORN = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, OSError, RuntimeError)
+"""A RuntimeError is an encrypted member, or a compression that zipfile does not know."""
 
 
 class OtherJob(PrivacyError):
@@ -83,13 +87,13 @@ def _unpacked(app: bytes, plan: dict[str, Any]) -> dict[str, bytes]:
             if large:
                 raise OtherJob(f"{', '.join(large)}: larger than the plan makes it")
             return {name: archive.read(name) for name in names}
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, OSError, NotImplementedError) as error:
+    except _TORN as error:
         raise OtherJob(f"the job cannot be unpacked: {type(error).__name__}") from None
 
 
 def _submission(found: dict[str, bytes]) -> int:
     try:
-        number = json.loads(found[f"config/{JOB_FILE}"])["submission"]
+        number = parse_json(found[f"config/{JOB_FILE}"])["submission"]
     except (KeyError, ValueError, TypeError):
         raise OtherJob(f"the job has no {JOB_FILE} with a number of submission") from None
     if type(number) is not int or not 0 < number < 10**9:

@@ -68,10 +68,10 @@ def read_shared(path: Path, root: Root) -> SiteFindings:
         statement = tree["statement"]
         signature = base64.b64decode(tree["signature"], validate=True)
         certificate = tree["certificate"].encode()
-        name = str(statement["site"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        name, signed = str(statement["site"]), _bytes(statement)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: not what `securefg deploy audit` writes: {error}") from error
-    root.check(name, certificate, signature, PURPOSE, _bytes(statement))
+    root.check(name, certificate, signature, PURPOSE, signed)
     try:
         return SiteFindings(
             site=name,
@@ -81,7 +81,9 @@ def read_shared(path: Path, root: Root) -> SiteFindings:
             findings=tuple(Finding.model_validate(one) for one in statement["findings"]),
         )
     except (ValidationError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: findings of another version: {error}") from error
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else repr(error)
+        raise DataError(f"{path}: findings of another version: {where}") from error
 
 
 def _bytes(statement: dict[str, Any]) -> bytes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ def owned(folder: Path) -> Iterator[None]:
             yield
             return
         _take(handle, folder)
-        _refuse_links(folder)
+        require_plain(folder, written=True)
         _held[key] = threading.get_ident()
         try:
             yield
@@ -45,27 +46,51 @@ def owned(folder: Path) -> Iterator[None]:
 
 def _open(folder: Path) -> int:
     """The lock file that the folder has now; a `--fresh` start may put another in its place."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    path = folder / LOCK
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(folder / LOCK, flags, 0o644)
+        handle = os.open(path, flags, 0o644)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise _link(folder / LOCK) from None
+        raise _link(path) from None
+    try:
+        _check(path, os.fstat(handle), written=True)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
-def _refuse_links(folder: Path) -> None:
-    """Nothing is written through a link that somebody put here: it may lead anywhere."""
+def require_plain(folder: Path, *, written: bool = False) -> None:
+    """Refuse what is neither a file nor a folder: a pipe may never end, a link may lead anywhere.
+
+    written  whether the folder is written to; then a file may have no second name elsewhere either
+    """
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
-            if os.path.islink(os.path.join(parent, name)):
-                raise _link(Path(parent, name))
+            path = Path(parent, name)
+            with suppress(FileNotFoundError):  # a run at work replaces files
+                _check(path, path.lstat(), written)
         if Path(parent) == folder / "private" and "flare" in folders:
             folders.remove("flare")  # FLARE links files within its own workspaces
 
 
+def _check(path: Path, found: os.stat_result, written: bool) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise _link(path)
+    if stat.S_ISREG(found.st_mode):
+        if written and found.st_nlink > 1:
+            raise RunFolderError(
+                f"{path} has a second name (a hard link), through which another file would be "
+                "changed: put a copy in its place"
+            )
+    elif not stat.S_ISDIR(found.st_mode):
+        raise RunFolderError(f"{path} is a pipe, socket or device; a run has files and folders")
+
+
 def _link(path: Path) -> RunFolderError:
-    return RunFolderError(f"{path} is a link; a folder that is written to has none: remove it")
+    return RunFolderError(f"{path} is a link; a run's folder has none: remove it")
 
 
 def _take(handle: int, folder: Path) -> None:

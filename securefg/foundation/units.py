@@ -50,6 +50,7 @@ def epsilon_text(epsilon: float | None) -> str:
         return "∞"
     if epsilon == 0:
         return "0"
+    epsilon = max(epsilon, 1e-12)
     decimals = max(0, 2 - math.floor(math.log10(epsilon)))
     # The slack keeps 8.000000000000001, an accountant's 8, from being shown as 8.01.
     raised = math.ceil(epsilon * 10**decimals - 1e-6) / 10**decimals

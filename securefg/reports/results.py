@@ -19,6 +19,7 @@ from securefg.reports.findings_section import stored_findings
 from securefg.reports.traffic import Traffic, read_traffic
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
+from securefg.run.metrics_file import most_told
 from securefg.run.observing import RoundReport
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
@@ -48,7 +49,7 @@ def read_results(folder: RunFolder) -> Results:
     _require_what_was_told(folder, summary, rounds)
     partition = _parse(PartitionStatistics, folder.path / "partition.json")
     config = folder.config()
-    attempts = read_json_lines(folder.path / "attempts.jsonl")
+    attempts = folder.path / "attempts.jsonl"
     return Results(
         config=config,
         method=get_method(config.method.name),
@@ -57,24 +58,30 @@ def read_results(folder: RunFolder) -> Results:
         partition=partition,
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
-        resumed_after=tuple(int(line["after_round"]) for line in attempts[1:]),
+        resumed_after=_resumed_after(attempts),
         findings=stored_findings(folder.path / "audit" / "findings.json"),
     )
+
+
+def _resumed_after(path: Path) -> tuple[int, ...]:
+    found = [line.get("after_round") for line in read_json_lines(path)[1:]]
+    if not all(type(after) is int and 0 <= after < 2**31 for after in found):
+        raise RunFolderError(f"{path}: not the attempts of a run")
+    return tuple(found)
 
 
 def _require_what_was_told(
     folder: RunFolder, summary: Summary, rounds: tuple[RoundReport, ...]
 ) -> None:
-    """A summary that tells a smaller epsilon than the last round did was changed."""
+    """A summary that tells a smaller epsilon than any round did was changed."""
     claims: dict[str, ClaimedEpsilon] = dict(summary.epsilon.items())
-    for unit, told in rounds[-1].epsilon.items() if rounds else ():
+    for unit, least in most_told(line.epsilon for line in rounds).items():
         claim = claims.get(unit)
-        least = math.inf if told is None else told
         found = 0.0 if claim is None else math.inf if claim.epsilon is None else claim.epsilon
         if not found >= least * (1 - 1e-9):
             raise RunFolderError(
                 f"{folder.path}/summary.json: an epsilon per {unit} of {found:.4g}; "
-                f"the last line of metrics.jsonl tells of {least:.4g}"
+                f"metrics.jsonl tells of {least:.4g}"
             )
 
 

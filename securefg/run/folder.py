@@ -28,10 +28,11 @@ import yaml
 
 from securefg.foundation.errors import ConfigError, RunFolderError
 from securefg.foundation.files import sync_path, write_atomically
-from securefg.foundation.lock import owned
+from securefg.foundation.lock import owned, require_plain
 from securefg.foundation.quoting import shown
 from securefg.foundation.versions import versions
 from securefg.foundation.yaml_text import read_yaml
+from securefg.run.metrics_file import read_metrics
 from securefg.run.summary import Summary, read_summary
 from securefg.settings.config import RunConfig, parse_config
 
@@ -87,6 +88,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         if not (path / "config.yaml").is_file():
             raise RunFolderError(f"{path}: not a run folder (it has no config.yaml)")
+        require_plain(path)
         return cls(path)
 
     def _write_config(self, config: RunConfig) -> None:
@@ -128,11 +130,7 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """A line per round; refuses what no run writes."""
-        lines = read_json_lines(self.metrics_path)
-        for number, line in enumerate(lines, 1):
-            if type(line.get("round")) is not int or not isinstance(line.get("epsilon"), dict):
-                raise RunFolderError(f"{self.metrics_path}:{number}: not a round's metrics")
-        return lines
+        return read_metrics(self.metrics_path)
 
     @property
     def advice(self) -> str:

@@ -7,7 +7,6 @@ small: the run is not taken up, and what is missing is said.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from securefg.privacy.ledger import Ledger, Release, read_ledger
 from securefg.protocol.transcript import Record, checked_records
 from securefg.run.checkpoint import Progress, proven
 from securefg.run.folder import RunFolder
+from securefg.run.metrics_file import most_told
 
 Booked = tuple[int, int, int, str, str]
 """Attempt, round, step, field and clients of a release."""
@@ -126,8 +126,7 @@ def _check_told(
     ledger = Ledger(num_clients)
     ledger.record(releases)
     found = {claim.unit: claim.epsilon for claim in claims(ledger)}
-    for unit, told in metrics[-1]["epsilon"].items():
-        least = math.inf if told is None else told
+    for unit, least in most_told(line["epsilon"] for line in metrics).items():
         if found.get(unit, 0.0) < least * (1 - 1e-9):
             raise RunFolderError(
                 f"{folder.ledger_path}: its releases add up to an epsilon per {unit} of "

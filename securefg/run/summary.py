@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, NonNegativeFloat, ValidationError
 
 from securefg.federation.quality import Quality
 from securefg.foundation.errors import RunFolderError
@@ -27,7 +27,7 @@ class LinkEpsilon(Settings):
 
     whose: str
     links: int
-    epsilon: float | None
+    epsilon: NonNegativeFloat | None
 
 
 class ClaimedEpsilon(Settings):
@@ -43,7 +43,7 @@ class ClaimedEpsilon(Settings):
     by_links      where a node's claim hangs on its number of links: epsilon for others
     """
 
-    epsilon: float | None
+    epsilon: NonNegativeFloat | None
     delta: float
     private: bool
     because: tuple[str, ...]

@@ -97,6 +97,14 @@ def test_nonsense_is_refused(content: bytes) -> None:
         check_deployed(PLAN, ID, content, {})
 
 
+@pytest.mark.parametrize(("header", "flags"), [(b"PK\x01\x02", 8), (b"PK\x03\x04", 30 + 40)])
+def test_a_job_that_is_encrypted_or_torn_is_another_job(header: bytes, flags: int) -> None:
+    content = bytearray(app(PLAN))
+    content[content.index(header) + flags] ^= 1
+    with pytest.raises(OtherJob):
+        check_deployed(PLAN, ID, bytes(content), {})
+
+
 def test_a_job_process_compares_once_more() -> None:
     check_planned(PLAN, {**PLAN, "submission": 9})
     with pytest.raises(OtherJob, match="config differ"):

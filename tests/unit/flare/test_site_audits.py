@@ -22,7 +22,7 @@ from securefg.data.shard import load_shards
 from securefg.flare.certificates import BadCertificate, NotSigned, Root, Signer
 from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.site_findings import read_shared
-from securefg.foundation.errors import RunFolderError
+from securefg.foundation.errors import DataError, RunFolderError
 from securefg.privacy.noise import SystemNoise
 from securefg.run.findings import Finding, Verdict
 from tests.small import config
@@ -127,6 +127,11 @@ def test_a_changed_or_borrowed_statement_is_refused(
     changed.write_text(json.dumps(tree))
     with pytest.raises(BadCertificate):
         read_shared(changed, root)
+    for value in (float("nan"), float("inf")):
+        tree["statement"]["findings"][0]["seconds"] = value
+        changed.write_text(json.dumps(tree))
+        with pytest.raises(DataError, match="not what `securefg deploy audit` writes"):
+            read_shared(changed, root)
     again = ["deploy", "assemble", str(world.kits.path), str(files["site-1"]), str(files["site-1"])]
     assert "a second file of site-1" in str(CliRunner().invoke(app, again).exception)
 

@@ -50,8 +50,15 @@ def test_lines_come_back_as_they_were_written_by_any_process(tmp_path: Path) -> 
         lambda path: path.write_text(path.read_text().replace('"what": 1', '"what": 7')),
         lambda path: path.write_text(path.read_text()[:-5]),
         lambda path: path.write_text("\n" + path.read_text()),
+        lambda path: path.write_text("[" * 10**5 + "\n" + path.read_text()),
+        lambda path: path.with_name("books.jsonl.head").write_text("[]"),
+        lambda path: path.with_name("books.jsonl.head").write_text('{"n": "3", "link": ""}'),
+        lambda path: path.with_name("books.jsonl.head").write_text('{"n": -1, "link": "0"}'),
     ],
-    ids=["gone", "emptied", "no head", "first", "last", "changed", "torn", "blank"],
+    ids=[
+        *("gone", "emptied", "no head", "first", "last", "changed", "torn", "blank", "deep"),
+        *("a list as head", "a text as number", "a negative number"),
+    ],
 )
 def test_harm_is_noticed_and_nothing_is_written_any_more(harm: object, tmp_path: Path) -> None:
     path = chain(tmp_path)

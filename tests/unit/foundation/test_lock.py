@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.lock import LOCK, owned
+from securefg.foundation.lock import LOCK, owned, require_plain
 
 HOLD = """
 import sys, time
@@ -80,3 +80,32 @@ def test_a_lock_moves_with_its_folder(tmp_path: Path) -> None:
         (tmp_path / "a").rename(tmp_path / "b")
         with owned(tmp_path / "b"):
             pass
+
+
+@pytest.mark.parametrize("name", [LOCK, "ledger.jsonl", "transcript/messages.bin"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    """To read one would wait for a writer for ever."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(RunFolderError, match="is a pipe"):
+        require_plain(tmp_path)
+    with pytest.raises(RunFolderError, match="is a pipe"), owned(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("name", [LOCK, "ledger.jsonl"])
+def test_nothing_is_written_through_a_second_name(name: str, tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "run"
+    folder.mkdir()
+    victim.write_text("precious")
+    os.link(victim, folder / name)
+    with pytest.raises(RunFolderError, match="second name"), owned(folder):
+        pass
+    assert victim.read_text() == "precious"
+    require_plain(folder)  # to read it does no harm
+
+
+def test_an_endless_device_behind_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/zero")
+    with pytest.raises(RunFolderError, match="is a link"):
+        require_plain(tmp_path)

@@ -33,6 +33,7 @@ def test_epsilon_is_never_rounded_down(epsilon: float) -> None:
 
 def test_epsilon_of_an_accountant_hair_above_is_shown_as_the_target() -> None:
     assert epsilon_text(8.000000000000002) == "8.00"
+    assert float(epsilon_text(1e-320)) > 0
     assert epsilon_text(7.999999999999993) == "8.00"
 
 
