@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from securefg.federation.channel import Channel, mask_context
 from securefg.federation.engine import AT_THE_END, Answer, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
-from securefg.foundation.errors import ProtocolError
+from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
@@ -98,8 +99,12 @@ class Endpoint:
         write_atomically(self._path(folder), safetensors.torch.save(self.host.state()))
 
     def load(self, folder: Path) -> None:
-        if self._path(folder).exists():
-            self.host.restore(safetensors.torch.load(self._path(folder).read_bytes()))
+        path = self._path(folder)
+        try:
+            if path.exists():
+                self.host.restore(safetensors.torch.load(path.read_bytes()))
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise RunFolderError(f"{path}: not the state of {self.name}: {error!r}") from error
 
     def _path(self, folder: Path) -> Path:
         return folder / f"{self.name}.safetensors"

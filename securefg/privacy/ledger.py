@@ -89,6 +89,8 @@ class Release:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Release:
         mechanism = Mechanism.from_json(data.pop("mechanism"))
+        if not all(type(data.get(name, 1)) is int for name in ("round", "step", "attempt")):
+            raise ValueError("round, step and attempt are whole numbers")
         return cls(mechanism=mechanism, clients=Clients.parse(data.pop("clients")), **data)
 
 

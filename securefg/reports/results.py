@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -64,7 +64,7 @@ def read_results(folder: RunFolder) -> Results:
 
 
 def _resumed_after(path: Path) -> tuple[int, ...]:
-    found = [line.get("after_round") for line in read_json_lines(path)[1:]]
+    found: list[Any] = [line.get("after_round") for line in read_json_lines(path)[1:]]
     if not all(type(after) is int and 0 <= after < 2**31 for after in found):
         raise RunFolderError(f"{path}: not the attempts of a run")
     return tuple(found)

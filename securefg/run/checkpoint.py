@@ -18,11 +18,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors.torch
+from pydantic import ConfigDict, TypeAdapter
+from safetensors import SafetensorError
 
-from securefg.federation.roles import State
+from securefg.federation.roles import Server, State
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import sync_path, write_atomically, write_json
 from securefg.foundation.json_text import read_json
@@ -39,6 +41,8 @@ class Progress:
     ledger_lines, _link    how far the ledger went, and the hash over all of it
     transcript_link        the same of the transcript, at `transcript_position`
     """
+
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 
     config_hash: str
     round: int
@@ -58,6 +62,9 @@ class Progress:
     seconds: float
 
 
+_PROGRESS = TypeAdapter(Progress)
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint as it lies on disk."""
@@ -65,8 +72,13 @@ class Checkpoint:
     path: Path
     progress: Progress
 
-    def server_state(self) -> State:
-        return safetensors.torch.load((self.path / "server.safetensors").read_bytes())
+    def restore(self, server: Server) -> None:
+        """Give the server its state back; one of another shape has a digest made anew."""
+        path = self.path / "server.safetensors"
+        try:
+            server.restore(safetensors.torch.load(path.read_bytes()))
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise RunFolderError(f"{path}: not this server's state: {error!r}") from error
 
     def best_body(self) -> bytes:
         return (self.path / "best.bin").read_bytes()
@@ -84,7 +96,7 @@ def write_checkpoint(
     save_hosts: Callable[[Path], None],
 ) -> None:
     """Write the state after a round, and forget all but the last ones."""
-    target = folder / f"round-{progress.round:06d}"
+    target = folder / _name(progress.round)
     temporary = folder / f".{target.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -141,7 +153,7 @@ def proven(folder: Path) -> list[Progress]:
 def forget_after(folder: Path, round: int) -> None:
     """Remove checkpoints of later rounds: the run goes on from this one."""
     for path in _named(folder):
-        if path.name > f"round-{round:06d}":
+        if path.name > _name(round):
             shutil.rmtree(path)
 
 
@@ -152,9 +164,9 @@ def read_progress(path: Path) -> Progress | None:
         digest = state.pop("digest")
         if digest != _sealed(state)["digest"]:
             return None
-        data = state["progress"]
-        data["up"], data["down"] = tuple(data["up"]), tuple(data["down"])
-        return Progress(**data)
+        found = _PROGRESS.validate_json(json.dumps(state["progress"]))
+        fits = path.name == _name(found.round) and isinstance(state["files"], dict)
+        return found if fits else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -191,4 +203,8 @@ def _digest(data: bytes) -> str:
 
 
 def _named(folder: Path) -> list[Path]:
-    return sorted(folder.glob("round-*"))
+    return sorted(path for path in folder.glob("round-*") if path.is_dir())
+
+
+def _name(round: int) -> str:
+    return f"round-{round:06d}"

@@ -105,10 +105,10 @@ def _name(record: Record, field: str) -> str:
 
 def _check_metrics(folder: RunFolder, done: int) -> None:
     there = {line["round"] for line in folder.metrics()}
-    missing = sorted(set(range(1, done + 1)) - there)
-    if missing:
+    missing = next((round for round in range(1, done + 1) if round not in there), None)
+    if missing is not None:
         raise RunFolderError(
-            f"{folder.metrics_path}: round {missing[0]} is missing; the checkpoint is of round "
+            f"{folder.metrics_path}: round {missing} is missing; the checkpoint is of round "
             f"{done}{_ANEW}"
         )
 
@@ -125,7 +125,7 @@ def _check_told(
         return
     ledger = Ledger(num_clients)
     ledger.record(releases)
-    found = {claim.unit: claim.epsilon for claim in claims(ledger)}
+    found: dict[str, float] = {claim.unit: claim.epsilon for claim in claims(ledger)}
     for unit, least in most_told(line["epsilon"] for line in metrics).items():
         if found.get(unit, 0.0) < least * (1 - 1e-9):
             raise RunFolderError(

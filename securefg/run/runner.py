@@ -264,7 +264,7 @@ class Run:
         server = method.make_server(self._x.public, config.method, config.training, federation)
         self._facts = server.facts
         if self._checkpoint:
-            server.restore(self._checkpoint.server_state())
+            self._checkpoint.restore(server)
         evaluator = self._evaluator = (
             method.make_evaluator(self._x.union, config.method, self._x.public.device)
             if method.make_evaluator and self._x.has_truth

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import safetensors.torch
+import torch
 
-from securefg.foundation.errors import RunFolderError
+from securefg.foundation.chained_lines import ChainedLines, read_chained
+from securefg.foundation.errors import RunFolderError, SecurefgError
+from securefg.privacy.ledger import read_ledger
 from securefg.protocol.transcript import broken_link
 from securefg.run import runner
+from securefg.run.checkpoint import STATE, _sealed, read_progress
 from securefg.run.folder import RunFolder
 from tests.unit.run.interrupted import NOISE, SEEDED, interrupted
 
@@ -37,6 +44,14 @@ def flip(path: Path, place: float = 0.5) -> None:
     data = bytearray(path.read_bytes())
     data[int(len(data) * place)] ^= 4
     path.write_bytes(bytes(data))
+
+
+def reseal(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a checkpoint's state as one would who makes the digest anew."""
+    state = json.loads((checkpoint / STATE).read_text())
+    del state["digest"]
+    change(state)
+    (checkpoint / STATE).write_text(json.dumps(_sealed(state)))
 
 
 def epsilon(folder: RunFolder) -> float:
@@ -75,8 +90,6 @@ def test_a_ledger_that_was_taken_away_is_refused(run: RunFolder) -> None:
 
 def test_a_ledger_forged_with_its_chain_is_refused(run: RunFolder) -> None:
     """Whoever writes the chain anew still contradicts the checkpoints."""
-    from securefg.foundation.chained_lines import ChainedLines, read_chained
-
     entries = [entry for entry, _ in read_chained(run.ledger_path)]
     for entry in entries:
         entry["mechanism"]["noise_multiplier"] = 100.0
@@ -171,6 +184,52 @@ def test_a_damaged_checkpoint_still_tells_how_far_the_ledger_went(run: RunFolder
         pytest.raises(RunFolderError, match="6 of 12 releases"),
     ):
         runner.resume(run)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({key: "x"} for key in ("round", "seq", "up", "ledger_lines", "transcript_position")),
+        *({key: "x"} for key in ("best_score", "best_loss", "seconds")),
+        *({"round": value} for value in (-3, 3, 4.0, 10**9)),
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_state_that_no_run_writes_is_none_though_its_digest_fits(
+    changes: dict[str, object], run: RunFolder
+) -> None:
+    path = run.checkpoints / "round-000004"
+    assert read_progress(path) is not None
+    reseal(path, lambda state: state["progress"].update(changes))
+    assert read_progress(path) is None
+
+
+def test_so_is_one_without_a_list_of_files(run: RunFolder) -> None:
+    path = run.checkpoints / "round-000004"
+    reseal(path, lambda state: state.update(files=None))
+    assert read_progress(path) is None
+
+
+@pytest.mark.parametrize("name", ["server.safetensors", "hosts/client-0.safetensors"])
+@pytest.mark.parametrize("content", [b"no state", safetensors.torch.save({"x": torch.zeros(2)})])
+def test_parties_states_of_another_shape_are_a_line(
+    name: str, content: bytes, run: RunFolder
+) -> None:
+    path = run.checkpoints / "round-000004"
+    (path / name).write_bytes(content)
+    reseal(path, lambda state: state["files"].update({name: hashlib.sha256(content).hexdigest()}))
+    with pytest.raises(SecurefgError, match=r"not th|keeps no state"):
+        runner.resume(run)
+
+
+@pytest.mark.parametrize("key", ["round", "step", "attempt"])
+@pytest.mark.parametrize("value", ["1", None, 1.5, [], float("nan")], ids=str)
+def test_a_release_of_no_round_is_refused(key: str, value: object, run: RunFolder) -> None:
+    *before, last = (entry for entry, _ in read_chained(run.ledger_path))
+    ChainedLines(run.ledger_path).replace([*before, {**last, key: value}])
+    with pytest.raises(RunFolderError, match=r"ledger\.jsonl:15: not a release"):
+        list(read_ledger(run.ledger_path))
 
 
 def test_a_run_is_broken_and_resumed_again_and_again(tmp_path: Path) -> None:
