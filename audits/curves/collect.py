@@ -129,7 +129,9 @@ def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...
                 key = (finding.attack, finding.adversary)
                 groups.setdefault(key, []).append(finding)
                 seeds.setdefault(key, set()).add(seed)
-    found = [_leak(group, len(seeds[key]), len(audits)) for key, group in groups.items()]
+    found = [
+        _leak(group, len(seeds[key]), len(audits), asked.smallest) for key, group in groups.items()
+    ]
     there = {leak.attack for leak in found}
     return tuple(found + [_not_run(name) for name in asked.attacks if name not in there])
 
@@ -158,12 +160,12 @@ def _not_run(attack: str) -> Leak:
     )
 
 
-def _leak(found: Sequence[Finding], measured: int, seeds: int) -> Leak:
+def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) -> Leak:
     """A field or a place each may have a finding of its own: `measured` counts seeds."""
     first = found[0]
     whole = all(finding.gain is not None for finding in found)
     gain = over_seeds_and_targets([f.gain for f in found]) if whole else None
-    verdict, because = combined(found, gain)
+    verdict, because = combined(found, gain, smallest)
     if measured < seeds and verdict not in (Verdict.VIOLATION, Verdict.INCONCLUSIVE):
         verdict, because = Verdict.INCONCLUSIVE, f"measured in {measured} of {seeds} seeds"
     return Leak(

@@ -8,6 +8,7 @@ from pathlib import Path
 from attacks import get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
 from audits.plan import PROMISES, Plan
+from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.errors import ConfigError
 from securefg.settings.config import RunConfig
 from securefg.sweep import Point
@@ -44,6 +45,7 @@ class Asked:
 
     attacks: tuple[str, ...]
     adversaries: tuple[str, ...]
+    smallest: float = SMALLEST_GAIN
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class CurvePlan:
         """The attacks that were named for a setting's runs, and whose places they take."""
         plan = self.audits[setting.runs[0].config.hash]
         names = tuple(get_attack(name).name for name in plan.only if name != PROMISES)
-        return Asked(names, self.curve.adversaries)
+        smallest = setting.runs[0].config.audit.smallest_gain
+        return Asked(names, self.curve.adversaries, smallest)
 
     @property
     def points(self) -> list[Point]:
