@@ -162,9 +162,9 @@ def compared(whole: RunFolder, run: RunFolder) -> int:
     return len(lost)
 
 
-def sums(run: RunFolder) -> dict[tuple[int, int], bytes]:
+def sums(run: RunFolder) -> dict[tuple[int, str], bytes]:
     records = [record for record in read_transcript(run.transcript) if record.sender == "sum"]
-    return {(record.round, record.step): bytes(record.body) for record in records}
+    return {(record.round, record.kind): bytes(record.body) for record in records}
 
 
 if __name__ == "__main__":
