@@ -36,6 +36,8 @@ from securefg.secagg.statements import request_hash
 from securefg.settings.secagg import SecureAggregationSettings
 
 M = TypeVar("M", bound=Message)
+UPLOAD_STEP = 4
+"""Of a masked session: keys, roster, shares come before; seeded noise is drawn by the step."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Federation(Cohort):
         self._round = 0
         self._step = 0
         self._masked_asks = 0
+        self._session_start = 0
         self._sent_at: dict[type[Message], int] = {}
         self._planned: dict[type[Message], list[Mechanism]] = {}
 
@@ -131,6 +134,8 @@ class Federation(Cohort):
         self, request: Message, reply: type[M], clients: Clients | None, prefix: str = ""
     ) -> Replies[M]:
         self._step += 1
+        if self._policy.masks(reply):  # at one step, whether or not keys were agreed on before it
+            self._step = max(self._step, self._session_start + UPLOAD_STEP)
         self._sent_at[type(request)] = self._step
         asked = self._hosts_of(clients)
         everybody = Clients.joined(asked.values())
@@ -142,6 +147,7 @@ class Federation(Cohort):
         """One session of secure aggregation around the ask; of masked fields only sums come out."""
         assert self._aggregator is not None
         self._masked_asks += 1
+        self._session_start = self._step
         digest = request_hash(request).hex()
         before = self._journal.find(self._round, self._masked_asks)
         if before is not None:
