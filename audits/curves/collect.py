@@ -160,6 +160,9 @@ def _not_run(attack: str) -> Leak:
     )
 
 
+SOUND = (Verdict.LEAK, Verdict.NOT_DETECTED)
+
+
 def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) -> Leak:
     """A field or a place each may have a finding of its own: `measured` counts seeds."""
     first = found[0]
@@ -175,6 +178,7 @@ def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) 
         unit=first.unit,
         verdict=verdict.value,
         because=because,
+        sound=measured == seeds and all(f.verdict in SOUND for f in found),
         value=over_seeds_and_targets([f.value for f in found]) if whole else None,
         prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
         gain=gain,

@@ -3,7 +3,8 @@
 A setting is recommended (green) only where all of this holds; what is not known does not hold:
 
 - at least `LEAST_SEEDS` seeds;
-- every attack that was asked for was run in every seed, and its measurement held;
+- every attack that was asked for was run in every seed, and its measurement held: each seed alone
+  is LEAK or NOT_DETECTED, not INCONCLUSIVE;
 - the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`;
 - the promised epsilon is within `limits.epsilon`, the runs came to no more, it is private, and no
   promise was broken or could not be checked;
@@ -141,7 +142,7 @@ def _claim_objection(point: CurvePoint) -> list[str]:
 
 
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
-    if leak.verdict == Verdict.INCONCLUSIVE:
+    if leak.verdict == Verdict.INCONCLUSIVE and not (leak.sound and leak.gain):
         return [f"{leak.attack}: the measurement did not hold ({leak.because})"]
     if leak.gain is None:
         return [] if leak.verdict == Verdict.NOT_DETECTED else [f"{leak.attack} leaks"]
@@ -184,7 +185,10 @@ def missing(own: Sequence[CurvePoint], series: Series, command: str) -> list[str
     if not series.alone_accuracies:
         found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
     unknown = {
-        leak.attack for point in own for leak in point.leaks if leak.verdict == "INCONCLUSIVE"
+        leak.attack
+        for point in own
+        for leak in point.leaks
+        if leak.verdict == "INCONCLUSIVE" and not (leak.sound and leak.gain)
     }
     folder = next((point.runs[0].folder for point in own if point.runs), "RUN")
     found += [

@@ -31,6 +31,7 @@ class Leak(Settings):
 
     gain      over the prior, mean over seeds; the interval is over seeds and targets
     verdict   of all seeds together, by that interval; `because` in words
+    sound     every seed's measurement held: each seed alone says LEAK or NOT_DETECTED
     null      where a guess that knows nothing would lie, as a gain: the band around zero
     """
 
@@ -40,6 +41,7 @@ class Leak(Settings):
     unit: str
     verdict: str
     because: str
+    sound: bool = False
     value: Interval | None = None
     prior: float | None = None
     gain: Interval | None = None

@@ -216,3 +216,22 @@ def test_an_epsilon_that_the_runs_do_not_have_is_not_green(
     assert not is_green(text)
     assert words in text
     assert not is_green(page([found.model_copy(update={"claims": {}})]))
+
+
+@pytest.mark.parametrize(
+    ("odd", "low", "high", "green"),
+    [
+        (Verdict.LEAK, 0.001, 0.02, True),  # over the seeds within the limit, as drawn
+        (Verdict.LEAK, 0.001, 0.30, False),  # over the seeds it may pass the limit
+        (Verdict.INCONCLUSIVE, -0.01, 0.01, False),  # not known in one seed is not known
+    ],
+)
+def test_a_seed_that_says_otherwise_counts_by_the_interval_over_all_where_it_was_measured(
+    odd: Verdict, low: float, high: float, green: bool
+) -> None:
+    audits = found_by(ATTACKS, 3)
+    gain = Interval(value=(low + high) / 2, low=low, high=high)
+    audits[1][0] = audits[1][0].model_copy(update={"verdict": odd, "gain": gain})
+    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    assert leaks[0].verdict == "INCONCLUSIVE"
+    assert is_green(page([point(leaks)])) is green
