@@ -93,6 +93,6 @@ def answered(inside: Path | None = None) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, earlier)
-    assert touched == []
+    assert touched == [], touched
     assert len(said) < 1500, said[:200]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - AT_FIRST < MOST_KIB

@@ -96,7 +96,7 @@ def read_matrix(path: Path) -> NDArray[Any]:
         if dense.ndim != 2 or dense.dtype.kind not in "fiu" or not dense.shape[1]:
             raise ValueError(f"an array {dense.shape} of {dense.dtype}")
         return dense
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise DataError(f"{path}: found {_words(error)}; wanted a pickled matrix") from error
 
 
