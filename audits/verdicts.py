@@ -11,6 +11,7 @@ meaningless (`audits.blind`), or where its guess gains on permuted truth.
 | at chance | reaches 0 | any; noise that the adversary can draw again is left on | INCONCLUSIVE |
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
 | at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
+| at chance | one number, without spread | works | INCONCLUSIVE: all targets are alike to the attack |
 | at chance | reaches the smallest gain | works | INCONCLUSIVE: such a gain could hide |
 | at chance | stays below the smallest gain | works | NOT_DETECTED |
 
@@ -93,6 +94,12 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     off = f"with the defence off it gains {control.value:+.3f} {spread}"
     if control.low <= 0 or control.value < found.floor:
         return Verdict.INCONCLUSIVE, f"{off}, too little to show that it works; {hidden}"
+    if gain.low == gain.high:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{off}; here it did the same with every target, so that its gain has no "
+            "spread, and nothing was measured",
+        )
     if gain.high >= found.smallest:
         return (
             Verdict.INCONCLUSIVE,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from attacks.base import Targets
+from audits.games.base import BinaryGame, Game, OutcomeGame
 from audits.verdicts import SMALLEST_GAIN, Evidence, judge
 from securefg.foundation.interval import Interval
 from securefg.run.findings import Verdict
 
+ALIKE = np.zeros(40)
 LEAK, SILENT, UNKNOWN = Verdict.LEAK, Verdict.NOT_DETECTED, Verdict.INCONCLUSIVE
 FLOOR = 0.1
 
@@ -115,3 +119,22 @@ def test_no_attack_earns_the_verdict_that_is_for_promises() -> None:
         for own in (True, False)
     }
     assert found == {LEAK, SILENT, UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        BinaryGame(Targets(ids=np.arange(40)), "made", "node", np.arange(40) % 2),
+        BinaryGame(Targets(ids=np.arange(40)), "made", "node", np.arange(40) % 2, ALIKE),
+        BinaryGame(
+            Targets(ids=np.arange(80).reshape(40, 2)), "made", "edge", np.arange(40) % 2, ALIKE
+        ),
+        OutcomeGame(Targets(ids=np.arange(40)), "made", "node", np.arange(40) % 2, np.equal, ALIKE),
+    ],
+    ids=["no prior", "a prior", "pairs", "outcomes"],
+)
+def test_a_guess_that_is_the_same_for_all_is_no_silence(game: Game) -> None:
+    """An attack that gave up says nothing of anybody, with an interval of no width around 0."""
+    verdict, because = judge(evidence(game.gain(ALIKE), control=WORKS))
+    assert verdict is UNKNOWN
+    assert "the same with every target" in because or "could hide" in because
