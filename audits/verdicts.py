@@ -11,7 +11,7 @@ meaningless (`audits.blind`), or where its guess gains on permuted truth.
 | at chance | reaches 0 | any; noise that the adversary can draw again is left on | INCONCLUSIVE |
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
 | at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
-| at chance | one number, without spread | works | INCONCLUSIVE: all targets are alike to the attack |
+| at chance | one number, without spread | works | INCONCLUSIVE: nothing was measured |
 | at chance | reaches the smallest gain | works | INCONCLUSIVE: such a gain could hide |
 | at chance | stays below the smallest gain | works | NOT_DETECTED |
 
