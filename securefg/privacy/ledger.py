@@ -6,19 +6,26 @@ infinite; nothing is ever booked as zero.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.protocol.codec import Clients
 
 OpenedBy = Literal["server", "recipients"]
+
+
+_STRICT: Final = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,11 @@ class Reach:
     removal           the distance is of its removal; else of any change
     """
 
+    __pydantic_config__: ClassVar = _STRICT
+
     noise_multiplier: float | None
-    times: int = 1
-    sampling: float = 1.0
+    times: Count = 1
+    sampling: Share = 1.0
     removal: bool = False
 
 
@@ -53,13 +62,15 @@ class Mechanism:
     node, edge        what one of these meets, over all its holders
     """
 
+    __pydantic_config__: ClassVar = _STRICT
+
     field: str
     rule: str
     per: Literal["message", "row"] = "message"
     noise_multiplier: float | None = None
-    num_rows: int = 1
-    sampling: float = 1.0
-    steps: int = 1
+    num_rows: Count = 1
+    sampling: Share = 1.0
+    steps: Count = 1
     adjacency: str = "replace_one"
     protects: bool = True
     masked: bool = False
@@ -69,8 +80,16 @@ class Mechanism:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Mechanism:
-        reaches = {name: Reach(**data[name]) for name in ("node", "edge")}
-        return cls(**(data | reaches))
+        """Refuses what no rule books: a noise of NaN or infinity, negative steps, other types."""
+        try:
+            return _MECHANISM.validate_json(json.dumps(data))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"mechanism.{where}: {first['msg']}") from None
+
+
+_MECHANISM = TypeAdapter(Mechanism)
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,28 @@ def test_a_release_of_no_round_is_refused(key: str, value: object, run: RunFolde
         list(read_ledger(run.ledger_path))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"noise_multiplier": value} for value in ("x", float("nan"), float("inf"), [])),
+        *({"steps": value} for value in ("x", None, -1, 1.5)),
+        *({"sampling": value} for value in (None, -0.1, 1.1, float("nan"))),
+        *({"num_rows": "1"}, {"field": None}, {"rule": 1}, {"per": "moon"}, {"protects": "x"}),
+        *({"node": None}, {"edge": {"noise_multiplier": float("inf")}}, {"more": 1}),
+    ],
+    ids=str,
+)
+def test_a_release_with_noise_that_no_rule_adds_is_refused(
+    change: dict[str, object], run: RunFolder
+) -> None:
+    """An infinite noise would make the epsilon of the whole ledger zero."""
+    *before, last = (entry for entry, _ in read_chained(run.ledger_path))
+    forged = {**last, "mechanism": {**last["mechanism"], **change}}
+    ChainedLines(run.ledger_path).replace([*before, forged])
+    with pytest.raises(RunFolderError, match=r"ledger\.jsonl:15: not a release: mechanism"):
+        list(read_ledger(run.ledger_path))
+
+
 def test_a_run_is_broken_and_resumed_again_and_again(tmp_path: Path) -> None:
     from tests.unit.run.interrupted import CrashAfter
 
