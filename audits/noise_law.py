@@ -51,7 +51,8 @@ def law_tests(
         *_levels(noise, slack, rounds),
         *_sums(noise, rounds),
         _zeros(noise, step),
-        _repeated(noise),
+        _repeated(noise, "row", step),
+        _repeated(noise, "message", step),
         _lagged(noise),
         _law(noise),
     ]
@@ -144,22 +145,30 @@ def _zeros(noise: Floats, step: float = 0.0) -> LawTest:
 # ------------------------------------------------------------------------------------ repetition
 
 
-def _repeated(noise: Floats) -> LawTest:
-    """Rows that are alike but for order and sign; sound ones agree in three digits of a number with
-    a chance of 1e-3 at most, in k numbers with its k-th power."""
-    units = noise if noise.shape[2] >= 6 else noise.reshape(len(noise), 1, -1)
+LARGEST = 16
+
+
+def _repeated(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
+    """Units that are alike but for order and sign, by three digits of every number, or of the
+    largest: the smallest of many numbers all round to 0.
+
+    Sound numbers agree with a chance of 4e-3 at most; the k-th largest of n, whose distance to the
+    next is about exponential with mean 1 / (k sqrt(2 log n)), with one of 6e-3 k for any n here.
+    """
+    units = noise if name == "row" and noise.shape[2] >= 6 else noise.reshape(len(noise), 1, -1)
     width = units.shape[2]
     rows = np.sort(np.abs(units.reshape(-1, width)), axis=1)
-    digits = min(width, 64)
-    kept = np.round(rows[:, :digits], 3)
+    few = width <= 64
+    kept = np.round(rows if few else rows[:, -LARGEST:], 3)
     _, first, counts = np.unique(kept, axis=0, return_index=True, return_counts=True)
     twice = int(counts.max())
     pairs = len(rows) * (len(rows) - 1) / 2
-    p = min(1.0, pairs * 1e-3**digits * 4**digits) if twice > 1 else 1.0
-    where = int(first[counts.argmax()])
-    message, row = divmod(where, units.shape[1])
-    words = f"the noise of row {row} of message {message} occurs {twice} times"
-    return LawTest("repeated noise", p, True, words)
+    coarse = max(1.0, step * 1e3) ** kept.shape[1]
+    chance = (4e-3**width if few else 6e-3**LARGEST * math.factorial(LARGEST)) * coarse
+    p = min(1.0, pairs * chance) if twice > 1 else 1.0
+    message, row = divmod(int(first[counts.argmax()]), units.shape[1])
+    where = f"row {row} of message {message}" if name == "row" else f"message {message}"
+    return LawTest(f"repeated {name}", p, True, f"the noise of {where} occurs {twice} times")
 
 
 def _pairs(noise: Floats) -> Iterator[LawTest]:
