@@ -28,7 +28,8 @@ def at_chance(gain: Interval) -> bool:
 
 
 def blinded(view: View, rng: np.random.Generator) -> View:
-    """The view, with every number drawn anew from those of the same field in any message."""
+    """The view, with every number drawn anew from those of the same field in any message; whole
+    numbers, which count and point, change places within theirs."""
     pools: dict[Place, list[Tensor]] = defaultdict(list)
     for seen in view.seen:
         for name, value in (seen.fields or {}).items():
@@ -36,6 +37,9 @@ def blinded(view: View, rng: np.random.Generator) -> View:
                 pools[seen.header.kind, name].append(value)
 
     def drawn(value: Tensor, pool: list[Tensor]) -> Tensor:
+        if not value.is_floating_point():  # counts and indices fit other fields as they stand
+            order = rng.permutation(value.numel())
+            return value.flatten()[torch.from_numpy(order)].reshape(value.shape)
         source = pool[int(rng.integers(len(pool)))].flatten()
         place = rng.integers(len(source), size=value.numel())
         return source[torch.from_numpy(place)].reshape(value.shape)

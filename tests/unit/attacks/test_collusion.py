@@ -105,7 +105,7 @@ def test_who_cannot_collude_is_told_why(one_hop: Truth) -> None:
         collusion.run(replace(view, seen=()), game.targets, RNG(0))
     assert one_hop.spoken.unmet(collusion.ATTACK) is None
     unheard = replace(one_hop.spoken, sent={})
-    assert "the server sends means graph sums (of jacobian)" in str(unheard.unmet(collusion.ATTACK))
+    assert "the server sends holds graph sums (of jacobian)" in str(unheard.unmet(collusion.ATTACK))
 
 
 def test_without_a_jacobian_nobody_colludes(tmp_path: Path) -> None:

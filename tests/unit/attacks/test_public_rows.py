@@ -134,7 +134,7 @@ def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:
         silent = replace(pairwise.spoken, uploads={})
         assert "node rows (index public)" in str(silent.unmet(attack.ATTACK))
     unanswered = replace(pairwise.spoken, sent={})
-    assert "the server sends means mean rows" in str(unanswered.unmet(remaining_client.ATTACK))
+    assert "the server sends holds mean rows" in str(unanswered.unmet(remaining_client.ATTACK))
 
 
 def test_what_is_not_exchanged_is_not_spoken(tmp_path: Path) -> None:
