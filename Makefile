@@ -10,9 +10,9 @@ demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
 	$(BIN)/securefg audit "$$(ls -td runs/quickstart-s*/ | head -1)"
 
-# What CI runs: about ten minutes on two idle cores. Many tests wait for processes of their own, so three go at a time.
+# What CI runs: about a quarter of an hour on two idle cores.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow"
+	$(BIN)/python -m pytest -n 2 -q -m "not slow"
 
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)

@@ -103,6 +103,7 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
     assert marked(mark) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     tmp_path: Path,
 ) -> None:
