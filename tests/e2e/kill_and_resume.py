@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from securefg.run import runner
@@ -49,23 +50,30 @@ def break_until_done(broken: RunConfig, draws: random.Random, duration: float, m
     while True:
         child = os.fork()
         if child == 0:
-            os._exit(execute(broken))
+            try:
+                execute(broken)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
         if kills < most:
             time.sleep(draws.uniform(0, duration))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
-            return kills if os.waitstatus_to_exitcode(status) == 0 else -1000
+            if os.waitstatus_to_exitcode(status) != 0:
+                sys.exit(f"the run failed after {kills} kills")
+            return kills
         kills += 1
 
 
-def execute(broken: RunConfig) -> int:
+def execute(broken: RunConfig) -> None:
+    """Begin the run or go on with it; one that was killed after its last line is left alone."""
     folders = list(broken.output.root.glob("run-*"))
-    if folders:
-        runner.resume(RunFolder.open(folders[0]))
-    else:
+    if not folders:
         runner.start(broken)
-    return 0
+    elif not RunFolder.open(folders[0]).finished:
+        runner.resume(RunFolder.open(folders[0]))
 
 
 def same(one: Path, other: Path) -> bool:
