@@ -34,6 +34,7 @@ from securefg.run.runner import Outcome
 
 SERVER = "localhost"
 POLL_SECONDS = 0.1
+LOOK_SECONDS = 5.0
 
 
 def run_locally(
@@ -125,6 +126,7 @@ def _follow(
     """Show the rounds as they come; pass on a wish to stop; return or raise what the server did."""
     attempts, told, started = folder.path / "attempts.jsonl", 0, False
     before = len(read_json_lines(attempts))
+    watch = Watch(processes, 2 * experiment.config.engine.start_within)
     while True:
         ended = _outcome(folder, job)
         lines = read_json_lines(attempts)
@@ -140,15 +142,36 @@ def _follow(
             raise_breach(ended)
             summary = folder.summary() if ended["finished"] else None
             return Outcome(folder, summary, ended["reason"])
-        if SERVER in processes.dead:
-            raise RunFailed(
-                f"the server's process ended; `securefg run --resume {folder.path}` goes on"
-            )
+        if (lost := watch.look(started)) is not None:
+            raise RunFailed(f"{lost}; `securefg run --resume {folder.path}` goes on")
         if observer.stop_requested():
             (folder.path / "private" / STOP).touch()
         if meddle is not None:
             meddle(processes)
         time.sleep(POLL_SECONDS)
+
+
+class Watch:
+    """Ends the wait for what cannot come: a job that does not begin, or a server that is gone."""
+
+    def __init__(self, processes: LocalProcesses, begin_within: float) -> None:
+        self._processes, self._begin_within = processes, begin_within
+        self._since = self._looked = time.monotonic()
+        self._absent = 0
+
+    def look(self, started: bool) -> str | None:
+        """What was lost, if anything; asks for the job's process every few seconds only."""
+        if SERVER in self._processes.dead:
+            return "the server's process ended"
+        now = time.monotonic()
+        if not started:
+            if now - self._since < self._begin_within:
+                return None
+            return f"the job did not begin within {self._begin_within:g} s of its submission"
+        if now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            self._absent = 0 if self._processes.job_pids(SERVER) else self._absent + 1
+        return "the job's process at the server ended without a word" if self._absent > 2 else None
 
 
 def _outcome(folder: RunFolder, job: Job) -> dict[str, Any] | None:

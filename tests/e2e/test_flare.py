@@ -10,7 +10,10 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,7 +106,6 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
     assert marked(mark) == []
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     tmp_path: Path,
 ) -> None:
@@ -114,7 +116,6 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     here = runner.start(config(tmp_path / "here", *overrides)).folder
     written = {**tree(tmp_path / "apart"), "name": "run"}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(written))
-    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     sets = [part for text in (*overrides, *TWO) for part in ("--set", text)]
     command = [
         sys.executable,
@@ -124,17 +125,18 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
         str(tmp_path / "config.yaml"),
         *sets,
     ]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    path = wait_for_round(tmp_path / "apart", 1, driver)
-    mark = (path / "private" / "flare" / "logs" / "mark").read_text()
-    driver.send_signal(signal.SIGINT)
-    told, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 130, told
-    assert "--resume" in told
-    assert marked(mark) == []
-    assert bystander.poll() is None
-    bystander.kill()
-    bystander.wait()
+    with (
+        ended(["sleep", "900"]) as bystander,
+        ended(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver,
+    ):
+        path = wait_for_round(tmp_path / "apart", 1, driver)
+        mark = (path / "private" / "flare" / "logs" / "mark").read_text()
+        driver.send_signal(signal.SIGINT)
+        told, _ = driver.communicate(timeout=120)
+        assert driver.returncode == 130, told
+        assert "--resume" in told
+        assert marked(mark) == []
+        assert bystander.poll() is None
 
     folder = RunFolder(path)
     runner.resume(folder)
@@ -143,6 +145,16 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     extra = folder.summary().bytes.up.payload - here.summary().bytes.up.payload
     assert 0 < extra < here.summary().bytes.up.payload / 10
     assert folder.summary().attempts == 2
+
+
+@contextmanager
+def ended(command: list[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that does not outlive the block."""
+    with subprocess.Popen(command, **how) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def addresses(pids: list[int]) -> set[str]:
@@ -160,14 +172,15 @@ def addresses(pids: list[int]) -> set[str]:
 
 
 def wait_for_round(root: Path, number: int, driver: subprocess.Popen[str]) -> Path:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while time.monotonic() < end and driver.poll() is None:
         for metrics in root.glob("run-*/metrics.jsonl"):
             if len(metrics.read_text().splitlines()) >= number:
                 return metrics.parent
         time.sleep(0.05)
     driver.kill()
-    raise AssertionError(driver.communicate()[0])
+    logs = [log.read_text()[-2000:] for log in root.glob("run-*/private/flare/logs/*.log")]
+    raise AssertionError("\n".join([driver.communicate()[0], *logs]))
 
 
 def marked(mark: str) -> list[str]:
