@@ -256,6 +256,8 @@ class Attack:
     floor       the gain over the prior that it must reach with the defence off, or its silence
                 says nothing
     expected    how strong it is on undefended runs
+    exposes     what it means for a person, for the page of all attacks (docs/attacks.md)
+    stopped_by  which defences stop it, and which do not
     rounds      rounds of a run that it wants to see with bodies
     applies_to  None where the view can be attacked, else the reason
     """
@@ -270,6 +272,8 @@ class Attack:
     floor: float
     expected: str
     run: Run = field(repr=False)
+    exposes: str = ""
+    stopped_by: str = ""
     hears: tuple[Need, ...] = ()
     rounds: int = 10
     applies_to: Callable[[View], str | None] = field(default=lambda view: None, repr=False)

@@ -114,6 +114,8 @@ ATTACK = Attack(
     game="colluded_samples",
     floor=0.02,
     expected="exact where the sums expose a client, or have few terms of one binary sample each",
+    exposes="the record of somebody else's client, pieced together by its neighbours in the graph",
+    stopped_by="noise on the uploads; more neighbours per sum; no Jacobians",
     run=run,
     rounds=1,
 )

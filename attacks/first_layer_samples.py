@@ -82,6 +82,11 @@ ATTACK = Attack(
     game="trained_samples",
     floor=0.2,
     expected="exact for one sample, and for up to a dozen of 0 and 1; else mixtures",
+    exposes="the rows that one client trained on, number by number",
+    stopped_by=(
+        "masks, which leave the mean of all clients; noise on the update; DP-SGD; more "
+        "samples per client"
+    ),
     run=run,
     rounds=1,
     applies_to=_reads_features,

@@ -52,6 +52,10 @@ ATTACK = Attack(
     game="others_links",
     floor=0.1,
     expected="AUC 0.99: two layers reach two hops, and one hop weighs most",
+    exposes="that a person known to one client is connected to a person at another",
+    stopped_by=(
+        "not answering for other clients' nodes; noise on the edges; noise on uploads does not"
+    ),
     run=run,
     rounds=10,
 )

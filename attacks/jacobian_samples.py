@@ -123,6 +123,11 @@ ATTACK = Attack(
     game="client_samples",
     floor=0.2,
     expected="every sample exactly, for one sample or up to a dozen of 0 and 1",
+    exposes="the records of every client, entry by entry",
+    stopped_by=(
+        "noise on the Jacobians; a method without Jacobians; masks hide the models and not "
+        "the Jacobians"
+    ),
     run=run,
     rounds=1,
 )

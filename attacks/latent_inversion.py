@@ -73,6 +73,8 @@ ATTACK = Attack(
     game="node_features",
     floor=0.01,
     expected="exact at q = 128; at q = 16 AUC 0.87 where word frequency gives 0.82",
+    exposes="the words of one user's own record, from a short summary of it",
+    stopped_by="noise on the latents; fewer numbers per latent; first weights that are not shared",
     run=run,
     rounds=1,
     applies_to=needs_shared_start,

@@ -74,6 +74,8 @@ ATTACK = Attack(
     game="first_latents",
     floor=0.05,
     expected="the share that audits.exposure tells: 88 % of Cora's users if no sum is withheld",
+    exposes="every user's summary, although only sums of neighbourhoods were opened",
+    stopped_by="noise; fewer or larger sums; masks do not, since the sums themselves tell",
     run=run,
     rounds=1,
 )

@@ -65,6 +65,11 @@ ATTACK = Attack(
     game="membership",
     floor=0.1,
     expected="AUC 0.96 to 0.98 on an over-trained GCN on Cora, 0.86 averaged over small silos",
+    exposes=(
+        "that a person was among those whose labels were trained on: at a clinic, that they "
+        "were a patient"
+    ),
+    stopped_by="noise per person; fewer rounds; masks do not",
     run=run,
     rounds=30,
 )

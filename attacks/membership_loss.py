@@ -27,6 +27,8 @@ ATTACK = Attack(
     game="membership",
     floor=0.05,
     expected="AUC 0.88 to 0.89 on an over-trained GCN on Cora, 0.74 averaged over small silos",
+    exposes="that a person was among those whose labels were trained on",
+    stopped_by="noise per person; fewer rounds; masks do not",
     run=run,
     rounds=30,
 )

@@ -53,6 +53,8 @@ ATTACK = Attack(
     game="membership",
     floor=0.08,
     expected="AUC 0.96 to 0.97 on an over-trained GCN on Cora, 0.84 averaged over small silos",
+    exposes="that a person was among those whose labels were trained on",
+    stopped_by="noise per person; fewer rounds; masks do not",
     run=run,
     rounds=30,
 )

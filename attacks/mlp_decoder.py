@@ -45,6 +45,8 @@ ATTACK = Attack(
     game="node_features",
     floor=0.01,
     expected="as the linear decoder or a little above where hidden layers are uploaded",
+    exposes="what a person's record holds, guessed from its embedding",
+    stopped_by="noise on the rows; fewer numbers per row; masks, where several clients hold a node",
     run=run,
     rounds=ROUNDS,
 )

@@ -61,6 +61,8 @@ ATTACK = Attack(
     game="presence",
     floor=0.1,
     expected="AUC 0.87 on rows from walks over Cora, for nodes with two public neighbours or more",
+    exposes="that a person is a customer of one client, who told nobody",
+    stopped_by="masks; noise on the rows",
     run=run,
     rounds=2,
 )

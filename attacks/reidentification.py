@@ -32,6 +32,8 @@ ATTACK = Attack(
     game="identify",
     floor=0.1,
     expected="near 100 % among 2708 at q = 16",
+    exposes="which person of a known list a pseudonymous user is",
+    stopped_by="noise on the latents; first weights that are not shared; fewer numbers do not",
     run=run,
     rounds=1,
     applies_to=needs_shared_start,

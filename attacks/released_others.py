@@ -38,6 +38,8 @@ ATTACK = Attack(
     game="released_others",
     floor=0.2,
     expected="AUC 1.00 where sums of one round without noise make the model",
+    exposes="that one person's label was trained on, to somebody who knows all the others",
+    stopped_by="noise per person in what makes the release; masks do not",
     run=run,
     rounds=1,
 )

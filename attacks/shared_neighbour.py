@@ -35,6 +35,8 @@ ATTACK = Attack(
     game="shared_neighbour",
     floor=0.05,
     expected="Cora: AUC 0.98 for walks, where public nodes alone give 0.68; GAT 0.88 and 0.79",
+    exposes="that two known persons share a contact whom only one client knows",
+    stopped_by="masks; noise on the rows",
     run=run,
     rounds=10,
 )

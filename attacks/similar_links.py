@@ -31,6 +31,8 @@ ATTACK = Attack(
     game="client_links",
     floor=0.1,
     expected="AUC 0.79 on Cora's hidden embeddings",
+    exposes="who is connected to whom at one client",
+    stopped_by="masks; noise on the rows",
     run=run,
     rounds=1,
 )

@@ -25,6 +25,8 @@ ATTACK = Attack(
     game="summed_features",
     floor=0.2,
     expected="AUC 1.00 on sums without noise",
+    exposes="that one person's label was in a sum, to somebody who knows all the others",
+    stopped_by="noise per person in the sums; masks do not",
     run=run,
     rounds=1,
 )

@@ -33,6 +33,8 @@ ATTACK = Attack(
     game="summed_labels",
     floor=0.2,
     expected="all labels of nodes with features, on sums without noise",
+    exposes="which label one person has, to somebody who knows all the others",
+    stopped_by="noise per person in the sums; masks do not",
     run=run,
     rounds=1,
 )

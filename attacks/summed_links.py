@@ -25,6 +25,8 @@ ATTACK = Attack(
     game="summed_links",
     floor=0.2,
     expected="AUC 1.00 on sums without noise, as far as the two nodes move them at all",
+    exposes="that two persons are connected, to somebody who knows all else",
+    stopped_by="noise per edge or person in the sums; masks do not",
     run=run,
     rounds=1,
 )

@@ -30,6 +30,8 @@ ATTACK = Attack(
     game="training_labels",
     floor=0.02,
     expected="0.9 to 1.0 on labelled nodes where unlabelled ones get 0.8",
+    exposes="the label of a person, as the client has it on record",
+    stopped_by="masks; noise on the predictions; not uploading predictions",
     run=run,
     rounds=10,
 )
