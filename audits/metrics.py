@@ -12,13 +12,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
-from scipy.stats import rankdata
 
 from attacks.likelihood import BadMetricInput as BadMetricInput
 from attacks.likelihood import Floats as Floats
 from attacks.likelihood import checked_scores as checked_scores
 from attacks.likelihood import gaussian_log_ratio as gaussian_log_ratio
 from securefg.foundation.interval import Interval
+from securefg.foundation.ranks import average_ranks
 
 LEAST_FALSE_POSITIVES = 10
 BELOW_CHANCE_SDS = 4.0
@@ -90,7 +90,7 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     values = checked_scores(scores)
     truth = checked_labels(labels, values.size)
     positives = int(truth.sum())
-    rank_sum = float(rankdata(values)[truth].sum())
+    rank_sum = float(average_ranks(values)[truth].sum())
     return (rank_sum - positives * (positives + 1) / 2) / (positives * (values.size - positives))
 
 
@@ -144,9 +144,9 @@ def auc_gain_interval(
 def _placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """For every 1 the share of 0s below it, for every 0 the share of 1s above; ties count half."""
     ones, zeros = values[truth], values[~truth]
-    ranks = rankdata(values)
-    over = (ranks[truth] - rankdata(ones)) / zeros.size
-    under = 1 - (ranks[~truth] - rankdata(zeros)) / ones.size
+    ranks = average_ranks(values)
+    over = (ranks[truth] - average_ranks(ones)) / zeros.size
+    under = 1 - (ranks[~truth] - average_ranks(zeros)) / ones.size
     return over, under
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -143,6 +142,8 @@ def _louvain(graph: Graph, settings: LouvainSettings, stream: np.random.Generato
 
 
 def _communities(graph: Graph, resolution: float, stream: np.random.Generator) -> list[Ints]:
+    import networkx as nx  # an import that other partitions need not pay for
+
     network = nx.Graph()
     network.add_nodes_from(range(graph.num_nodes))
     network.add_edges_from(graph.edge_index.T.tolist())

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -24,6 +23,7 @@ from securefg.federation.quality import (
     quality_of,
     quality_of_logits,
 )
+from securefg.foundation.ranks import average_ranks
 from securefg.protocol.messages import Message
 
 MANY_CLIENTS = 500
@@ -163,7 +163,7 @@ def pool(scores: list[LocalScore]) -> Scores:
 
 def area_under_curve(margins: Tensor, labels: Tensor) -> float:
     """ROC AUC: the chance that a node of class 1 has a larger margin than one of class 0."""
-    ranks = torch.from_numpy(rankdata(margins.numpy()))
+    ranks = torch.from_numpy(average_ranks(margins.numpy()))
     positive = labels == 1
     above, below = int(positive.sum()), int((~positive).sum())
     if not above or not below:

@@ -32,11 +32,11 @@ class Interval(Settings):
 
 def interval(values: Sequence[float]) -> Interval:
     """The mean with Student's 95 % interval; of one value, the value."""
-    from scipy.stats import t as student  # an import that reading a config need not pay for
+    from scipy.special import stdtrit  # an import that reading a config need not pay for
 
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Interval(value=mean, low=mean, high=mean)
-    reach = float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values)
+    reach = float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values)
     reach /= len(values) ** 0.5
     return Interval(value=mean, low=mean - reach, high=mean + reach)
