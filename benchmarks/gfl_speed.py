@@ -21,7 +21,7 @@ from torch.nn.functional import one_hot
 
 from securefg.federation.roles import Site
 from securefg.foundation.streams import derive_seed
-from securefg.methods import gfl_appnp
+from securefg.methods.gfl_appnp import algorithm as gfl_appnp
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape
 from securefg.protocol.codec import Clients, Turn

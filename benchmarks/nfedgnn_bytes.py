@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import torch
 
-from securefg.methods.nfedgnn import Latents, Learnt, Settings
+from securefg.methods.nfedgnn.messages import Latents, Learnt
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.messages import Message
+from securefg.settings.methods.nfedgnn import Settings
 
 ROUNDS = 200
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from securefg.federation.roles import Site
-from securefg.methods import fedgl
+from securefg.methods.fedgl import algorithm as fedgl
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.secagg.client import SecureClients

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
-from securefg.methods import fedgl
+from securefg.methods.fedgl import algorithm as fedgl
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other

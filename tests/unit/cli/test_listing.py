@@ -25,7 +25,7 @@ ATTACK = replace(SHIPPED, name="margin", summary="an attack of somebody else's")
 """
 METHOD = """
 from dataclasses import replace
-from securefg.methods.fedgl import METHOD as SHIPPED
+from securefg.methods.fedgl.algorithm import METHOD as SHIPPED
 METHOD = replace(SHIPPED, summary="a method of somebody else's")
 """
 

@@ -13,7 +13,8 @@ import torch
 from securefg.engines.inprocess import InProcess
 from securefg.federation.federation import Federation, Secure
 from securefg.foundation.errors import PrivacyError
-from securefg.methods.fedgl import Count, FedGLServer, Globals, Held, Update
+from securefg.methods.fedgl.algorithm import FedGLServer
+from securefg.methods.fedgl.messages import Count, Globals, Held, Update
 from securefg.privacy.ledger import Ledger
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter

@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy
 from securefg.federation.roles import Cohort, Replies, Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.foundation.streams import derive_seed
-from securefg.methods import gfl_appnp
-from securefg.methods.gfl_appnp import Globals, Representation, Update
+from securefg.methods.gfl_appnp import algorithm as gfl_appnp
+from securefg.methods.gfl_appnp.messages import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape, mlp
 from securefg.privacy.ledger import read_ledger

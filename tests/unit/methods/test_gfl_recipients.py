@@ -14,8 +14,8 @@ from securefg.engines.inprocess import InProcess
 from securefg.federation.channel import Channel
 from securefg.federation.roles import Replies
 from securefg.foundation.errors import ConfigError, MaskingRefused, PrivacyError, ProtocolError
-from securefg.methods import gfl_appnp
-from securefg.methods.gfl_appnp import Call, Globals, Parts, SealedSums, Sums
+from securefg.methods.gfl_appnp import algorithm as gfl_appnp
+from securefg.methods.gfl_appnp.messages import Call, Globals, Parts, SealedSums, Sums
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy

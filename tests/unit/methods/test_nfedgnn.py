@@ -11,12 +11,14 @@ import torch
 
 from securefg.federation.roles import Cohort, PublicInfo, Replies
 from securefg.foundation.errors import ConfigError, MaskingRefused
-from securefg.methods.nfedgnn import Latents, LatentServer, Learnt, Settings
+from securefg.methods.nfedgnn.algorithm import LatentServer
+from securefg.methods.nfedgnn.messages import Latents, Learnt
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import read_transcript
 from securefg.run import runner
 from securefg.settings.execution import TrainingSettings
+from securefg.settings.methods.nfedgnn import Settings
 from tests.small import config
 
 METHOD = "method={name: nfedgnn}"

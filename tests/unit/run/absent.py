@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from securefg.federation.channel import Turn
-from securefg.methods import fedgl
+from securefg.methods.fedgl import algorithm as fedgl
 from securefg.protocol.messages import Message
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from securefg.federation.recorder import blamed_in
-from securefg.methods.fedgl import Held, Update
+from securefg.methods.fedgl.messages import Held, Update
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message

@@ -26,149 +26,33 @@ from securefg.federation.evaluation import Evaluator, Scores, score_logits
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method, participants
+from securefg.methods.nfedgnn.messages import (
+    Call,
+    CallParts,
+    Latents,
+    Learn,
+    Learnt,
+    Neighbours,
+    Noted,
+    Parts,
+    Predictions,
+    exposed_uploads,
+    networks,
+    planned,
+)
 from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
 from securefg.models.neighbourhoods import Neighbourhoods, spread
 from securefg.models.optimizers import Adam
 from securefg.models.user_init import private_rows, shared_rows, shared_weights
 from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
-from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients, Turn
-from securefg.protocol.meanings import (
-    Answers,
-    Gradient,
-    GraphOperator,
-    GraphSums,
-    Layer,
-    Layout,
-    Matrix,
-    Networks,
-    NodeRows,
-    Public,
-    Weights,
-)
-from securefg.protocol.messages import Message, personal, private, public
+from securefg.protocol.messages import Message
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.nfedgnn import Settings
 
 Ints = NDArray[np.int64]
 NEIGHBOURS = ("whose", "weight")
-
-
-# ------------------------------------------------------------------------------------- messages
-
-
-class Call(Message, kind="nfedgnn.Call"):
-    """Asks for latents."""
-
-    number: int = public("the round")
-    weights: Tensor | None = public(
-        "CNFGNN: the mean of the users' weights", means=Weights("encoder", change=False)
-    )
-
-
-class Latents(Message, kind="nfedgnn.Latents"):
-    latent: Tensor = private(
-        "each",
-        "features times the user's own weights",
-        means=NodeRows("latent", "client", "encoder"),
-    )
-
-
-class Neighbours(Message, kind="nfedgnn.Neighbours"):
-    """Once, before sums are asked for: whose sums a user is in."""
-
-    whose: Tensor = personal(
-        "the nodes of whose sums the user is a part; -1 fills up", means=Public("the graph")
-    )
-    weight: Tensor = personal(
-        "what the user's latent is multiplied by in each", means=Public("the graph")
-    )
-
-
-class Noted(Message, kind="nfedgnn.Noted"):
-    number: int = public("the round")
-
-
-class CallParts(Message, kind="nfedgnn.CallParts"):
-    """Asks for parts of sums."""
-
-    number: int = public("the round")
-    num_nodes: int = public("how many sums there are")
-
-
-class Parts(Message, kind="nfedgnn.Parts"):
-    parts: Tensor = private(
-        "sum",
-        "weighted latent, at every node whose sum the user is in",
-        means=GraphSums(
-            NodeRows("latent", "client", "encoder"), GraphOperator("gcn", least=MIN_CONTRIBUTORS)
-        ),
-    )
-
-
-class Learn(Message, kind="nfedgnn.Learn"):
-    gradient: Tensor = personal(
-        "derivative of the loss by the user's latent", means=Gradient("latent")
-    )
-
-
-class Learnt(Message, kind="nfedgnn.Learnt"):
-    number: int = public("the round")
-    weights: Tensor | None = private(
-        "sum",
-        "CNFGNN: the user's own weights after its step",
-        means=Weights("encoder", change=False),
-    )
-
-
-class Predictions(Message, kind="nfedgnn.Predictions"):
-    """What the server releases: its view of every node."""
-
-    logits: Tensor = public("class scores per node", means=Answers())
-
-
-def planned(
-    settings: Settings, training: TrainingSettings, info: PublicInfo
-) -> list[PlannedRelease]:
-    width, rounds = settings.width, training.rounds
-    if settings.upload == "neighbourhood_sums":
-        return [PlannedRelease(Parts, "parts", rounds, info.num_nodes * width, steered=True)]
-    latents = PlannedRelease(Latents, "latent", rounds, width)
-    if not settings.average:
-        return [latents]
-    numbers = info.num_features * width
-    return [latents, PlannedRelease(Learnt, "weights", rounds, numbers, steered=True)]
-
-
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
-    """The users' own layer x W; alike for all at first where `init` is shared."""
-    layer, width = "weight", settings.width
-
-    def initial() -> Tensor:
-        return shared_weights(info.num_features, width, seed).flatten()
-
-    return {
-        "encoder": Layout(
-            layers=(Layer(layer, (info.num_features, width)),),
-            inputs=(Matrix(layer),),
-            form="linear",
-            optimizer="adam",
-            initial=initial if settings.init == "shared" else None,
-            hidden=settings.hidden,
-            dropout=settings.dropout,
-        )
-    }
-
-
-def exposed_uploads(settings: Settings, info: PublicInfo, survivors: list[int]) -> int:
-    """One sum over all users is a sum for every neighbourhood, and these are linear equations."""
-    if settings.upload != "neighbourhood_sums":
-        return int(len(survivors) == 1)
-    assert info.edge_index is not None
-    sums = Neighbourhoods(info.edge_index, info.num_nodes, MIN_CONTRIBUTORS)
-    return sums.num_exposed(survivors)
-
 
 # ---------------------------------------------------------------------------------------- users
 

@@ -1,0 +1,171 @@
+"""What FedGL sends, what it means, and how often it leaves at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor
+
+from securefg.federation.roles import (
+    PublicInfo,
+)
+from securefg.models.gcn import GcnShape, gcn_layout
+from securefg.privacy.influence import NOTHING, Influence
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.meanings import (
+    AddedGraph,
+    Holdings,
+    Networks,
+    NodeRows,
+    Predictions,
+    PseudoLabels,
+    Size,
+    Weights,
+)
+from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
+from securefg.settings.methods.fedgl import Settings
+
+
+def _added(part: Literal["counts", "columns", "values"]) -> Callable[[Settings], AddedGraph]:
+    return lambda s: AddedGraph(part, scale=s.beta, degree=s.degree)
+
+
+class Globals(Message, kind="fedgl.Globals"):
+    """What the server distributes (line 16); the pseudo graph in CSR form."""
+
+    weights: Tensor = public("global model", means=Weights("network", change=False))
+    index_size: int = public("number of nodes in the global index")
+    pseudo_labels: Tensor | None = public(
+        "fused label per node, -1 where not sure", means=PseudoLabels()
+    )
+    graph_counts: Tensor | None = public(
+        "number of every node's neighbours in the pseudo graph", means=_added("counts")
+    )
+    graph_columns: Tensor | None = public(
+        "neighbours in the pseudo graph, node after node", means=_added("columns")
+    )
+    graph_values: Tensor | None = public(
+        "weights of the pseudo graph's edges", means=_added("values")
+    )
+    released: Tensor | None = public(
+        "nodes with enough holders for their sums to be uploaded", means=Holdings(), constant=True
+    )
+
+
+class Update(Message, kind="fedgl.Update"):
+    """What a client uploads (line 8). Arrays per node run over the global index, zero where the
+    client does not hold the node, so that a sum needs no list of who holds what."""
+
+    weights: Tensor = private(
+        "sum",
+        "trained model, or its change",
+        means=lambda s: Weights("network", change=s.upload == "update"),
+        weight="num_nodes",
+    )
+    num_nodes: Tensor | None = private(
+        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
+    )
+    predictions: Tensor | None = private(
+        "sum",
+        "softmax outputs per node",
+        means=Predictions("nodes"),
+        rows="node",
+        weight="num_nodes",
+    )
+    embeddings: Tensor | None = private(
+        "sum",
+        "embedding per node",
+        means=lambda s: NodeRows(s.embedding, "nodes", "network"),
+        rows="node",
+        weight="num_nodes",
+    )
+    holds: Tensor | None = private(
+        "sum",
+        "1 for every node that the client holds",
+        means=Holdings(),
+        rows="node",
+        weight="num_nodes",
+    )
+
+
+class Count(Message, kind="fedgl.Count"):
+    """Asks who holds which node, before any sum over nodes is asked for under masks."""
+
+    index_size: int = public("number of nodes in the global index")
+
+
+class Held(Message, kind="fedgl.Holdings"):
+    """What never changes, in one sum for the whole run."""
+
+    holds: Tensor = private(
+        "sum",
+        "1 for every node that the client holds",
+        means=Holdings(),
+        rows="node",
+        constant=True,
+    )
+    num_nodes: Tensor | None = private(
+        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
+    )
+    mass: Tensor | None = private(
+        "sum",
+        "the client's number of nodes, at every node that it holds",
+        means=Holdings(),
+        rows="node",
+        constant=True,
+    )
+
+
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
+    """Which private fields leave, how often at most."""
+    shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
+    nodes, rounds = info.num_nodes, training.rounds
+    width = info.num_classes if settings.embedding == "final" else settings.hidden
+    releases = {
+        "weights": PlannedRelease(Update, "weights", rounds, shape.num_parameters),
+        "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING),
+        "predictions": PlannedRelease(
+            Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
+        ),
+        "embeddings": PlannedRelease(Update, "embeddings", rounds, nodes * width, nodes),
+        "holds": PlannedRelease(
+            Update, "holds", rounds, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+        ),
+    }
+    sent = {
+        "weights": True,
+        "num_nodes": settings.weighting == "nodes",
+        "predictions": settings.pseudo_labels,
+        "embeddings": settings.pseudo_graph,
+        "holds": needs_holders(settings),
+    }
+    # The census is taken only where sums carry no noise, so no noise is planned for it.
+    census = [
+        PlannedRelease(
+            Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+        )
+    ]
+    if settings.weighting == "nodes":
+        census.append(PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING))
+        census.append(PlannedRelease(Held, "mass", 0, nodes, nodes, bound=nodes, edge=NOTHING))
+    counted = census if has_census(settings) else []
+    return [release for name, release in releases.items() if sent[name]] + counted
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
+    return {"network": gcn_layout(shape, settings.dropout)}
+
+
+def has_census(settings: Settings) -> bool:
+    """Whether sums need anything that never changes: who holds a node, or how many nodes."""
+    return settings.pseudo_labels or settings.pseudo_graph or settings.weighting == "nodes"
+
+
+def needs_holders(settings: Settings) -> bool:
+    halves = settings.pseudo_labels or settings.pseudo_graph
+    return halves and settings.fusion == "renormalised"
