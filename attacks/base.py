@@ -10,7 +10,7 @@ with an `ATTACK`, in this package, in an installed one, or anywhere (docs/own_at
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -37,11 +37,25 @@ class CannotAttack(SecurefgError):
 
 
 @dataclass(frozen=True)
+class Noise:
+    """What the policy did to a field: every row, or every client's whole message, was clipped to
+    `clip_l2`, and every number then got noise of standard deviation `sd`."""
+
+    sd: float
+    clip_l2: float
+
+    def of_sum(self, count: int) -> Noise:
+        """Of the mean over so many clients, of which each added its own."""
+        return Noise(self.sd / count**0.5, self.clip_l2)
+
+
+@dataclass(frozen=True)
 class Message:
     """One field of one recorded message, a row per client where it has rows.
 
     masked  the values are masked: nothing can be read off a single row
     summed  the values are the opened sum over `clients`, without an axis for them
+    noise   what noise every client's value still has; None for none
     """
 
     round: int
@@ -51,6 +65,7 @@ class Message:
     rule: str = ""
     masked: bool = False
     summed: bool = False
+    noise: Noise | None = None
 
     def of(self, client: int) -> Tensor | None:
         """This client's row, where it sent one."""
@@ -69,6 +84,8 @@ class View:
     public    sizes; edges and training labels only where this adversary is entitled to them
     released  the model that the server released in the end, a message of kind `release_kind`
     answers   the released model's logits for every node: what whoever may query it is told
+    noise     what the policy did to a field, by place; a policy is agreed, hence known. Fields
+              without noise, and those whose noise was taken off, are not in it
     noise_left  fields whose noise the adversary could draw again and that still have it; from all
               others such noise was taken off
     own       the shards of the colluding clients, where the adversary is a set of clients
@@ -86,6 +103,7 @@ class View:
     answers: Tensor | None = field(default=None, repr=False)
     own: tuple[Shard, ...] = ()
     query: Callable[[Tensor, Tensor], Tensor] | None = field(default=None, repr=False)
+    noise: Mapping[Place, Noise] = field(default_factory=dict)
     noise_left: tuple[str, ...] = ()
     seen: Sequence[Seen] = field(default=(), repr=False)
 
@@ -110,9 +128,16 @@ class View:
                 opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
                 value = seen.fields.get(name) if opened and seen.fields is not None else None
                 if isinstance(value, Tensor):
-                    meaning = self.meanings[kind, name]
+                    place = (kind, name)
                     found.append(
-                        Message(seen.header.round, seen.clients, value, meaning, summed=True)
+                        Message(
+                            seen.header.round,
+                            seen.clients,
+                            value,
+                            self.meanings[place],
+                            summed=True,
+                            noise=self.noise.get(place),
+                        )
                     )
             if found:
                 return found
@@ -171,7 +196,10 @@ class View:
             if isinstance(value, Tensor):
                 rule = header.rules.get(name, "")
                 meaning, masked = self.meanings[place], MASKED in rule
-                found.append(Message(header.round, seen.clients, value, meaning, rule, masked))
+                noise = self.noise.get(place)
+                found.append(
+                    Message(header.round, seen.clients, value, meaning, rule, masked, noise=noise)
+                )
         return found
 
 
@@ -186,9 +214,8 @@ def _shared(message: Message) -> Message:
     """The mean of a sum, given to every client alike: the best that a sum tells of one of them."""
     count = len(message.clients)
     value = (message.value / count).expand(count, *message.value.shape)
-    return Message(
-        message.round, message.clients, value, message.meaning, message.rule, summed=True
-    )
+    noise = message.noise and message.noise.of_sum(count)
+    return replace(message, value=value, summed=True, noise=noise)
 
 
 @dataclass(frozen=True)
@@ -209,7 +236,10 @@ class Targets:
 
     ids         the targets: nodes or users (n,), or pairs of nodes (n, 2)
     client      the client whose data is attacked, where the attack is aimed at one
-    known_ids   nodes whose rows the adversary has from elsewhere (never targets), with
+    prior       the guess that it would make without the run, in the form of a guess; None for
+                chance
+    known_ids   nodes whose rows the adversary has from elsewhere (targets too where a node's use
+                in training is asked, and not its features), with
     known       their features
     candidates  the pool in which a target's row is to be found
     labels      the targets' labels, where the adversary is declared to know them
@@ -225,6 +255,7 @@ class Targets:
 
     ids: NDArray[np.int64]
     client: int | None = None
+    prior: Array | None = field(default=None, repr=False)
     known_ids: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     known: NDArray[np.float32] | None = field(default=None, repr=False)
     candidates: NDArray[np.float32] | None = field(default=None, repr=False)

@@ -10,11 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import CannotAttack, Message, View
+from attacks.base import CannotAttack, Message, Noise, View
 from attacks.client_rows import client_rounds
-from securefg.protocol.meanings import Layout, Weights
+from securefg.models.optimizers import Adam
+from securefg.protocol.meanings import Holdings, Layout, NodeRows, Predictions, Weights
 
 MODEL = Weights()
+FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Trained:
     uploaded: Tensor
 
     @property
-    def change(self) -> Tensor:
+    def moved(self) -> Tensor:
         return self.uploaded - self.received
 
 
@@ -75,6 +77,69 @@ def first_changes(view: View, wanted: NDArray[np.int64]) -> tuple[Tensor, Tensor
     if missing := [k for k in wanted.tolist() if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded no model in round {number}")
     return start, torch.stack([found[k] for k in wanted.tolist()])
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a client, or the mean of several, made of the model that was sent in a round.
+
+    moved   by how much; of a sum that is weighted by sizes, up to its scale
+    summed  it is the mean of all clients
+    """
+
+    received: Tensor
+    moved: Tensor
+    noise: Noise | None = None
+    summed: bool = False
+
+
+def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[Change]]]:
+    """Every client's changes of the first rounds that can be read; None for all clients' mean."""
+    sent, found = sent_models(view), dict[int | None, list[Change]]()
+    for message in view.best_rows(MODEL):
+        received, changed = sent.get(message.round), _are_changes([message])
+        if received is None:
+            continue
+        whose: list[int | None] = [None] if message.summed else [*message.clients.numbers()]
+        for client, row in zip(whose, message.value, strict=False):
+            value = row.flatten().to(received.dtype)
+            moved = value if changed else value - received
+            if message.summed and moved.norm() > FAR * received.norm():
+                moved = value  # changes times clients' sizes: no model lies as far from its start
+            own = found.setdefault(client, [])
+            if len(own) < rounds:
+                own.append(Change(received, moved, message.noise, message.summed))
+    if not found:
+        raise CannotAttack("no round in which a model and what it was made from can be read")
+    return list(found.items())
+
+
+def held_nodes(view: View, client: int | None) -> Tensor:
+    """The nodes that a client uploads rows about; all nodes where that cannot be read."""
+    everything = torch.arange(view.public.num_nodes)
+    if client is None:
+        return everything
+    for need in (Holdings(degrees=False), NodeRows(index="nodes"), Predictions("nodes")):
+        for message in view.uploads(need):
+            row = None if message.masked or message.noise else message.of(client)
+            if row is not None and row.dim() == 2 and len(row) == len(everything):
+                return row.abs().sum(1).nonzero().flatten()
+    return everything
+
+
+def off_the_path(view: View, change: Change | Trained) -> Tensor | None:
+    """How far every weight of the first layers, (inputs, outputs), ended from where decay alone
+    would have led it; None where that cannot be followed."""
+    layout, training = layout_of(view), view.recipe
+    if not layout.inputs or layout.optimizer != "adam":
+        return None
+    first = torch.cat([layout.part(change.received, m) for m in layout.inputs], 1)
+    path = first.clone()
+    adam = Adam([path], [training.weight_decay], training.lr)
+    for _ in range(training.local_epochs):
+        adam.step([torch.zeros_like(path)])
+    moved = torch.cat([layout.part(change.moved, m) for m in layout.inputs], 1)
+    return first + moved - path
 
 
 def _are_changes(uploads: list[Message]) -> bool:

@@ -9,30 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.client_models import MODEL, Trained, client_models, layout_of
-from securefg.models.optimizers import Adam
+from attacks.client_models import MODEL, client_models, layout_of, off_the_path
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     models = client_models(view, targets.client or 0)
-    moved = torch.stack([_left_the_path(view, trained) for trained in models.values()])
+    left = [off_the_path(view, trained) for trained in models.values()]
+    moved = torch.stack([rows.abs().amax(1) for rows in left if rows is not None])
     found: Array = moved.amax(0)[torch.from_numpy(targets.ids)].double().numpy()
     return found
-
-
-def _left_the_path(view: View, trained: Trained) -> Tensor:
-    """How far every word's row ended from where decay alone would have led it."""
-    layout, training = layout_of(view), view.recipe
-    first = torch.cat([layout.part(trained.received, m) for m in layout.inputs], 1)
-    decayed = first.clone()
-    adam = Adam([decayed], [training.weight_decay], training.lr)
-    for _ in range(training.local_epochs):
-        adam.step([torch.zeros_like(decayed)])
-    ended = torch.cat([layout.part(trained.uploaded, m) for m in layout.inputs], 1)
-    return (ended - decayed).abs().amax(1)
 
 
 def _decay_can_be_followed(view: View) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from attacks.base import Noise, Place
 from securefg.engines.hosting import noise_source
 from securefg.foundation.streams import derive_seed
 from securefg.privacy.discrete_gaussian import sample
@@ -47,6 +48,21 @@ def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
         return Bared(tuple(seen))
     taking = _Taking(experiment, seeded)
     return Bared(tuple(taking.off(one) for one in seen), tuple(sorted(taking.left)))
+
+
+def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Noise]:
+    """What noise the policy left on which field, for those who cannot draw it again."""
+    policy, config, left = experiment.policy, experiment.config, set(left_on)
+    found = {}
+    planned = experiment.method.planned(config.method, config.training, experiment.public)
+    for release in planned:
+        rule, place = policy.rules.get(release.name), (release.message.kind, release.field)
+        if isinstance(rule, LocalGaussian | DistributedDiscrete) and (
+            policy.protects or ".".join(place) in left
+        ):
+            shape = torch.Size((release.num_rows, release.dim // release.num_rows))
+            found[place] = Noise(rule.single_stddev(shape), rule.clip_l2)
+    return found
 
 
 @dataclass

@@ -88,10 +88,15 @@ def refuse_below_chance(value: float, chance: float, null_sd: float) -> None:
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     """P[score of a 1 > score of a 0] + P[equal] / 2, by ranks (Mann-Whitney)."""
     values = checked_scores(scores)
-    truth = checked_labels(labels, values.size)
+    return auc_of_ranks(checked_labels(labels, values.size), average_ranks(values))
+
+
+def auc_of_ranks(labels: ArrayLike, ranks: Floats) -> float:
+    """The AUC of scores that were ranked before."""
+    truth = np.asarray(labels).astype(bool)
     positives = int(truth.sum())
-    rank_sum = float(average_ranks(values)[truth].sum())
-    return (rank_sum - positives * (positives + 1) / 2) / (positives * (values.size - positives))
+    rank_sum = float(ranks[truth].sum())
+    return (rank_sum - positives * (positives + 1) / 2) / (positives * (ranks.size - positives))
 
 
 def auc_null_sd(num_positives: int, num_negatives: int) -> float:
@@ -118,7 +123,7 @@ def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95)
     """
     values = checked_scores(scores)
     truth = checked_labels(labels, values.size)
-    value, (over, under) = auc(truth, values), _placements(values, truth)
+    value, (over, under) = auc(truth, values), placements(values, truth)
     sd = math.sqrt(_variance(over, under))
     return _around(value, sd, confidence, min(over.size, under.size))
 
@@ -135,13 +140,13 @@ def auc_gain_interval(
         raise BadMetricInput(f"{first.size} attack scores beside {second.size} prior scores")
     truth = checked_labels(labels, first.size)
     value = auc(truth, first) - auc(truth, second)
-    one, other = _placements(first, truth), _placements(second, truth)
+    one, other = placements(first, truth), placements(second, truth)
     sd = math.sqrt(_variance(one[0] - other[0], one[1] - other[1]))
     reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
     return _interval(value, max(-1.0, value - reach), min(1.0, value + reach), confidence)
 
 
-def _placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """For every 1 the share of 0s below it, for every 0 the share of 1s above; ties count half."""
     ones, zeros = values[truth], values[~truth]
     ranks = average_ranks(values)

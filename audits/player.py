@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -47,6 +47,7 @@ class Player:
         self._smallest, self._defended = smallest_gain, defended
         self.control: Audited | None = None
         self._views: dict[tuple[bool, str], View] = {}
+        self._blinded: dict[str, View] = {}
         self._making = Lock()
 
     def play(self, task: Task) -> tuple[Finding, dict[str, NDArray[Any]]]:
@@ -113,8 +114,7 @@ class Player:
 
     def _blind(self, task: Task, game: Game) -> tuple[Interval | None, str]:
         """The gain over the prior of a guess from meaningless messages; or why none was made."""
-        rng = numpy_stream(self._seed, "blind", task.adversary)
-        view = blinded(self.view(self._truth, task.adversary), rng)
+        view = self._blind_view(task.adversary)
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
         try:
             guess = np.asarray(task.attack.run(view, game.targets, guesser), np.float64)
@@ -122,6 +122,14 @@ class Player:
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
         return game.gain(guess), ""
+
+    def _blind_view(self, adversary: str) -> View:
+        seen = self.view(self._truth, adversary)
+        with self._making:
+            if adversary not in self._blinded:
+                rng = numpy_stream(self._seed, "blind", adversary)
+                self._blinded[adversary] = blinded(seen, rng)
+            return self._blinded[adversary]
 
     def _on_the_control(self, task: Task) -> tuple[Interval | None, str]:
         """The gain with the defence off, or why there is none."""
@@ -137,6 +145,7 @@ class Player:
         adversary = Adversary.parse(task.adversary)
         rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
         game = make_game(task.attack.game, truth, adversary, rng)
+        game = replace(game, targets=replace(game.targets, prior=game.without_run))
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
         guess = task.attack.run(self.view(truth, task.adversary), game.targets, guesser)
         return Played(game, np.asarray(guess, np.float64))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attacks.base import Array, Place, View
 from audits.coverage import Spoken
-from audits.known_noise import without_known_noise
+from audits.known_noise import noise_on, without_known_noise
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed
@@ -158,6 +158,7 @@ class Truth:
             query=partial(self.query, adversary)
             if adversary.clients and self.answers is not None
             else None,
+            noise=noise_on(x, bared.left_on),
             noise_left=bared.left_on,
             seen=bared.seen,
         )

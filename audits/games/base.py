@@ -20,6 +20,7 @@ from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
 from audits.pairs import pair_auc, pair_gain
 from securefg.foundation.interval import Interval
+from securefg.foundation.ranks import average_ranks
 
 NULL_DRAWS = 20
 
@@ -35,6 +36,11 @@ class Game(ABC):
     targets: Targets
     metric: str
     unit: str
+
+    @property
+    def without_run(self) -> Array | None:
+        """The guess that the prior is, which every adversary has; None where it is chance."""
+        return None
 
     @abstractmethod
     def measure(self, guess: Array) -> Interval:
@@ -78,6 +84,10 @@ class BinaryGame(Game):
     truth: NDArray[np.int64]
     prior_scores: Array | None = None
 
+    @property
+    def without_run(self) -> Array | None:
+        return self.prior_scores
+
     def measure(self, guess: Array) -> Interval:
         self.check(guess)
         return self._auc(guess)
@@ -101,8 +111,10 @@ class BinaryGame(Game):
         return metrics.auc_gain_interval(self.truth, guess, self.prior_scores)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
-        drawn = [metrics.auc(rng.permutation(self.truth), guess) for _ in range(NULL_DRAWS)]
-        ones = int(self.truth.sum())
+        ranks, ones = average_ranks(guess), int(self.truth.sum())
+        drawn = [
+            metrics.auc_of_ranks(rng.permutation(self.truth), ranks) for _ in range(NULL_DRAWS)
+        ]
         spread = metrics.auc_null_sd(ones, len(self.truth) - ones)
         mean = float(np.mean(drawn))
         figure = Interval(value=mean, low=mean - 2 * spread, high=mean + 2 * spread)
@@ -122,6 +134,10 @@ class OutcomeGame(Game):
     truth: NDArray[Any]
     outcome: Outcome
     prior_guess: Array
+
+    @property
+    def without_run(self) -> Array | None:
+        return self.prior_guess
 
     def measure(self, guess: Array) -> Interval:
         self.check(guess)

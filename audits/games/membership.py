@@ -54,7 +54,14 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
     shadows = shadows_for(truth, chosen, NUM_SHADOWS)
     so = train[chosen].astype(np.int64)
     return MembershipGame(
-        targets=Targets(ids=chosen, labels=labels[chosen], shadows=shadows),
+        targets=Targets(
+            ids=chosen,
+            labels=labels[chosen],
+            shadows=shadows,
+            known_ids=np.arange(graph.num_nodes),
+            known=truth.features(),
+            edges=graph.edge_index.numpy(),
+        ),
         metric="AUC over training and test nodes",
         unit="label of a node",
         truth=so,

@@ -15,6 +15,7 @@ ALLOWED = {
     "securefg.data.graph",
     "securefg.data.shard",
     "securefg.foundation.errors",
+    "securefg.foundation.ranks",
     "securefg.federation.roles",
     "securefg.secagg.exposure",
     "securefg.foundation.streams",

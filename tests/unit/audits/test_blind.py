@@ -107,3 +107,26 @@ def test_a_perfect_separation_keeps_an_interval() -> None:
     found = pair_auc(so, so.astype(float), pairs)
     assert found.value == found.high == 1
     assert found.low < 1
+
+
+def test_intervals_of_pairs_are_those_that_redrawing_the_nodes_gives() -> None:
+    rng = np.random.default_rng(3)
+    pairs = np.stack(np.triu_indices(60, 1), 1)
+    node = 0.5 * rng.standard_normal(60)
+    so = (rng.random(len(pairs)) < 0.1).astype(np.int64)
+    scores = so + rng.standard_normal(len(pairs)) + node[pairs].sum(1)
+    prior = 0.5 * so + rng.standard_normal(len(pairs))
+    gains = []
+    for _ in range(300):
+        times = rng.multinomial(60, np.full(60, 1 / 60))[pairs].prod(1)
+        drawn = np.repeat(np.arange(len(pairs)), times)
+        gains.append(metrics.auc(so[drawn], scores[drawn]) - metrics.auc(so[drawn], prior[drawn]))
+    found = pair_gain(so, scores, prior, pairs)
+    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(np.std(gains), rel=0.15)
+
+
+def test_one_edge_says_nothing_of_the_spread() -> None:
+    pairs = np.stack(np.triu_indices(6, 1), 1)
+    so = (np.arange(len(pairs)) == 3).astype(np.int64)
+    found = pair_auc(so, np.random.default_rng(0).standard_normal(len(pairs)), pairs)
+    assert (found.low, found.high) == (0, 1)
