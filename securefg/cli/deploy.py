@@ -150,6 +150,16 @@ def check(kit: Kit) -> None:
 
 
 @app.command()
+def floor(
+    home: Annotated[Path, typer.Argument(metavar="HOME", help="A new folder of the site's own.")],
+) -> None:
+    """At a site of any FLARE federation: its floor and empty books, for SecurefgFilter."""
+    from securefg.flare.gate import open_home
+
+    _console().print(str(open_home(home)), soft_wrap=True)
+
+
+@app.command()
 def ledger(kit: Kit) -> None:
     """At a site: what has left it, and what this month has cost."""
     from collections import Counter
@@ -158,7 +168,7 @@ def ledger(kit: Kit) -> None:
     from securefg.flare.site_ledger import MONTH, SiteBooks
     from securefg.flare.site_policy import POLICY_FILE, Budget, load_policy
 
-    home = home_of(kit)
+    home = kit if (kit / POLICY_FILE).exists() else home_of(kit)
     books, policy = SiteBooks(home), load_policy(home / POLICY_FILE)
     counts = Counter(
         (line["run"], line["release"]["mechanism"]["field"], line["release"]["mechanism"]["rule"])

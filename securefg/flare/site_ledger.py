@@ -12,12 +12,13 @@ They belong to the site, outlive the runs, are written before a reply leaves, an
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from securefg.flare.chain import Chain, Clock, Line, utc_now
+from securefg.flare.chain import BooksDamaged, Chain, Clock, Line, utc_now
 from securefg.flare.job import Job
 from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 from securefg.foundation.errors import BudgetExceeded
@@ -69,12 +70,30 @@ class SiteBooks:
         line = {"run": job.run, "submission": job.submission, "digest": job.digest}
         self._jobs.append([line])
 
-    def note_refusal(self, job: Job, reason: str) -> None:
+    def note_refusal(self, run: str, submission: int, reason: str) -> None:
         time = self._now().isoformat(timespec="seconds")
-        line = {"time": time, "run": job.run, "submission": job.submission, "reason": reason}
+        line = {"time": time, "run": run, "submission": submission, "reason": reason}
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self.home / "refusals.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
+
+    def spend(
+        self,
+        policy: SitePolicy,
+        more: Profile,
+        run: str,
+        num_clients: int,
+        releases: list[Release],
+    ) -> None:
+        """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
+        try:
+            turn = (self.home / "ledger.turn").open("a")
+        except OSError as error:
+            raise BooksDamaged(f"{self.home}: no books: {error}") from error
+        with turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            self.check(policy, more)
+            self.book(run, num_clients, releases)
 
     def book(self, run: str, num_clients: int, releases: list[Release]) -> None:
         self._ledger.append(

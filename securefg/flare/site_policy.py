@@ -37,7 +37,7 @@ from securefg.foundation.yaml_text import read_yaml
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Adjacency, Per, Unit
 
@@ -104,7 +104,11 @@ class SitePolicy(Settings):
         reasons = [
             *self._about_the_run(config),
             *self._about_masking(config),
-            *(reason for release in planned for reason in self._about(release, policy)),
+            *(
+                reason
+                for name in (release.name for release in planned)
+                for reason in self.about(name, policy.rules.get(name), name in policy.masked)
+            ),
         ]
         if reasons:
             raise JobRefused("; ".join(reasons))
@@ -142,10 +146,10 @@ class SitePolicy(Settings):
             )
         return reasons
 
-    def _about(self, release: PlannedRelease, policy: Policy) -> list[str]:
-        reasons, name = [], release.name
-        rule = policy.rules.get(name)
-        if self.masking == "required" and name not in policy.masked:
+    def about(self, name: str, rule: Rule | None, masked: bool) -> list[str]:
+        """Every reason against one field's rule."""
+        reasons = []
+        if self.masking == "required" and not masked:
             reasons.append(f"{name} would leave without masks")
         # Noise for single samples of its training does not count for the client's whole upload.
         noised = rule if isinstance(rule, LocalGaussian | DistributedDiscrete) else None

@@ -133,8 +133,12 @@ class SiteRun:
                 return self._begin(read_begin(opened.content)), b""
             return self._do(opened)
         except BREACHES as error:
-            self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
+            self._note_refusal(error)
             return breach(error), b""
+
+    def _note_refusal(self, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        self._books.note_refusal(self._job.run, self._job.submission, reason)
 
     # ------------------------------------------------------------------------------- taking up
 
@@ -145,7 +149,7 @@ class SiteRun:
                 self._take_up(begin)
             except Exception as error:
                 # The whole reason is for the site; a text about its own files is for it alone.
-                self._books.note_refusal(self._job, f"{type(error).__name__}: {error}")
+                self._note_refusal(error)
                 told = isinstance(error, PrivacyError | ProtocolError | ConfigError)
                 self._refusal = str(error) if told else f"{type(error).__name__} at the site"
         return {"refused": self._refusal} if self._refusal is not None else {"ready": True}
@@ -263,8 +267,9 @@ class SiteRun:
             )
         releases = [release for answer in answers for release in answer.releases]
         self._terms.count(answers)
-        self._books.check(self._policy, _worst(answers))
-        self._books.book(self._job.run, self._job.sizes.num_clients, releases)
+        self._books.spend(
+            self._policy, _worst(answers), self._job.run, self._job.sizes.num_clients, releases
+        )
         self._ledger.record(releases)
         self._note(blobs, answers)
         lengths, blob = join([answer.framed for answer in answers])

@@ -1,0 +1,157 @@
+"""Filters that put a site's gate on any NVIDIA FLARE job: nothing else of securefg is needed.
+
+    "task_data_filters":   [{"path": "securefg.flare.filters.ModelReceived"}]
+    "task_result_filters": [{"path": "securefg.flare.filters.SecurefgFilter",
+                             "args": {"home": ..., "clip_l2": 1.0, "noise_multiplier": 5.0}}]
+
+In the site's own `local/privacy.json` no job can leave them out; in a job's config they are its
+author's word. What they do not know they refuse: FLARE then answers TASK_RESULT_FILTER_ERROR, with
+nothing in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from nvflare.apis.dxo import DXO, DataKind, MetaKey, from_shareable
+from nvflare.apis.engine_spec import EngineSpec
+from nvflare.apis.filter import Filter, FilterChainType, FilterContextKey
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_common.logging.job_log_streamer import JobLogStreamer
+from nvflare.widgets.fed_event import ClientFedEventRunner
+from torch import Tensor
+
+from securefg.flare.gate import Array, Gate
+from securefg.foundation.errors import PrivacyError
+from securefg.settings.privacy import Adjacency
+
+RECEIVED: Final = "securefg.received"
+HEADERS: Final = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS, AppConstants.START_ROUND)
+CODES: Final = frozenset(v for k, v in vars(ReturnCode).items() if not k.startswith("_"))
+
+
+@dataclass(frozen=True)
+class Received:
+    """The model that a task came with, and the server's own numbers beside it."""
+
+    arrays: dict[str, Array]
+    headers: dict[str, int]
+
+
+class ModelReceived(Filter):  # type: ignore[misc]
+    """Among a site's task data filters: keeps the model as it came, and closes the ways beside
+    task results by which a job's components send measurements and logs."""
+
+    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        _close_other_ways(fl_ctx.get_engine())
+        fl_ctx.set_prop(RECEIVED, _received(shareable), private=True, sticky=False)
+        return shareable
+
+
+class SecurefgFilter(Filter):  # type: ignore[misc]
+    """Among a site's task result filters: only a clipped, noised and booked update leaves.
+
+    home       the site's folder with its floor and books (`securefg deploy floor`); `{site}` in it
+               is the site's name
+    clip_l2, noise_multiplier, adjacency   of the whole update, as in `local_gaussian`
+    """
+
+    def __init__(
+        self,
+        home: str,
+        clip_l2: float,
+        noise_multiplier: float,
+        adjacency: Adjacency = "replace_one",
+    ) -> None:
+        super().__init__()
+        self.home, self.adjacency = home, adjacency
+        self.clip_l2, self.noise_multiplier = clip_l2, noise_multiplier
+
+    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        if self.get_prop(FilterContextKey.CHAIN_TYPE) != FilterChainType.TASK_RESULT_CHAIN:
+            raise PrivacyError("SecurefgFilter is for task results; nothing was sent")
+        code = shareable.get_return_code()
+        if code != ReturnCode.OK:  # a failure says that it failed, and nothing else
+            return make_reply(code if code in CODES else ReturnCode.EXECUTION_EXCEPTION)
+        received = fl_ctx.get_prop(RECEIVED)
+        if not isinstance(received, Received):
+            raise PrivacyError(
+                "no model came with the task, or ModelReceived is not among the task data filters; "
+                "nothing was sent"
+            )
+        dxo = _update_in(shareable)
+        is_change = dxo.data_kind == DataKind.WEIGHT_DIFF
+        left = self._gate(fl_ctx).pass_on(
+            _job(fl_ctx), received.arrays, dxo.data, is_change=is_change
+        )
+        # Numbers of samples and scores come from data: every site counts alike, none tells any.
+        reply = DXO(dxo.data_kind, left, {MetaKey.NUM_STEPS_CURRENT_ROUND: 1}).to_shareable()
+        for name, value in received.headers.items():
+            reply.set_header(name, value)
+        return reply
+
+    def _gate(self, fl_ctx: FLContext) -> Gate:
+        site = str(fl_ctx.get_identity_name())
+        if not site or not site.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise PrivacyError(f"a site called {site!r:.60}; nothing was sent")
+        home = Path(self.home.replace("{site}", site))
+        return Gate.of(home, self.clip_l2, self.noise_multiplier, self.adjacency)
+
+
+def _job(fl_ctx: FLContext) -> str:
+    job = fl_ctx.get_job_id()
+    if not isinstance(job, str) or not job:
+        raise PrivacyError("a task of no job; nothing was sent")
+    return job
+
+
+def _update_in(shareable: Shareable) -> DXO:
+    """Weights, or their difference; whatever else a result may be is refused."""
+    try:
+        dxo = from_shareable(shareable)
+    except Exception as error:
+        raise PrivacyError("the result is no DXO; nothing was sent") from error
+    if dxo.data_kind not in (DataKind.WEIGHTS, DataKind.WEIGHT_DIFF):
+        raise PrivacyError(
+            f"a result of kind {dxo.data_kind!s:.60}; allowed: WEIGHTS, WEIGHT_DIFF; "
+            "nothing was sent"
+        )
+    if dxo.get_meta_prop(MetaKey.PROCESSED_ALGORITHM) is not None:
+        raise PrivacyError("another filter has encoded the update; nothing was sent")
+    if not isinstance(dxo.data, dict):
+        raise PrivacyError("an update that is no set of arrays; nothing was sent")
+    return dxo
+
+
+def _received(task: Shareable) -> Received | None:
+    try:
+        dxo = from_shareable(task)
+    except Exception:
+        return None  # a task without a model: its result will be refused
+    if dxo.data_kind != DataKind.WEIGHTS or not isinstance(dxo.data, dict):
+        return None
+    headers = {name: task.get_header(name) for name in HEADERS}
+    return Received(
+        {name: _copy(value) for name, value in dxo.data.items()},
+        {name: value for name, value in headers.items() if type(value) is int},
+    )
+
+
+def _copy(value: Any) -> Any:
+    """Trainers may change in place what they were sent."""
+    return value.detach().clone() if isinstance(value, Tensor) else np.array(value)
+
+
+def _close_other_ways(engine: EngineSpec) -> None:
+    components = engine.get_all_components().values()
+    if any(isinstance(component, JobLogStreamer) for component in components):
+        raise PrivacyError("the job sends its logs to the server; nothing was done")
+    for handler in engine.handlers:
+        if isinstance(handler, ClientFedEventRunner):
+            handler.ready = False  # it drops events from here on
