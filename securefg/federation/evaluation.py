@@ -8,8 +8,7 @@ stopping; no epsilon covers that, and the report says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -19,9 +18,12 @@ from securefg.data.graph import Split
 from securefg.federation.quality import (
     Confusion,
     Quality,
+    Ranks,
     confusion_of,
+    mean_ranks,
     quality_of,
     quality_of_logits,
+    ranks_of,
 )
 from securefg.foundation.ranks import average_ranks
 from securefg.protocol.messages import Message
@@ -53,6 +55,7 @@ class LocalScore:
     extra        a method's own scores, by name
     val_confusion, test_confusion  counts by true and predicted class, row by row; None where there
                  are many clients; no deployed site tells them
+    val_ranks, test_ranks  ROC AUC and average precision, where a client has nodes of two classes
     rows         what the experiment compares between clients (a method's `compare`); client data,
                  so no deployed site tells it
     """
@@ -69,14 +72,21 @@ class LocalScore:
     rows: list[list[float]] | None = None
     val_confusion: Confusion | None = None
     test_confusion: Confusion | None = None
+    val_ranks: Ranks | None = None
+    test_ranks: Ranks | None = None
 
     @property
     def test_accuracy(self) -> float | None:
         return self.test_correct / self.test_count if self.test_count else None
 
-    def told(self) -> dict[str, Any]:
-        """What a deployed site may say of it."""
-        return asdict(replace(self, rows=None, val_confusion=None, test_confusion=None))
+    def reached(self, monitor: str) -> float:
+        """The client's own score by which it keeps a model; accuracy where it has no other."""
+        if monitor == "val_loss":
+            return -self.val_loss
+        by_rank = {"val_roc_auc": 0, "val_average_precision": 1}
+        if self.val_ranks is not None and monitor in by_rank:
+            return self.val_ranks[by_rank[monitor]]
+        return self.val_correct / max(self.val_count, 1)
 
 
 class Evaluator(ABC):
@@ -117,6 +127,8 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
         test_count=int(split.test.sum()),
         val_confusion=_confusion(logits, labels, split.val),
         test_confusion=_confusion(logits, labels, split.test),
+        val_ranks=ranks_of(logits, labels, split.val),
+        test_ranks=ranks_of(logits, labels, split.test),
     )
 
 
@@ -147,7 +159,8 @@ def score_clients(
 
 
 def pool(scores: list[LocalScore]) -> Scores:
-    """All clients' held-out nodes together: a node that two clients hold counts twice."""
+    """All clients' held-out nodes together: a node that two clients hold counts twice. Ranks are
+    of each client's own model among its own nodes; their mean counts every client by these."""
     val_count = sum(s.val_count for s in scores)
     test_count = sum(s.test_count for s in scores)
     train_count = sum(s.train_count for s in scores)
@@ -156,8 +169,8 @@ def pool(scores: list[LocalScore]) -> Scores:
         val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),
-        val=_pooled([s.val_confusion for s in scores]),
-        test=_pooled([s.test_confusion for s in scores]),
+        val=_pooled([(s.val_confusion, s.val_ranks, s.val_count) for s in scores]),
+        test=_pooled([(s.test_confusion, s.test_ranks, s.test_count) for s in scores]),
     )
 
 
@@ -171,12 +184,14 @@ def area_under_curve(margins: Tensor, labels: Tensor) -> float:
     return float((ranks[positive].sum() - above * (above + 1) / 2) / (above * below))
 
 
-def _pooled(confusions: list[Confusion | None]) -> Quality | None:
+def _pooled(clients: list[tuple[Confusion | None, Ranks | None, int]]) -> Quality | None:
     """None where any client's counts are not known."""
-    known = [found for found in confusions if found is not None]
-    if not known or len(known) < len(confusions):
+    known = [found for found, _, _ in clients if found is not None]
+    if not known or len(known) < len(clients):
         return None
-    return quality_of(torch.tensor(known).sum(0))
+    found = quality_of(torch.tensor(known).sum(0))
+    ranks = mean_ranks([(pair, count) for _, pair, count in clients if pair is not None])
+    return None if found is None else found.with_ranks(ranks)
 
 
 def _confusion(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:

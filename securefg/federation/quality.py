@@ -7,12 +7,16 @@ against all others; of two classes, the second's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from securefg.foundation.settings import Settings
 
 Confusion = list[list[int]]
+Ranks = tuple[float, float]
+"""ROC AUC and average precision."""
 
 
 class ClassScore(Settings):
@@ -33,6 +37,11 @@ class Quality(Settings):
     average_precision: float | None = None
     majority: float
     per_class: tuple[ClassScore, ...]
+
+    def with_ranks(self, ranks: Ranks | None) -> Quality:
+        if ranks is None:
+            return self
+        return self.model_copy(update={"roc_auc": ranks[0], "average_precision": ranks[1]})
 
     def figures(self) -> dict[str, float]:
         """The single numbers that are known, by name."""
@@ -70,18 +79,24 @@ def quality_of_logits(logits: Tensor, labels: Tensor, mask: Tensor) -> Quality |
     found = quality_of(confusion_of(rows.argmax(-1), wanted, logits.shape[-1]))
     if found is None:
         return None
+    return found.with_ranks(ranks_of(logits, labels, mask))
+
+
+def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
+    """Of the nodes in the mask; None where they are of one class."""
+    rows, wanted = logits[mask].double(), labels[mask]
     chosen = [1] if rows.shape[1] == 2 else range(rows.shape[1])
     ranked = [_ranked(rows.softmax(-1)[:, c], wanted == c) for c in chosen]
-    known = [pair for pair in ranked if pair is not None]
-    if not known:
-        return found
-    areas, precisions = zip(*known, strict=True)
-    return found.model_copy(
-        update={
-            "roc_auc": sum(areas) / len(known),
-            "average_precision": sum(precisions) / len(known),
-        }
-    )
+    return mean_ranks([(pair, 1) for pair in ranked if pair is not None])
+
+
+def mean_ranks(found: Sequence[tuple[Ranks, int]]) -> Ranks | None:
+    """Each counting by its weight; None where there are none."""
+    total = sum(weight for _, weight in found)
+    if not total:
+        return None
+    area, precision = (sum(pair[i] * weight for pair, weight in found) / total for i in (0, 1))
+    return area, precision
 
 
 def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
@@ -90,7 +105,7 @@ def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return torch.bincount(place.flatten(), minlength=num_classes**2).reshape(num_classes, -1)
 
 
-def _ranked(scores: Tensor, so: Tensor) -> tuple[float, float] | None:
+def _ranked(scores: Tensor, so: Tensor) -> Ranks | None:
     """ROC AUC and average precision of one class against all others; ties count as one step."""
     ones = int(so.sum())
     if ones in (0, len(so)):

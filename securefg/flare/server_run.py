@@ -31,6 +31,7 @@ from securefg.settings.config import parse_config
 
 OUTCOME = "outcome.json"
 STOP = "stop"
+GOES_ON = "securefg deploy submit KITS, by the one who provisioned"
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,13 @@ class ServerRun:
         with owned(folder.path / "private" if self._job.run_folder else folder.path):
             checkpoint = last_checkpoint(folder.checkpoints, config.hash)
             return runner.Run(
-                experiment, folder, watcher, checkpoint, self._enrol, self._start_engine
+                experiment,
+                folder,
+                watcher,
+                checkpoint,
+                self._enrol,
+                self._start_engine,
+                None if self._job.run_folder else GOES_ON,
             ).execute()
 
     def _deployed(self) -> Experiment:

@@ -113,6 +113,7 @@ def _loss(weights: Sequence[Tensor], samples: TrainingSet, batch: Tensor) -> Ten
     """The sum over the clients of their batch's mean: no client's gradient touches another's."""
     index = batch[..., None].expand(-1, -1, samples.inputs.shape[2])
     logits = mlp(weights, samples.inputs.gather(1, index))
-    losses = cross_entropy(logits.mT, samples.labels.gather(1, batch), reduction="none")
+    labels = samples.labels.gather(1, batch)  # -1 in the padding of a client without labels
+    losses = cross_entropy(logits.mT, labels, reduction="none", ignore_index=-1)
     present = samples.present.gather(1, batch)
     return ((losses * present).sum(1) / present.sum(1).clamp_min(1)).sum()

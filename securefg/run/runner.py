@@ -152,7 +152,10 @@ def _execute(
 
 
 class Run:
-    """One execution of an experiment, new or taken up from a checkpoint."""
+    """One execution of an experiment, new or taken up from a checkpoint.
+
+    goes_on  the command that takes it up again, where it is not `run --resume`
+    """
 
     def __init__(
         self,
@@ -162,7 +165,9 @@ class Run:
         checkpoint: Checkpoint | None,
         make_secure: Callable[[Experiment, RunFolder], Secure | None] = enrol,
         make_engine: Callable[[Experiment, RunFolder, int, Secure | None], Engine] = start_engine,
+        goes_on: str | None = None,
     ) -> None:
+        self._goes_on = goes_on or f"securefg run --resume {folder.path}"
         self._make_secure, self._make_engine = make_secure, make_engine
         self._x, self._folder, self._observer = experiment, folder, observer
         self._checkpoint = checkpoint
@@ -185,8 +190,7 @@ class Run:
             cause = cause_of(error)
             if cause is None:
                 raise
-            again = f"securefg run --resume {self._folder.path}"
-            raise RunFailed(f"{cause}\nthen continue with: {again}") from error
+            raise RunFailed(f"{cause}\nthen continue with: {self._goes_on}") from error
 
     def _execute(self) -> Outcome:
         first_round = self._take_up()

@@ -101,8 +101,7 @@ class Party(Host):
 
     def _keep_best(self) -> None:
         score = self._score(self._trainer.vector())
-        accuracy = score.val_correct / max(score.val_count, 1)
-        reached = -score.val_loss if self._training.monitor == "val_loss" else accuracy
+        reached = score.reached(self._training.monitor)
         if reached > self._best_score:
             self._best, self._best_score = self._trainer.vector(), reached
 

@@ -13,6 +13,7 @@ from securefg.data.graph import Split
 from securefg.data.split_check import check_split
 from securefg.federation.evaluation import pool, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
+from securefg.flare.scores import told
 from securefg.foundation.errors import ConfigError
 from securefg.run import runner
 from securefg.run.assembly import prepare
@@ -60,8 +61,29 @@ def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
     assert pooled.test is not None
     assert together.test is not None
     assert pooled.test.macro_f1 == pytest.approx(together.test.macro_f1)
-    assert "confusion" not in str({k: v for k, v in local[0].told().items() if v is not None})
+    assert not [key for key in told(local[0]) if "confusion" in key or "ranks" in key]
     assert pool([replace(local[0], test_confusion=None), local[1]]).test is None
+
+
+def test_ranks_pool_by_the_nodes_of_the_clients_that_have_two_classes() -> None:
+    some = score_locally(0, *_part(torch.tensor([[0.0, 3], [0, 1], [0, 2]]), [1, 0, 0]))
+    more = score_locally(1, *_part(torch.tensor([[0.0, 1], [0, 2]]), [1, 0]))
+    none = score_locally(2, *_part(torch.tensor([[0.0, 1], [0, 2]]), [0, 0]))
+    assert (some.test_ranks, more.test_ranks, none.test_ranks) == ((1, 1), (0, 0.5), None)
+    found = pool([some, more, none]).test
+    assert found is not None
+    assert found.average_precision == pytest.approx((3 * 1 + 2 * 0.5) / 5)
+    assert found.roc_auc == pytest.approx(3 / 5)
+    alone = pool([none]).test
+    assert alone is not None
+    assert alone.average_precision is None
+    assert some.reached("val_average_precision") == 1
+    assert none.reached("val_average_precision") == none.val_correct / 2
+
+
+def _part(logits: torch.Tensor, labels: list[int]) -> tuple[torch.Tensor, torch.Tensor, Split]:
+    whole = torch.ones(len(labels), dtype=torch.bool)
+    return logits, torch.tensor(labels), Split(whole, whole, whole)
 
 
 def test_the_kept_model_goes_by_the_chosen_score(tmp_path: Path) -> None:
@@ -77,7 +99,8 @@ def test_the_kept_model_goes_by_the_chosen_score(tmp_path: Path) -> None:
 
 
 def test_a_score_that_cannot_be_known_is_refused(tmp_path: Path) -> None:
-    config = small.config(tmp_path, "training.monitor=val_roc_auc", method="alone")
+    of_one_node = ("training.monitor=val_roc_auc", "partition={name: one_node}")
+    config = small.config(tmp_path, *of_one_node, method="fedmlp")
     with pytest.raises(ConfigError, match="val_roc_auc is not known"):
         runner.start(config)
 

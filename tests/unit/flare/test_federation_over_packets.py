@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -134,6 +135,21 @@ def test_a_stopped_run_goes_on_with_a_new_submission_to_the_same_bits(tmp_path: 
     assert len(json.loads((path / "summary.json").read_text())) > 0
     with pytest.raises(RunFolderError, match="has finished"):
         world.run(job_id="a third")
+
+
+def test_a_full_disk_at_a_deployed_server_says_what_its_owners_can_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(runner.Run, "_execute", full)
+    world = World(tmp_path, config(tmp_path))
+    with pytest.raises(RunFailed, match="then continue with: securefg deploy submit") as raised:
+        world.run()
+    assert "--resume" not in str(raised.value)
+    with pytest.raises(RunFailed, match="then continue with: securefg run --resume"):
+        runner.start(config(tmp_path / "here"))
 
 
 def test_after_a_crash_a_rounds_sums_stand_and_the_sites_only_do_it_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ import pytest
 import safetensors.torch
 import torch
 
+from securefg.data.graph import Split
 from securefg.federation.roles import Host, Site
 from securefg.foundation.errors import ConfigError
 from securefg.methods.baselines.alone import METHOD as ALONE
 from securefg.methods.baselines.alone import Go
+from securefg.methods.baselines.fedmlp import METHOD as FEDMLP
+from securefg.methods.baselines.fedmlp import Globals
 from securefg.methods.baselines.mlps import METHOD as MLPS
+from securefg.models.network import num_parameters
 from securefg.protocol.codec import Clients, Turn
 from securefg.run import runner
 from securefg.run.assembly import prepare
@@ -126,17 +131,51 @@ def test_a_client_keeps_the_weights_with_its_lowest_validation_loss(tmp_path: Pa
 
 def test_alone_keeps_what_is_monitored(tmp_path: Path) -> None:
     rough = ("method={name: alone, dropout: 0.9}", "training.lr=0.3", "merged=true")
-    for monitor in ("val_loss", "val_accuracy"):
+    for monitor in ("val_loss", "val_accuracy", "val_average_precision"):
         parsed = config(tmp_path, *rough, f"training.monitor={monitor}")
         party, one = host(parsed, ALONE.make_host), Clients.of([0])
         seen = []
         for number in range(1, 9):
             party.handle(Go(number=number), Turn(number, 1, one))
             now = party._score(party._trainer.vector())  # type: ignore[attr-defined]
-            seen.append(now.val_loss if monitor == "val_loss" else -now.val_correct)
+            seen.append(now.reached(monitor))
         (kept,) = party.measure(Go(number=8))
-        found = kept.val_loss if monitor == "val_loss" else -kept.val_correct
-        assert found == min(seen) < max(seen)
+        assert kept.reached(monitor) == max(seen) > min(seen)
+
+
+def test_average_precision_can_be_monitored_alone(tmp_path: Path) -> None:
+    asked = ("method={name: alone}", "training.monitor=val_average_precision", "training.rounds=1")
+    found = finished(config(tmp_path, *asked)).summary().val_scores
+    assert found is not None
+    assert 0 < (found.average_precision or 0) <= 1
+
+
+@pytest.mark.parametrize("method", ["fedmlp", "mlps"])
+def test_clients_without_a_label_train_nothing_and_stop_nothing(
+    method: str, tmp_path: Path
+) -> None:
+    parsed = samples(tmp_path, method, "training.rounds=1")
+    experiment = prepare(parsed)
+    held = []
+    for shard in experiment.shards:
+        graph, split = shard.graph, shard.graph.split
+        if shard.client % 2:  # nobody knows this one's class
+            nobody = torch.zeros_like(split.train)
+            graph = replace(
+                graph,
+                labels=torch.full_like(graph.labels, -1),
+                split=Split(nobody, nobody, nobody),
+            )
+        held.append(replace(shard, graph=graph))
+    make = FEDMLP.make_host if method == "fedmlp" else MLPS.make_host
+    users = make(Site(tuple(held), parsed.method, parsed.training, 0, torch.device("cpu")))
+    turn = Turn(1, 1, Clients.of(range(12)))
+    if method == "mlps":
+        users.handle(Go(number=1), turn)
+        return
+    start = torch.zeros(num_parameters(users._shapes)) + 0.1
+    moved = users.handle(Globals(weights=start), turn).weights - start
+    assert [bool(row.abs().sum() > 0) for row in moved] == [k % 2 == 0 for k in range(12)]
 
 
 def test_graph_networks_refuse_several_samples_per_node(tmp_path: Path) -> None:
