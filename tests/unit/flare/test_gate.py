@@ -23,7 +23,9 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.logging.job_log_streamer import JobLogStreamer
 from nvflare.private.fed.app.fl_conf import create_privacy_manager
 from nvflare.widgets.fed_event import ClientFedEventRunner
+from typer.testing import CliRunner
 
+from securefg.cli.main import app
 from securefg.flare.filters import ModelReceived, SecurefgFilter
 from securefg.flare.gate import open_home
 from securefg.flare.site_ledger import SiteBooks
@@ -278,6 +280,16 @@ def test_a_site_name_cannot_lead_to_another_home(home: Path) -> None:
 def test_a_home_with_something_in_it_is_not_taken(home: Path) -> None:
     with pytest.raises(ConfigError, match="is not empty"):
         open_home(home)
+
+
+def test_the_documented_commands_open_a_home_and_show_its_books(tmp_path: Path) -> None:
+    home = tmp_path / "site-1"
+    assert CliRunner().invoke(app, ["deploy", "floor", str(home)]).exit_code == 0
+    through(home, weights(), noise=2.5)
+    told = CliRunner().invoke(app, ["deploy", "ledger", str(home)]).output
+    assert "nvflare.update" in told
+    assert "this month: epsilon 1.555 per client of 8" in told
+    assert CliRunner().invoke(app, ["deploy", "floor", str(home)]).exit_code != 0
 
 
 def site_with_privacy(folder: Path, home: Path) -> Any:

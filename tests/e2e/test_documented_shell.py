@@ -1,0 +1,162 @@
+"""Every command line of README, docs and examples is carried out, or listed here with a reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.shell_lines import carried_out, documented, lines_of, wanted_exit, words_of
+
+ROOT = Path.cwd()
+
+
+@dataclass(frozen=True)
+class Here:
+    """Carried out by this file, with `more` to make it small; `slow` by `make test-all` alone."""
+
+    more: tuple[str, ...] = ()
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class By:
+    """Carried out by another test, `file::function`."""
+
+    test: str
+
+
+@dataclass(frozen=True)
+class Not:
+    """Not carried out as it stands."""
+
+    reason: str
+
+
+How = Here | By | Not
+ROUND = ("--set", "training.rounds=1")
+QUICK = ("--quick", "--jobs", "1")
+SWEEP = ("--seeds", "1", "--jobs", "1", "--set", "run.training.rounds=2")
+PARTS = By("test_flare_docs.py::test_the_way_to_four_banks")
+BANKS = By("test_bank_example.py::test_the_banks_run_audit_report_verify_and_draw_a_curve")
+FILTER = By("test_flare_filter.py::test_flares_own_job_with_and_without_the_filter")
+GATE = By("../unit/flare/test_gate.py::test_the_documented_commands_open_a_home_and_show_its_books")
+NUMPY = By("test_audit_docs.py::test_the_example_leaks_then_keeps_and_breaks_its_promise")
+VERDICT = By("test_audit_docs.py::test_the_way_from_run_to_verdict")
+SITES = By("../unit/flare/test_site_audits.py::test_a_site_that_shares_nothing_is_named")
+WHEEL = By("test_wheel.py::test_a_shipped_config_runs_and_is_audited_in_an_empty_folder")
+OWN = By("test_own_code.py::test_a_method_that_nobody_knows_is_attacked_and_its_leak_is_found")
+ATTACK = By("test_own_code.py::test_an_attack_from_outside_the_packages_runs")
+NETWORK = By("test_own_code.py::test_a_network_from_a_users_file_trains_under_masks_in_processes")
+TABLES = By("test_documented.py::test_the_page_on_tables_is_gone_from_top_to_bottom")
+RESUMED = By("test_interrupt.py::test_ctrl_c_leaves_a_run_that_can_be_resumed")
+READERS = Not("stands for a module of the reader's")
+
+TABLE: list[tuple[str, str, How]] = [
+    # page, beginning of the line, how; the first that fits counts
+    ("", "make ", Not("the targets that CI itself runs")),
+    ("", "pip install", By("test_wheel.py::test_the_library_runs_from_the_wheel")),
+    ("README.md", "securefg run --resume", RESUMED),
+    ("docs/audit.md", "securefg deploy ", SITES),
+    ("docs/audit.md", "securefg run configs/", VERDICT),
+    ("docs/audit.md", "securefg audit runs/quickstart", VERDICT),
+    ("docs/audit.md", "securefg audit runs/noised", VERDICT),
+    ("docs/audit.md", "", BANKS),
+    ("examples/banks", "securefg data check", TABLES),
+    ("examples/banks", "", BANKS),
+    ("examples/fedavg_numpy", "", NUMPY),
+    ("docs/tables.md", "", TABLES),
+    ("docs/flare.md", "securefg deploy ", PARTS),
+    ("docs/flare_filter.md", "securefg deploy ", GATE),
+    ("docs/flare_filter.md", "", FILTER),
+    ("docs/install.md", "securefg init", Here()),
+    ("docs/install.md", "securefg run project/", Here(ROUND)),
+    ("docs/install.md", "", WHEEL),
+    ("docs/own_method.md", "", OWN),
+    ("docs/own_attack.md", "", ATTACK),
+    ("docs/own_network.md", "", NETWORK),
+    ("docs/other_defences.md", "securefg audit mechanism my_package", READERS),
+    ("", "securefg list", Here()),
+    ("", "securefg config schema", Here()),
+    ("", "securefg reproduce list", Here()),
+    ("", "securefg reproduce fedgl-table2 --quick", Here(("--jobs", "1"), slow=True)),
+    ("", "securefg reproduce all", Not("every table: hours; each is listed by itself")),
+    ("", "securefg reproduce ", Here(QUICK, slow=True)),
+    ("", "securefg curve ", Here(SWEEP, slow=True)),
+    ("", "securefg plan ", Here(slow=True)),
+    ("", "securefg run ", Here(ROUND, slow=True)),
+    ("", "securefg audit ", Here(("--only", "promises"), slow=True)),
+    ("", "securefg report ", Here(slow=True)),
+    ("", "securefg compare ", Here(slow=True)),
+    ("", "python benchmarks/", Here(("--help",), slow=True)),
+    ("", "python -m pytest", Not("a test of this suite")),
+]
+
+
+def how(page: str, line: str) -> How | None:
+    """The first row of the table that fits."""
+    for where, begins, found in TABLE:
+        if page.startswith(where) and line.startswith(begins):
+            return found
+    return None
+
+
+ALL = [(page, line) for page, lines in documented().items() for line in lines]
+QUICK_PAGES = sorted({p for p, x in ALL if isinstance(h := how(p, x), Here) and not h.slow})
+SLOW_PAGES = sorted({p for p, x in ALL if isinstance(h := how(p, x), Here) and h.slow})
+
+
+def test_no_command_is_left_out() -> None:
+    assert len(ALL) > 150
+    unlisted = [f"{page}: {line}" for page, line in ALL if how(page, line) is None]
+    assert not unlisted, "not in the table of this file:\n" + "\n".join(unlisted)
+
+
+def test_no_row_of_the_table_is_idle() -> None:
+    used = [how(page, line) for page, line in ALL]
+    idle = [row for row in TABLE if not any(one is row[2] for one in used)]
+    assert idle == []
+
+
+@pytest.mark.parametrize("test", sorted({row[2].test for row in TABLE if isinstance(row[2], By)}))
+def test_the_other_test_is_there(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / "tests/e2e" / file).read_text(), re.MULTILINE)
+
+
+def test_a_new_command_would_be_seen() -> None:
+    page = "Try\n\n    securefg frobnicate x\n\n```bash\n# a comment\nls -l \\\n  here\n```\n"
+    assert lines_of(page) == ["ls -l    here", "securefg frobnicate x"]
+    assert how("docs/new.md", "ls -l    here") is None
+    assert how("docs/new.md", "securefg frobnicate x") is None
+
+
+def carry_out(page: str, slow: bool) -> list[str]:
+    """All of a page's lines that this file is to carry out, in order; the faults."""
+    for name in ("configs", "benchmarks", "papers", "tests", "docs"):
+        Path(name).symlink_to(ROOT / name)
+    faults = []
+    for line in [line for where, line in ALL if where == page]:
+        found = how(page, line)
+        if isinstance(found, Here) and found.slow == slow:
+            code, told = carried_out([*words_of(line), *found.more])
+            if code != wanted_exit(line):
+                faults.append(f"{line}: exit {code}: {told[-600:]}")
+    return faults
+
+
+@pytest.mark.parametrize("page", QUICK_PAGES)
+def test_quick_commands_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert carry_out(page, slow=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SLOW_PAGES)
+def test_long_commands_run_made_small(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert carry_out(page, slow=True) == []
