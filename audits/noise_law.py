@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, rfft
 from scipy.special import log_ndtr
 from scipy.stats import chi2, kstest
 from scipy.stats import t as student
@@ -87,7 +88,8 @@ def _levels(noise: Floats, slack: float, rounds: int) -> Iterator[LawTest]:
         ),
     }
     for name, (sums, count) in parts.items():
-        low, place = _smallest(chi2.logcdf(sums, count))
+        place = int(sums.argmin())  # the law of all is one, so the extreme one has the least p
+        low = _of_many(chi2.logcdf(sums[place], count), len(sums))
         level = math.sqrt(sums[place] / count)
         yield LawTest(
             f"noise of a {name}",
@@ -95,7 +97,8 @@ def _levels(noise: Floats, slack: float, rounds: int) -> Iterator[LawTest]:
             True,
             f"{name} {place} has {level:.3g} of the claimed noise",
         )
-        high, place = _smallest(chi2.logsf(sums / (1 + slack) ** 2, count))
+        place = int(sums.argmax())
+        high = _of_many(chi2.logsf(sums[place] / (1 + slack) ** 2, count), len(sums))
         level = math.sqrt(sums[place] / count)
         yield LawTest(
             f"excess of a {name}",
@@ -118,7 +121,8 @@ def _sums(noise: Floats, rounds: int) -> Iterator[LawTest]:
             continue
         sums = group.sum(added).reshape(len(group), -1) / math.sqrt(group.shape[added])
         squares = np.square(sums).sum(1)
-        p, place = _smallest(chi2.logcdf(squares, sums.shape[1]))
+        place = int(squares.argmin())
+        p = _of_many(chi2.logcdf(squares[place], sums.shape[1]), len(squares))
         level = math.sqrt(squares[place] / sums.shape[1])
         number = place + 1 if group is by_round else place
         words = f"the sum over all {name} {number} has {level:.3g} of the claimed noise"
@@ -225,11 +229,12 @@ def _again_in_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
 
 def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:
     lengths = np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-300)
-    likeness = (table / lengths) @ (table / lengths).T
+    units = (table / lengths).astype(np.float32)  # to find the pair; its value is exact
+    likeness = units @ units.T
     np.fill_diagonal(likeness, 0.0)
-    place = int(np.abs(likeness).argmax())
-    i, j = divmod(place, len(table))
-    value = float(np.clip(likeness[i, j], -1 + 1e-15, 1 - 1e-15))
+    i, j = divmod(int(np.abs(likeness, out=likeness).argmax()), len(table))
+    value = float(np.dot(table[i] / lengths[i], table[j] / lengths[j]))
+    value = float(np.clip(value, -1 + 1e-15, 1 - 1e-15))
     free = table.shape[1] - 1
     statistic = abs(value) * math.sqrt(free / (1 - value * value))
     pairs = len(table) * (len(table) - 1) / 2
@@ -240,8 +245,8 @@ def _lagged(noise: Floats) -> LawTest:
     """Noise that comes again some way on in the message, wherever: correlation at every lag."""
     flat = noise.reshape(-1)[:NUMBERS_TESTED]
     size = 1 << (2 * len(flat) - 1).bit_length()
-    spectrum = np.fft.rfft(flat, size)
-    products = np.fft.irfft(spectrum * spectrum.conj(), size)[1 : len(flat)]
+    spectrum = rfft(flat.astype(np.float32), size)
+    products = irfft(np.square(np.abs(spectrum)), size)[1 : len(flat)]
     terms = np.arange(len(flat) - 1, 0, -1)
     enough = terms >= 64
     if not enough.any():
@@ -279,14 +284,14 @@ def _flat_directions(noise: Floats) -> Iterator[LawTest]:
 def _law(noise: Floats) -> LawTest:
     flat = noise.reshape(-1)
     chosen = flat[:: max(1, len(flat) // 100_000)]
-    p = float(kstest(chosen, "norm").pvalue)
+    exact = len(chosen) <= 1000
+    p = float(kstest(chosen, "norm", method="exact" if exact else "asymp").pvalue)
     return LawTest("law of the noise", p, False, "the noise is not of the claimed law")
 
 
-def _smallest(log_p: Floats) -> tuple[float, int]:
-    """Of p-values at many places: the smallest, counted as often as there are places."""
-    place = int(np.argmin(log_p))
-    return min(1.0, math.exp(min(0.0, float(log_p[place]) + math.log(len(log_p))))), place
+def _of_many(log_p: float, places: int) -> float:
+    """The smallest of p-values at many places, counted as often as there are places."""
+    return min(1.0, math.exp(min(0.0, float(log_p) + math.log(places))))
 
 
 def worst(tests: Sequence[LawTest], level: float) -> LawTest | None:

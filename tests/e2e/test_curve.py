@@ -67,12 +67,13 @@ def test_a_curve_shows_what_noise_stops_and_what_it_costs(drawn: tuple[Path, str
     assert not any(point["failed"] for point in points.values())
 
 
-def test_a_sweep_killed_again_and_again_gives_the_same_data(
-    drawn: tuple[Path, str], tmp_path: Path
+@pytest.mark.parametrize("waits", [(5.0,), pytest.param((2.5, 4.0, 5.5), marks=pytest.mark.slow)])
+def test_a_killed_sweep_gives_the_same_data(
+    waits: tuple[float, ...], drawn: tuple[Path, str], tmp_path: Path
 ) -> None:
     path, undisturbed = drawn
     command = [sys.executable, "-m", "securefg", "curve", str(path), "--root", str(tmp_path)]
-    for wait in (2.5, 4.0, 5.5):
+    for wait in waits:
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )

@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
+from tests.forks import completed
 
 ROOT = Path.cwd()
 PAGES = sorted([Path("README.md"), *Path("docs").rglob("*.md"), *Path("examples").rglob("*.md")])
@@ -98,8 +99,8 @@ def test_a_documented_snippet_runs(
         compile(code, page, "exec")
         return
     (tmp_path / "snippet.py").write_text(code)
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path("snippet.py", run_name="__main__")
+    done = completed(lambda: runpy.run_path("snippet.py", run_name="__main__"), tmp_path)
+    assert done.returncode == 0, f"{page}: {done.stderr}"
 
 
 def test_the_page_on_tables_is_gone_from_top_to_bottom(

@@ -14,9 +14,12 @@ SCRIPT = Path(__file__).with_name("kill_and_resume.py")
 @pytest.mark.parametrize(
     ("method", "engine", "kills", "seed"),
     [
-        ("fedgl", "inprocess", 20, 1),
-        ("alone", "inprocess", 10, 2),
-        ("fedgl", "processes", 2, 3),
+        ("fedgl", "inprocess", 6, 4),
+        ("alone", "inprocess", 3, 5),
+        ("fedgl", "processes", 1, 6),
+        pytest.param("fedgl", "inprocess", 20, 1, marks=pytest.mark.slow),
+        pytest.param("alone", "inprocess", 10, 2, marks=pytest.mark.slow),
+        pytest.param("fedgl", "processes", 2, 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_run_resumes_to_the_same_weights(

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forks import securefg
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 SMALL = ("--set", "training.rounds=2", "--set", "partition.num_clients=3")
-
-
-def securefg(
-    *arguments: str, cwd: Path, path: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    paths = [str(ROOT), *([str(path)] if path else [])]
-    return subprocess.run(
-        [sys.executable, "-m", "securefg", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def copy(name: str, into: Path) -> None:

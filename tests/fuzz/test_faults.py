@@ -15,7 +15,7 @@ import yaml
 from securefg.protocol.transcript import broken_link, read_transcript
 from securefg.run import runner
 from securefg.run.folder import RunFolder
-from tests.fuzz.forks import command, ended, in_a_fork
+from tests.forks import command, ended, in_a_fork
 from tests.fuzz.mutations import LONG
 from tests.small import config, tree
 

@@ -19,7 +19,7 @@ from securefg.protocol.transcript import broken_link
 from securefg.run import runner
 from securefg.run.findings import is_whole
 from securefg.run.folder import RunFolder
-from tests.fuzz.forks import command, ended, in_a_fork
+from tests.forks import command, ended, in_a_fork
 from tests.small import config, tree
 from tests.unit.run.interrupted import NOISE, interrupted
 
