@@ -92,9 +92,7 @@ def snippets() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "code"), snippets(), ids=lambda v: v[:30])
-def test_a_documented_snippet_runs(
-    page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_documented_snippet_runs(page: str, code: str, tmp_path: Path) -> None:
     if Path(page).name in FRAGMENTS:
         compile(code, page, "exec")
         return
