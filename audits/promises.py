@@ -26,8 +26,8 @@ from securefg.foundation.streams import derive_seed
 from securefg.privacy.noise import SeededNoise
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import prepare
+from securefg.run.execution import finite
 from securefg.run.findings import Finding, Verdict
-from securefg.run.runner import finite
 
 Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from securefg.flare.admin import require_flare
 from securefg.run import runner
+from securefg.run.execution import Outcome
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Observer
-from securefg.run.runner import Execute, Outcome
+from securefg.run.runner import Execute
 from securefg.settings.config import RunConfig
 
 

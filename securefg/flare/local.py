@@ -28,9 +28,9 @@ from securefg.flare.site_policy import SitePolicy
 from securefg.foundation.errors import RunFailed
 from securefg.foundation.json_text import read_json
 from securefg.run.assembly import Experiment, hosts_of
+from securefg.run.execution import Outcome
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport
-from securefg.run.runner import Outcome
 
 SERVER = "localhost"
 POLL_SECONDS = 0.1

@@ -22,9 +22,9 @@ from securefg.flare.server_side import Flare
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.files import write_json
 from securefg.foundation.lock import owned
-from securefg.run import runner
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.checkpoint import last_checkpoint
+from securefg.run.execution import Outcome, Run
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent
 from securefg.settings.config import parse_config
@@ -101,7 +101,7 @@ class ServerRun:
         write_json(told / OUTCOME, {**about, **ended})
         return self._folder.path, error
 
-    def _run(self) -> runner.Outcome:
+    def _run(self) -> Outcome:
         config = self._job.parsed()
         experiment = prepare(config) if self._job.has_truth else self._deployed()
         folder = self._open(experiment)
@@ -109,7 +109,7 @@ class ServerRun:
         # Whoever started the federation on this machine holds the folder itself.
         with owned(folder.path / "private" if self._job.run_folder else folder.path):
             checkpoint = last_checkpoint(folder.checkpoints, config.hash)
-            return runner.Run(
+            return Run(
                 experiment,
                 folder,
                 watcher,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.flare import launch
-from securefg.run import runner
+from securefg.run.execution import Outcome
 from tests.e2e.dying import STAGES
 from tests.small import config
 
@@ -35,7 +35,7 @@ class Death:
     client: int = 1
 
 
-def outcome(folder: Path, death: Death, how: str, engine: str) -> runner.Outcome:
+def outcome(folder: Path, death: Death, how: str, engine: str) -> Outcome:
     method = (
         f"method={{name: tests.e2e.dying, stage: {death.stage}, how: {how}, "
         f"client: {death.client}, in_round: {death.in_round}, pseudo_labels: false}}"

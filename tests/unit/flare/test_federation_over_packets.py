@@ -15,6 +15,7 @@ from securefg.flare.server_side import Flare
 from securefg.foundation.chained_lines import read_chained
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
 from securefg.run import runner
+from securefg.run.execution import Run
 from securefg.run.folder import RunFolder
 from tests.e2e.dying import STAGES
 from tests.small import config
@@ -143,7 +144,7 @@ def test_a_full_disk_at_a_deployed_server_says_what_its_owners_can_do(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(runner.Run, "_execute", full)
+    monkeypatch.setattr(Run, "_execute", full)
     world = World(tmp_path, config(tmp_path))
     with pytest.raises(RunFailed, match="then continue with: securefg deploy submit") as raised:
         world.run()

@@ -25,6 +25,7 @@ from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
 from securefg.run import runner
 from securefg.run.assembly import prepare, start_engine
+from securefg.run.execution import Outcome
 from securefg.run.folder import RunFolder
 from securefg.run.observing import RoundReport, Silent
 from securefg.secagg.client import SecureClients
@@ -46,7 +47,7 @@ def v2(root: Path, *overrides: str) -> RunConfig:
     return config(root, *fixed, SMALL, *overrides, "method.jacobian=none", method="gfl_appnp")
 
 
-def losses(run: runner.Outcome) -> list[float]:
+def losses(run: Outcome) -> list[float]:
     return [line["val_loss"] for line in run.folder.metrics()]
 
 
