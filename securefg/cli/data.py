@@ -57,6 +57,7 @@ def prepare(
     schema: Agreed = None,
 ) -> None:
     """Make tables into a folder for `data: {name: folder}`, with a mapping that leads back."""
+    from securefg.data.tabular.gather import client_names
     from securefg.data.tabular.prepare import prepared, write_prepared
     from securefg.data.tabular.schema import read_schema
     from securefg.settings.tables import table_settings
@@ -64,7 +65,7 @@ def prepare(
     agreed = None if schema is None else read_schema(schema)
     made = prepared(folder, table_settings(folder, settings), agreed)
     write_prepared(made, out)
-    clients = len(made.schema.clients)
+    clients = len(client_names(made.gathered))
     held = f", {clients} clients" if clients else ""
     typer.echo(
         f"wrote {out}: {len(made.labels)} nodes, {len(made.edges)} edges, "

@@ -32,10 +32,10 @@ def audit(
     from securefg.run.findings import Verdict
 
     found = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))
-    console = Console(markup=False)
-    console.print(findings_table(found.findings, console.width))
+    console, tables = Console(markup=False), Console()  # tables escape what is not theirs
+    tables.print(findings_table(found.findings, tables.width))
     if any(not finding.measured for finding in found.findings):
-        console.print(not_measured_table(found.findings))
+        tables.print(not_measured_table(found.findings))
     own = SiteKit.load(kit / "startup", kit / "local")
     path = shared(site_findings(kit, found.findings), own.signer, out)
     console.print(

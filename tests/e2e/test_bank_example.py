@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +57,48 @@ def test_the_banks_run_audit_report_verify_and_draw_a_curve(tmp_path: Path) -> N
     assert "account holders" in page
     alone = carried_out(["securefg", "curve", "curve.yaml", "--seeds", "1"], tmp_path)
     assert "no setting is recommended" in " ".join(alone.split())
+
+
+def script(name: str, folder: Path) -> str:
+    """What one of the example's scripts prints, in an empty folder."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    programs = folder / "bin"
+    programs.mkdir()
+    for program, words in (("python", ""), ("securefg", " -m securefg")):
+        (programs / program).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+        (programs / program).chmod(0o700)
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    (folder / "empty").mkdir()
+    done = subprocess.run(
+        ["bash", str(ROOT / "examples/banks" / name)],
+        cwd=folder / "empty",
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PORT": port},
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-1500:], done.stderr[-1500:])
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_one_script_goes_from_tables_to_the_curve(tmp_path: Path) -> None:
+    said = " ".join(script("all.sh", tmp_path).split())
+    assert "18 of 18 done" in said or (tmp_path / "empty/curves/curve/curve.html").exists()
+    assert len(list((tmp_path / "empty/runs").glob("*/dpo.html"))) == 2
+
+
+@pytest.mark.slow
+def test_one_script_deploys_the_four_banks(tmp_path: Path) -> None:
+    said = script("deploy.sh", tmp_path)
+    assert said.count("the floor refuses it: Update.weights has no noise; wanted 1") == 4
+    assert said.count("the floor allows it") == 4
+    assert "40 (all rounds done)" in said
+    assert [said.count(f"signed by {bank}") for bank in ("north", "south", "east", "west")] == [
+        1
+    ] * 4
+    assert (tmp_path / "empty/together.html").exists()
+    assert not list((tmp_path / "empty/fetched").rglob("*shards*"))

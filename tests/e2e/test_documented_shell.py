@@ -41,6 +41,8 @@ QUICK = ("--quick", "--jobs", "1")
 SWEEP = ("--seeds", "1", "--jobs", "1", "--set", "run.training.rounds=2")
 PARTS = By("test_flare_docs.py::test_the_way_to_four_banks")
 BANKS = By("test_bank_example.py::test_the_banks_run_audit_report_verify_and_draw_a_curve")
+ALL_BANKS = By("test_bank_example.py::test_one_script_goes_from_tables_to_the_curve")
+DEPLOYED = By("test_bank_example.py::test_one_script_deploys_the_four_banks")
 FILTER = By("test_flare_filter.py::test_flares_own_job_with_and_without_the_filter")
 GATE = By("../unit/flare/test_gate.py::test_the_documented_commands_open_a_home_and_show_its_books")
 NUMPY = By("test_audit_docs.py::test_the_example_leaks_then_keeps_and_breaks_its_promise")
@@ -64,6 +66,8 @@ TABLE: list[tuple[str, str, How]] = [
     ("docs/audit.md", "securefg audit runs/quickstart", VERDICT),
     ("docs/audit.md", "securefg audit runs/noised", VERDICT),
     ("docs/audit.md", "", BANKS),
+    ("examples/banks", "bash examples/banks/all.sh", ALL_BANKS),
+    ("examples/banks", "bash examples/banks/deploy.sh", DEPLOYED),
     ("examples/banks", "securefg data check", TABLES),
     ("examples/banks", "", BANKS),
     ("examples/fedavg_numpy", "", NUMPY),

@@ -159,7 +159,7 @@ def write_prepared(made: Prepared, out: Path) -> None:
         splits = [(node, part) for node, part in enumerate(found.splits) if part is not None]
         if splits:
             (temporary / "split.csv").write_text(_csv(("node", "split"), splits))
-        if made.schema.clients:
+        if client_names(found):  # an agreed schema may name some where these tables name none
             (temporary / "clients.csv").write_text(_csv(("node", "client"), holdings_lines(found)))
         os.rename(temporary, out)
     except BaseException:

@@ -240,6 +240,20 @@ def test_an_agreed_schema_is_applied_and_learns_nothing(folder: Path, tmp_path: 
     assert "kind 'trust'" in str(prepared(other, table_settings(other), schema).faults[0])
 
 
+def test_one_organisation_prepares_its_own_tables_by_a_schema_that_names_several(
+    folder: Path, tmp_path: Path
+) -> None:
+    schema = prepared(folder, table_settings(folder)).schema
+    assert schema.clients
+    rows = "account,age,kind,fraud\nX,40,private,yes\nY,,business,no\n"
+    own = written(tmp_path / "own", rows, "from,to\nX,Y\n")
+    write_prepared(prepared(own, table_settings(own), schema), tmp_path / "out")
+    assert not (tmp_path / "out" / "clients.csv").exists()
+    split = SplitSettings.model_validate({"kind": "shares", "train_share": 0.5})
+    graph = load(DataSettings(name="folder", folder=tmp_path / "out", split=split), 0)
+    assert graph.num_nodes == 2
+
+
 def test_a_class_in_no_part_of_the_split_may_have_no_label_but_a_scored_one_may_not(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def files(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
         done = CliRunner().invoke(app, [*command, "--out", str(found[site])])
         assert done.exit_code == 0, done.output
         assert f"signed by {site}" in " ".join(done.output.split())
+        assert "[/]" not in done.output
     return found
 
 
