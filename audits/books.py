@@ -50,11 +50,8 @@ def reconciled(truth: Truth) -> Finding:
             *_claimed(truth, releases),
             *_survivors(truth, records),
         ]
-    worst = [s for s in said if s[0] is Verdict.VIOLATION] or said
-    verdict = worst[0][0] if worst else Verdict.NOT_DETECTED
-    words = list(dict.fromkeys(text for _, text in worst))
-    more = f" (and {len(words) - SHOWN} more)" if len(words) > SHOWN else ""
-    whole = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
+    alike = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
+    verdict, because = worst_of(said, alike)
     return Finding(
         adversary="-",
         attack="books",
@@ -62,11 +59,21 @@ def reconciled(truth: Truth) -> Finding:
         metric="ledger, plan, summary and transcript",
         unit="release",
         verdict=verdict,
-        because="; ".join(words[:SHOWN]) + more if words else whole,
+        because=because,
         targets=len(releases),
         assumptions=("what never reached the transcript is not seen",),
         seconds=round(time.monotonic() - started, 3),
     )
+
+
+def worst_of(said: list[Said], alike: str) -> Said:
+    """The violations, or else whatever was said, in one sentence; `alike` where nothing was."""
+    worst = [one for one in said if one[0] is Verdict.VIOLATION] or said
+    if not worst:
+        return Verdict.NOT_DETECTED, alike
+    words = list(dict.fromkeys(text for _, text in worst))
+    more = f" (and {len(words) - SHOWN} more)" if len(words) > SHOWN else ""
+    return worst[0][0], "; ".join(words[:SHOWN]) + more
 
 
 def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:

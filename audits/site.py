@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from audits.books import Said, as_planned, crossed, headers
+from audits.books import Said, as_planned, crossed, headers, worst_of
 from audits.control_runs import is_defended
 from audits.mechanisms.audit import audit_experiment
 from audits.plan import Plan
@@ -201,17 +201,16 @@ def _books(truth: SiteTruth) -> Finding:
         *crossed(method, records, releases, truth.attempts),
         *as_planned(truth.experiment, releases, truth.attempts),
     ]
-    worst = [one for one in said if one[0] is Verdict.VIOLATION] or said
-    words = list(dict.fromkeys(text for _, text in worst))
-    whole = f"{len(releases)} releases are booked, planned and recorded alike"
+    alike = f"{len(releases)} releases are booked, planned and recorded alike"
+    verdict, because = worst_of(said, alike)
     return Finding(
         adversary="-",
         attack="books",
         method=truth.method_name,
         metric="the site's books, its record and the plan in its kit",
         unit="release",
-        verdict=worst[0][0] if worst else Verdict.NOT_DETECTED,
-        because="; ".join(words[:3]) if words else whole,
+        verdict=verdict,
+        because=because,
         targets=len(releases),
         assumptions=("the site's own software made the record",),
     )

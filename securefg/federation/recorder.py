@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -97,23 +96,15 @@ class Recorder:
     ) -> None:
         keep = self._keep_body(envelope.round) or not envelope.body
         self._transcript.append(
-            Record(
-                seq=envelope.seq,
-                round=envelope.round,
-                step=envelope.step,
-                attempt=self._attempt,
-                seconds=round(time.time(), 3),
-                sender=envelope.sender,
-                receivers=receivers,
-                kind=envelope.kind,
-                clients=str(envelope.clients),
-                payload=size.payload,
-                envelope=size.envelope,
+            Record.of(
+                envelope,
+                self._attempt,
+                receivers,
+                size,
+                keep,
                 rules=rules or {},
                 personal=personal,
-                thinned=not keep,
                 note=note,
-                body=envelope.body if keep else b"",
             )
         )
 

@@ -5,13 +5,13 @@ Keys and shares of secure aggregation are not in it. `securefg deploy audit` rea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from securefg.federation.engine import Answer
 from securefg.protocol import codec
-from securefg.protocol.codec import Envelope
+from securefg.protocol.codec import Envelope, Size
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record, TranscriptWriter
 
@@ -64,20 +64,12 @@ class SiteRecord:
     ) -> Record:
         self._seq += 1
         keep = self._keep(envelope.round)
-        return Record(
-            seq=self._seq,
-            round=envelope.round,
-            step=envelope.step,
-            attempt=self._attempt,
-            seconds=round(time.time(), 3),
-            sender=envelope.sender,
-            receivers=receivers,
-            kind=envelope.kind,
-            clients=str(envelope.clients),
-            payload=size,
-            envelope=0,
+        return Record.of(
+            replace(envelope, seq=self._seq),
+            self._attempt,
+            receivers,
+            Size(size, 0),
+            keep,
             rules=rules or {},
             personal=personal,
-            thinned=not keep,
-            body=envelope.body if keep else b"",
         )

@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import struct
+import time
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from torch import Tensor
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.settings import Settings
 from securefg.protocol import codec
-from securefg.protocol.codec import Body, Clients, Size
+from securefg.protocol.codec import Body, Clients, Envelope, Size
 from securefg.protocol.messages import Scalar
 
 MAGIC = b"SFGT"
@@ -65,6 +66,34 @@ class Record:
     note: str = ""
     chain: str = field(default="", compare=False)
     body: Body = field(default=b"", repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        envelope: Envelope,
+        attempt: int,
+        receivers: tuple[str, ...],
+        size: Size,
+        keep: bool,
+        **more: Any,
+    ) -> Record:
+        """The record of what an envelope carried, now; its body only where it is kept."""
+        return cls(
+            seq=envelope.seq,
+            round=envelope.round,
+            step=envelope.step,
+            attempt=attempt,
+            seconds=round(time.time(), 3),
+            sender=envelope.sender,
+            receivers=receivers,
+            kind=envelope.kind,
+            clients=str(envelope.clients),
+            payload=size.payload,
+            envelope=size.envelope,
+            thinned=not keep,
+            body=envelope.body if keep else b"",
+            **more,
+        )
 
     @property
     def up(self) -> bool:

@@ -24,7 +24,7 @@ from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import choose, fewest, only_one_opens
+from securefg.secagg.graph_parameters import choose
 from securefg.secagg.keys import Identity, KeyPair, verify
 from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.memory import Memory
@@ -42,6 +42,7 @@ from securefg.secagg.messages import (
     Unmask,
 )
 from securefg.secagg.ring import RingArray
+from securefg.secagg.rules import Rules
 from securefg.secagg.seats import SESSIONS, KeyPairs, Seats
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
 from securefg.secagg.session import Party, Session
@@ -73,10 +74,9 @@ class SecureClients:
         memory_file: Path | None = None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
-        self._threat = settings.threat_among(len(roster))
-        self._least = max(settings.min_clients, least_survivors)
+        self._rules = Rules(settings, len(roster), least_survivors, cohorts or {})
         self._identities, self._roster = identities, roster
-        self._random, self._cohorts = random_bytes, cohorts or {}
+        self._random = random_bytes
         first = identities[min(identities)]
         self.memory = Memory(first, self._config, memory_file)
         self._session: Session | None = None
@@ -142,7 +142,7 @@ class SecureClients:
 
     def _fresh_session(self, purpose: str, turn: Turn, numbers: list[int]) -> Session:
         """Fresh secrets, for what these clients did not take part in before."""
-        self.memory.refuse_repeat(turn.round, purpose, numbers, self._one_opens(purpose))
+        self.memory.refuse_repeat(turn.round, purpose, numbers, self._rules.one_opens(purpose))
         parties = {number: Party.fresh(number, self._random) for number in numbers}
         return Session(turn.round, purpose, parties)
 
@@ -159,14 +159,9 @@ class SecureClients:
                 f"under {SESSIONS}"
             )
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
-        self._check_cohort(session, len(seats.clients))
+        self._rules.check_cohort(session.purpose, len(seats.clients))
         session.begin(seats, request.ordinal, to_bytes(request.model_hash[None])[0])
         return session
-
-    def _one_opens(self, purpose: str) -> bool:
-        """Whether two sums of one message cannot both be opened, whoever restarts in between."""
-        planned = self._cohorts.get(purpose, len(self._roster))
-        return self.malicious and only_one_opens(planned, self._threat)
 
     def _said(
         self, session: Session, client: int, mask_key: bytes, box_key: bytes
@@ -190,12 +185,12 @@ class SecureClients:
 
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
         clients = tuple(request.clients.tolist())
-        self._check_roster(session, clients, numbers)
+        self._rules.check_roster(session, clients, numbers)
         items = roster_items([self._roster[c] for c in clients], request)
         id = derive.setup_id(items, self._config)
         seats = Seats(
             id,
-            MaskGraph.drawn(choose(len(clients), self._threat), graph_seed(id, request)),
+            MaskGraph.drawn(choose(len(clients), self._rules.threat), graph_seed(id, request)),
             clients,
             dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
             dict(zip(clients, to_bytes(request.box_keys), strict=True)),
@@ -207,28 +202,6 @@ class SecureClients:
         seats.agree({n: session.pairs[n] for n in numbers})
         session.begin(seats, 0, to_bytes(request.model_hash[None])[0])
         self._seats = seats
-
-    def _check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
-        if session.id or not session.pairs:
-            raise Refused("a second roster in one session")
-        if len(set(clients)) != len(clients) or list(clients) != sorted(clients):
-            raise Refused("the roster names a client twice or out of order")
-        if not set(numbers) <= set(clients):
-            raise Refused("the roster leaves out a client that it was sent to")
-        if not all(0 <= c < len(self._roster) for c in clients):
-            raise Refused("the roster names a client that nobody knows")
-        self._check_cohort(session, len(clients))
-
-    def _check_cohort(self, session: Session, size: int) -> None:
-        least = self._least_cohort(session)
-        if size < least:
-            raise Refused(f"a cohort of {size}, under {least}")
-
-    def _least_cohort(self, session: Session) -> int:
-        """What was planned for this message, all but those that may fall silent; and never so few
-        that the colluders among all clients would leave one honest client alone."""
-        planned = self._cohorts.get(session.purpose, 0)
-        return max(self._settings.min_clients, self._threat.least_cohort(planned))
 
     def _check_keys(self, session: Session, seats: Seats, places: Collection[int]) -> None:
         """Those at these places signed their keys, and this host's clients find their own.
@@ -252,18 +225,7 @@ class SecureClients:
     def _open(self, request: Deliver, numbers: list[int]) -> Ready:
         session = self._current()
         sharers = tuple(request.sharers.tolist())
-        if not session.id or session.answered:
-            raise Refused("shares were delivered before the roster, or after the masked reply")
-        if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
-            raise Refused("the sharers are not of this session, or leave out the receiver")
-        if session.sharers and not set(sharers) < set(session.sharers):
-            raise Refused("shares were delivered twice, and not to leave somebody out")
-        if len(set(sharers)) != len(sharers):
-            raise Refused("a sharer is named twice")
-        near = session.fewest_around(sharers, numbers)
-        few = len(sharers) < self._least_cohort(session)
-        if few or near < session.graph.parameters.threshold:
-            raise Refused(f"only {near} clients shared their keys")
+        self._rules.check_sharers(session, sharers, numbers)
         session.sharers = sharers
         rows = enumerate(numbers)
         bad = [session.open_boxes(n, request.boxes[i], request.share_digests[i]) for i, n in rows]
@@ -353,7 +315,7 @@ class SecureClients:
         survivors = tuple(request.clients.tolist())
         if session.agreed is not None:
             raise Refused("asked twice to agree on the survivors")
-        self._check_survivors(session, survivors, numbers)
+        self._rules.check_survivors(session, survivors, numbers)
         self._remember(session, survivors, numbers)
         session.agreed = survivors
         said = survivors_statement(session.id, session.sharers, survivors)
@@ -365,23 +327,6 @@ class SecureClients:
         about = (session.round, session.purpose, numbers, session.id)
         self.memory.agreed(*about, list(survivors))
 
-    def _check_survivors(
-        self, session: Session, survivors: tuple[int, ...], numbers: list[int]
-    ) -> None:
-        if not session.answered:
-            raise Refused("asked about survivors before the masked reply")
-        if len(set(survivors)) != len(survivors) or not set(survivors) <= set(session.sharers):
-            raise Refused("the survivors name a client twice, or one that shared no keys")
-        if not set(numbers) <= set(survivors):
-            raise Refused("a client that replied is not among the survivors")
-        least = max(
-            fewest(session.graph.parameters, self._threat),
-            self._least,
-            self._least_cohort(session),
-        )
-        if len(survivors) < least:
-            raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")
-
     def _reveal(self, request: Unmask, numbers: list[int]) -> Revealed:
         session = self._current()
         survivors, dropped = request.survivors.tolist(), request.dropped.tolist()
@@ -391,7 +336,7 @@ class SecureClients:
             raise Refused("a client is listed both as alive and as dropped")
         if set(survivors) | set(dropped) != set(session.sharers):
             raise Refused("survivors and dropped are not the clients that shared their keys")
-        self._check_survivors(session, tuple(survivors), numbers)
+        self._rules.check_survivors(session, tuple(survivors), numbers)
         if self.malicious:
             self._check_agreement(session, tuple(survivors), request, numbers)
         else:

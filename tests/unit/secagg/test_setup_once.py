@@ -234,7 +234,7 @@ def test_a_cohort_too_small_for_another_message_is_no_more_served() -> None:
     bed = world(6, malicious=True)
     bed.sums()
     for host in bed.hosts:
-        host._cohorts = {"big": 12}
+        host._rules = replace(host._rules, cohorts={"big": 12})
     bed.round = 2
     with pytest.raises(Refused, match="a cohort of 6, under 9"):
         bed.answer(0, again(bed, purpose="big"), [0])

@@ -1,0 +1,89 @@
+"""What a client demands of a session: who is in it, how many, and who may count as surviving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from securefg.secagg.errors import Refused
+from securefg.secagg.graph_parameters import fewest, only_one_opens
+from securefg.secagg.session import Session
+from securefg.settings.secagg import SecureAggregationSettings, Threat
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Every check raises what it refuses.
+
+    population       how many clients have an identity
+    least_survivors  how many the noise of a sum was planned for
+    cohorts          how many clients are to be asked for each kind of message
+    """
+
+    settings: SecureAggregationSettings
+    population: int
+    least_survivors: int
+    cohorts: Mapping[str, int]
+
+    @property
+    def threat(self) -> Threat:
+        return self.settings.threat_among(self.population)
+
+    def one_opens(self, purpose: str) -> bool:
+        """Whether two sums of one message cannot both be opened, whoever restarts in between."""
+        planned = self.cohorts.get(purpose, self.population)
+        return self.settings.malicious and only_one_opens(planned, self.threat)
+
+    def least_cohort(self, purpose: str) -> int:
+        """What was planned for this message, all but those that may fall silent; and never so few
+        that the colluders among all clients would leave one honest client alone."""
+        planned = self.cohorts.get(purpose, 0)
+        return max(self.settings.min_clients, self.threat.least_cohort(planned))
+
+    def check_cohort(self, purpose: str, size: int) -> None:
+        least = self.least_cohort(purpose)
+        if size < least:
+            raise Refused(f"a cohort of {size}, under {least}")
+
+    def check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
+        if session.id or not session.pairs:
+            raise Refused("a second roster in one session")
+        if len(set(clients)) != len(clients) or list(clients) != sorted(clients):
+            raise Refused("the roster names a client twice or out of order")
+        if not set(numbers) <= set(clients):
+            raise Refused("the roster leaves out a client that it was sent to")
+        if not all(0 <= c < self.population for c in clients):
+            raise Refused("the roster names a client that nobody knows")
+        self.check_cohort(session.purpose, len(clients))
+
+    def check_sharers(self, session: Session, sharers: tuple[int, ...], numbers: list[int]) -> None:
+        if not session.id or session.answered:
+            raise Refused("shares were delivered before the roster, or after the masked reply")
+        if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
+            raise Refused("the sharers are not of this session, or leave out the receiver")
+        if session.sharers and not set(sharers) < set(session.sharers):
+            raise Refused("shares were delivered twice, and not to leave somebody out")
+        if len(set(sharers)) != len(sharers):
+            raise Refused("a sharer is named twice")
+        near = session.fewest_around(sharers, numbers)
+        few = len(sharers) < self.least_cohort(session.purpose)
+        if few or near < session.graph.parameters.threshold:
+            raise Refused(f"only {near} clients shared their keys")
+
+    def check_survivors(
+        self, session: Session, survivors: tuple[int, ...], numbers: list[int]
+    ) -> None:
+        if not session.answered:
+            raise Refused("asked about survivors before the masked reply")
+        if len(set(survivors)) != len(survivors) or not set(survivors) <= set(session.sharers):
+            raise Refused("the survivors name a client twice, or one that shared no keys")
+        if not set(numbers) <= set(survivors):
+            raise Refused("a client that replied is not among the survivors")
+        least = max(
+            fewest(session.graph.parameters, self.threat),
+            self.settings.min_clients,
+            self.least_survivors,
+            self.least_cohort(session.purpose),
+        )
+        if len(survivors) < least:
+            raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")
