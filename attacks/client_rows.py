@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import Array, CannotAttack, Message, Need, View, not_seen, options
+from attacks.base import Array, CannotAttack, Message, Need, Noise, View, not_seen, options
 from securefg.protocol.meanings import NodeRows
 
 
@@ -28,6 +28,11 @@ def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     if not found:
         raise CannotAttack(f"client {client} uploaded nothing that the view shows")
     return found
+
+
+def noise_of(view: View, need: Need) -> Noise | None:
+    """What noise these rows have."""
+    return found_rows(view, need)[0].noise
 
 
 def embeddings(view: View, client: int, need: NodeRows) -> dict[int, Array]:

@@ -6,6 +6,8 @@ more: every client's, right after the client trained on its own labels.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,7 +15,8 @@ from scipy.special import logsumexp
 from torch import Tensor
 
 from attacks.base import Array, CannotAttack, Shadows, Targets, View
-from securefg.protocol.meanings import Predictions
+from attacks.leaning import largest_shift, leaning
+from securefg.protocol.meanings import Predictions, Weights
 
 ROUNDS = 5
 
@@ -51,6 +54,23 @@ def _uploaded(view: View) -> Tensor | None:
         total = both if total is None else total + both
     assert total is not None
     return total[:, :-1] / total[:, -1:]
+
+
+def beside_the_prior(view: View, targets: Targets, scores: Array) -> Array:
+    """What answers tell, as far as noise on what made the model lets them tell anything."""
+    noises = [view.noise[place] for place in view.places(Weights()) if place in view.noise]
+    if not noises or view.training is None:
+        return scores
+    releases = view.training.rounds * view.public.num_clients
+    return leaning(
+        scores, targets.prior, largest_shift(noises[0], share_of_one(view, targets), releases)
+    )
+
+
+def share_of_one(view: View, targets: Targets) -> float:
+    """Of a client's clipped update, what one of its members pulls, all pulling apart."""
+    each = len(targets.ids) / max(view.public.num_clients, 1)
+    return min(1.0, math.sqrt(1 / each))
 
 
 def labels_of(targets: Targets) -> NDArray[np.int64]:

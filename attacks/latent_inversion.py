@@ -5,6 +5,8 @@ the linear minimum-mean-square-error guess is mu + S W (W^T S W)^+ (z - mu W). F
 1 satisfy the equations at a point of a polytope: the linear programme min sum c_r x_r over it, with
 c_r = log((1 - p_r) / p_r) from word frequencies, is the relaxed most likely set of words. Where q
 is well above the number of words its solution is sparser than a chance vertex, and the true row.
+Of a latent that was clipped and noised, W is as much smaller as known rows would be clipped, and
+sd^2 I is added to W^T S W: the guess falls back to mu as noise grows, and no programme is solved.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ import numpy as np
 from scipy.optimize import linprog
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.latents import LATENT, first_latents, first_weights, needs_shared_start
+from attacks.client_rows import noise_of
+from attacks.latents import (
+    LATENT,
+    clip_factors,
+    first_latents,
+    first_weights,
+    needs_shared_start,
+)
 
 UNSEEN = 1e-3
 """Variance granted to words that no known row has."""
@@ -25,9 +34,11 @@ SHRINK = 0.8
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     if targets.known is None:
         raise CannotAttack("no known rows to learn mean and covariance from")
-    weights = first_weights(view).double().numpy()
+    weights, noise = first_weights(view).double().numpy(), noise_of(view, LATENT)
     z = first_latents(view).of(targets.ids)
     known = targets.known.astype(np.float64)
+    if noise is not None:
+        return lmmse(z, weights * clip_factors(known @ weights, noise).mean(), known, noise.sd)
     guess = lmmse(z, weights, known)
     words = (known != 0).sum(1).mean()
     if known.min() < 0 or known.max() > 1 or weights.shape[1] < 2 * words:
@@ -39,13 +50,14 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     return guess
 
 
-def lmmse(z: Array, weights: Array, known: Array) -> Array:
-    """mu + S W (W^T S W)^+ (z - mu W), with S between the sample covariance and its diagonal."""
+def lmmse(z: Array, weights: Array, known: Array, noise_sd: float = 0.0) -> Array:
+    """mu + S W (W^T S W + sd^2 I)^+ (z - mu W), with S between the sample covariance and its
+    diagonal."""
     mean, centred = known.mean(0), known - known.mean(0)
     sample = centred.T @ (centred @ weights) / len(known)
     diagonal = (centred.var(0) + UNSEEN * known.max())[:, None] * weights
     spread = (1 - SHRINK) * sample + SHRINK * diagonal
-    gain = spread @ np.linalg.pinv(weights.T @ spread)
+    gain = spread @ np.linalg.pinv(weights.T @ spread + noise_sd**2 * np.eye(weights.shape[1]))
     guess: Array = mean + (z - mean @ weights) @ gain.T
     return guess
 

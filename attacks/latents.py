@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 from torch import Tensor
 
-from attacks.base import CannotAttack, View
+from attacks.base import Array, CannotAttack, Noise, View
 from attacks.uploaded_rows import Rows, by_round
 from securefg.protocol.meanings import Gradient, Layout, NodeRows, Weights
 
@@ -45,6 +48,14 @@ def first_latents(view: View) -> Rows:
     if 1 not in found:
         raise CannotAttack("the latents of round 1 are not in the view")
     return found[1]
+
+
+def clip_factors(rows: Array, noise: Noise | None) -> Array:
+    """By how much clipping makes every row shorter."""
+    size = np.linalg.norm(rows, axis=1)
+    clip = math.inf if noise is None else noise.clip_l2
+    found: Array = np.minimum(1.0, clip / np.maximum(size, 1e-300))
+    return found
 
 
 def needs_shared_start(view: View) -> str | None:

@@ -33,7 +33,7 @@ from attacks.client_models import (
     layout_of,
     off_the_path,
 )
-from attacks.confidence import labels_of
+from attacks.confidence import labels_of, share_of_one
 from attacks.leaning import largest_shift, leaning, normal_scores
 from attacks.node_gradients import Around, Known, gradients, has_equations
 
@@ -83,7 +83,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     if not count:
         raise CannotAttack("no client whose change can be read holds a target")
     total: Array = np.sum([sign.scores() for sign in signs], 0)
-    return leaning(total, targets.prior, largest_shift(noise, len(labels) ** -0.5, count))
+    return leaning(total, targets.prior, largest_shift(noise, share_of_one(view, targets), count))
 
 
 def _read(

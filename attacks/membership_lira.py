@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.confidence import answered, labels_of, scaled_confidence, shadows_of, standardised
+from attacks.confidence import (
+    answered,
+    beside_the_prior,
+    labels_of,
+    scaled_confidence,
+    shadows_of,
+    standardised,
+)
 from attacks.likelihood import gaussian_log_ratio
 from securefg.protocol.meanings import Answers
 
@@ -27,7 +34,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     shadows, labels = shadows_of(targets), labels_of(targets)
     own = standardised(scaled_confidence(answered(view, targets), labels))
     theirs = standardised(scaled_confidence(shadows.logits, labels))
-    return likelihood_ratio(own, theirs, shadows.member)
+    return beside_the_prior(view, targets, likelihood_ratio(own, theirs, shadows.member))
 
 
 def likelihood_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:

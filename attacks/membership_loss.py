@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.confidence import answered, labels_of, log_confidence
+from attacks.confidence import answered, beside_the_prior, labels_of, log_confidence
 from securefg.protocol.meanings import Answers
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    return log_confidence(answered(view, targets), labels_of(targets))
+    scores = log_confidence(answered(view, targets), labels_of(targets))
+    return beside_the_prior(view, targets, scores)
 
 
 ATTACK = Attack(

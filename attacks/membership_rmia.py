@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.confidence import answered, labels_of, scaled_confidence, shadows_of, standardised
+from attacks.confidence import (
+    answered,
+    beside_the_prior,
+    labels_of,
+    scaled_confidence,
+    shadows_of,
+    standardised,
+)
 from securefg.protocol.meanings import Answers
 
 OFFLINE_A = 0.3
@@ -23,7 +30,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     shadows, labels = shadows_of(targets), labels_of(targets)
     own = _probability(scaled_confidence(answered(view, targets), labels))
     theirs = _probability(scaled_confidence(shadows.logits, labels))
-    return share_of_peers(own, theirs, shadows.member)
+    return beside_the_prior(view, targets, share_of_peers(own, theirs, shadows.member))
 
 
 def share_of_peers(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:

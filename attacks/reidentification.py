@@ -10,14 +10,23 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.latents import LATENT, first_latents, first_weights, needs_shared_start
+from attacks.client_rows import noise_of
+from attacks.latents import (
+    LATENT,
+    clip_factors,
+    first_latents,
+    first_weights,
+    needs_shared_start,
+)
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     if targets.candidates is None:
         raise CannotAttack("no candidates")
     weights = first_weights(view).double().numpy()
-    distance = cdist(first_latents(view).of(targets.ids), targets.candidates @ weights)
+    made = targets.candidates @ weights
+    made *= clip_factors(made, noise_of(view, LATENT))[:, None]
+    distance = cdist(first_latents(view).of(targets.ids), made)
     found: Array = distance.argmin(1).astype(np.float64)
     return found
 

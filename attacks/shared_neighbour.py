@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.client_rows import cosines, embeddings
+from attacks.client_rows import cosines, embeddings, noise_of
+from attacks.leaning import leaning, pair_shift
 from securefg.protocol.meanings import NodeRows
 
 ROWS = NodeRows(index="public")
@@ -22,7 +23,8 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """Targets are pairs of rows of the upload."""
     rounds = embeddings(view, targets.client or 0, ROWS)
     mean: Array = np.mean([cosines(rows, targets.ids) for rows in rounds.values()], axis=0)
-    return mean
+    width = next(iter(rounds.values())).shape[1]
+    return leaning(mean, targets.prior, pair_shift(noise_of(view, ROWS), width, len(rounds)))
 
 
 ATTACK = Attack(

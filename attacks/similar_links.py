@@ -8,17 +8,23 @@ rows, so it serves as the floor for cleverer attacks.
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.client_rows import client_rounds, cosines
+from attacks.client_rows import client_rounds, cosines, noise_of
+from attacks.leaning import leaning, pair_shift
 from securefg.protocol.meanings import NodeRows, Predictions
 
 ROWS = (NodeRows(index="nodes"), Predictions("nodes"))
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds = client_rounds(view, targets.client or 0, ROWS)
-    return cosines(rounds[max(rounds)].double().numpy(), targets.ids)
+    rounds, noise = client_rounds(view, targets.client or 0, ROWS), noise_of(view, ROWS)
+    # The last rows say most; under noise all say little, and together more.
+    chosen = [rounds[max(rounds)]] if noise is None else list(rounds.values())
+    rows = torch.cat(chosen, 1).double().numpy()
+    shift = pair_shift(noise, chosen[0].shape[1], len(chosen))
+    return leaning(cosines(rows, targets.ids), targets.prior, shift)
 
 
 ATTACK = Attack(
@@ -34,5 +40,5 @@ ATTACK = Attack(
     exposes="who is connected to whom at one client",
     stopped_by="masks; noise on the rows",
     run=run,
-    rounds=1,
+    rounds=5,
 )

@@ -12,14 +12,18 @@ import torch
 
 from attacks.base import Array, Attack, Targets, View
 from attacks.client_models import MODEL, client_models, layout_of, off_the_path
+from attacks.leaning import largest_shift, leaning
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     models = client_models(view, targets.client or 0)
     left = [off_the_path(view, trained) for trained in models.values()]
     moved = torch.stack([rows.abs().amax(1) for rows in left if rows is not None])
-    found: Array = moved.amax(0)[torch.from_numpy(targets.ids)].double().numpy()
-    return found
+    noise = view.best_rows(MODEL)[0].noise
+    best = moved.amax(0) if noise is None else moved.square().mean(0)
+    found: Array = best[torch.from_numpy(targets.ids)].double().numpy()
+    shift = largest_shift(noise, len(found) ** -0.5, len(moved))
+    return leaning(found, targets.prior, shift)
 
 
 def _decay_can_be_followed(view: View) -> str | None:

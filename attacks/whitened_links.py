@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.client_rows import client_rounds, cosines
+from attacks.client_rows import client_rounds, cosines, noise_of
+from attacks.leaning import leaning, pair_shift
 from securefg.protocol.meanings import NodeRows, Predictions
 
 ROWS = (NodeRows("final", index="nodes"), Predictions("nodes"))
@@ -22,22 +23,29 @@ MOST = 8
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds = client_rounds(view, targets.client or 0, ROWS)
+    rounds, noise = client_rounds(view, targets.client or 0, ROWS), noise_of(view, ROWS)
     stacked = np.concatenate([rows.double().numpy() for rows in rounds.values()], 1)
     held = np.abs(stacked).sum(1) > 0
+    held &= np.isin(np.arange(len(held)), targets.ids)  # rows of others may be noise alone
     if held.sum() < 3:
         raise CannotAttack("fewer than three nodes have rows")
     whitened = np.zeros((len(stacked), min(int(held.sum()), stacked.shape[1])))
-    whitened[held] = whiten(stacked[held])
-    return cosines(whitened, targets.ids)
+    whitened[held] = whiten(stacked[held], noise.sd if noise else 0.0)
+    shift = pair_shift(noise, stacked.shape[1] // len(rounds), len(rounds))
+    return leaning(cosines(whitened, targets.ids), targets.prior, shift)
 
 
-def whiten(rows: Array) -> Array:
-    """The first left singular vectors of the centred rows; the others are zero."""
+def whiten(rows: Array, noise_sd: float = 0.0) -> Array:
+    """The first left singular vectors of the centred rows; the others are zero. Noise alone has
+    singular values up to sd (sqrt(n) + sqrt(m)): what lies below is it, and of what lies above it
+    is a part, so that directions count by what is left."""
     left, size, _ = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
+    edge = noise_sd * sum(np.sqrt(rows.shape))
     number = np.arange(len(size))
-    kept: Array = left * ((size > CUT * size[0]) & (number < max(1, len(rows) // MOST)))
-    return kept
+    count = ((size > CUT * size[0]) & (number < max(1, len(rows) // MOST))).astype(float)
+    left_over = np.sqrt(np.maximum(0, 1 - (edge / np.maximum(size, 1e-300)) ** 2))
+    kept: Array = left * count * left_over
+    return kept if kept.any() else left * (number == 0)
 
 
 ATTACK = Attack(
