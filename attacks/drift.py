@@ -11,8 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.client_rows import noise_of
 from attacks.latents import BACK, LATENT, encoder_of, gradients, latents, sends_weights
 from securefg.models.user_weights import BETAS, EPS
+
+BEST_KNOWN = 0.02
+CLEAR = 0.5
+"""Standard deviation of a count of words that still tells it from the next."""
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -33,7 +38,14 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         above += (-moved * u).sum(1)
         below += view.recipe.lr * (u**2).sum(1)
     found: Array = above / np.maximum(below, 1e-300)
-    return found
+    noise = noise_of(view, LATENT)
+    if noise is None or targets.prior is None:
+        return found
+    # A number that noise alone would move by one or more is not known: the prior is. The few that
+    # are known best are guessed all the same, so that something is measured.
+    spread = noise.sd * np.sqrt(2 / np.maximum(view.recipe.lr * below, 1e-300))
+    known = spread <= max(CLEAR, float(np.quantile(spread, BEST_KNOWN)))
+    return np.where(known, found, targets.prior)
 
 
 def _needs_binary_steps(view: View) -> str | None:

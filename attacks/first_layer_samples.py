@@ -18,6 +18,7 @@ from attacks.first_layers import first_layers
 from attacks.jacobian_samples import LARGEST_RANK, binary_rows, span
 
 SAME = 1e-3
+UNSURE = 0.125
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -30,7 +31,27 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     if missing := [k for k in targets.ids.tolist() if k not in changes]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
     guesses = [samples_of(*changes[k], targets.num_samples) for k in targets.ids.tolist()]
-    return np.stack(guesses)
+    if targets.prior is None:
+        return np.stack(guesses)
+    noised = view.best_rows(MODEL)[0].noise is not None
+    return np.stack([filled(*two, noised) for two in zip(guesses, targets.prior, strict=True)])
+
+
+def filled(guess: Array, prior: Array, noised: bool) -> Array:
+    """The guesses, and the prior's where there are no more. Fewer rows than samples are mixtures,
+    and under noise all are noise: then the prior's stay, but for a part of the first guess in the
+    last of them."""
+    own, count = guess[np.abs(guess).sum(1) > 0], len(guess)
+    if not (noised or 1 < len(own) < count):
+        return np.concatenate([own, prior[: count - len(own)]])
+    found = prior.copy()
+    found[-1:] = _unit(prior[-1:]) + UNSURE * _unit(guess[:1])
+    return found
+
+
+def _unit(rows: Array) -> Array:
+    found: Array = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return found
 
 
 def samples_of(weight: Array, bias: Array, count: int) -> Array:

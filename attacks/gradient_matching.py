@@ -10,6 +10,7 @@ as steps on all dummies; where batches were drawn, that is an approximation.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Noise, Targets, View
 from attacks.client_models import MODEL, first_changes, layout_of, of_form
 
 STARTS = 6
@@ -46,6 +47,9 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     count = targets.num_samples
     if count is None or count > MOST_SAMPLES:
         raise CannotAttack(f"{count} training samples per client; up to {MOST_SAMPLES} are sought")
+    noise = view.best_rows(MODEL)[0].noise
+    if noise is not None and targets.prior is not None and hides(noise, layout_of(view).size):
+        return _mostly_prior(view, targets, rng)
     layout, recipe = layout_of(view), view.recipe
     vector, changes = _changes(view, targets)
     assert layout.output is not None
@@ -53,6 +57,22 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     steps = Recipe(recipe.local_epochs, recipe.lr)
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
     found: Array = matched(Seen.of(changes, start, count), start, steps, stream).numpy()
+    return found
+
+
+def hides(noise: Noise, numbers: int) -> bool:
+    """Whether noise is longer than the longest change: nothing that matches it is a sample."""
+    return noise.sd * math.sqrt(numbers) > noise.clip_l2
+
+
+def _mostly_prior(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    """The prior's samples, but for one direction of the change: no search is worth its time."""
+    assert targets.prior is not None
+    layout, (vector, changes) = layout_of(view), _changes(view, targets)
+    assert layout.output is not None
+    start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
+    found: Array = targets.prior.copy()
+    found[:, -1] = Seen.of(changes, start, 1).basis[:, 0].numpy()
     return found
 
 

@@ -21,6 +21,7 @@ from securefg.protocol.meanings import Jacobian
 
 SLOPE = Jacobian()
 LARGEST_RANK = 14
+TRACE = 0.05
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -41,7 +42,25 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     mixtures = [
         found[k].reshape(hidden or 1, -1)[:, :-1].double().numpy() for k in targets.ids.tolist()
     ]
-    return np.stack([samples_of(mixture, targets.num_samples) for mixture in mixtures])
+    guesses = np.stack([samples_of(mixture, targets.num_samples) for mixture in mixtures])
+    noise = rows[0].noise
+    if noise is None or targets.prior is None or targets.num_samples > 1:
+        return guesses
+    trust = np.array([above_noise(mixture, noise.sd) for mixture in mixtures])[:, None, None]
+    return trust * _unit(guesses) + (1 - trust) * _unit(targets.prior)
+
+
+def above_noise(mixture: Array, noise_sd: float) -> float:
+    """The share of the largest singular value's square that noise, whose own reach up to
+    sd (sqrt(n) + sqrt(m)), cannot have made."""
+    largest = float(np.linalg.norm(mixture, 2))
+    edge = noise_sd * sum(np.sqrt(mixture.shape))
+    return max(TRACE, 1 - (edge / max(largest, 1e-300)) ** 2)
+
+
+def _unit(rows: Array) -> Array:
+    found: Array = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+    return found
 
 
 def samples_of(mixture: Array, num_samples: int) -> Array:

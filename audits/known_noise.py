@@ -18,7 +18,13 @@ from attacks.base import Noise, Place
 from securefg.engines.hosting import noise_source
 from securefg.foundation.streams import derive_seed
 from securefg.privacy.discrete_gaussian import sample
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
+from securefg.privacy.rules import (
+    DistributedDiscrete,
+    LocalGaussian,
+    Plain,
+    Rule,
+    TrainedWithNoise,
+)
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Scalar
@@ -62,7 +68,17 @@ def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Nois
         ):
             shape = torch.Size((release.num_rows, release.dim // release.num_rows))
             found[place] = Noise(rule.single_stddev(shape), rule.clip_l2)
+        if isinstance(release.trained, TrainedWithNoise) and policy.protects:
+            found[place] = _in_training(release.trained)
     return found
+
+
+def _in_training(rule: TrainedWithNoise) -> Noise:
+    """What a round's steps add up to in the weights: of the noise, and of all clipped gradients."""
+    plan = rule.plan
+    step = plan.lr * plan.clip_l2 / (plan.sampling * rule.num_samples)
+    noise = step * plan.noise_multiplier * math.sqrt(plan.num_steps)
+    return Noise(noise, step * plan.sampling * rule.num_samples * plan.num_steps)
 
 
 @dataclass
