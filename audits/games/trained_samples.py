@@ -25,10 +25,12 @@ EXACT = 1e-3
 @dataclass(frozen=True)
 class TrainedSampleGame(OutcomeGame):
     """Beside the metric: the share of clients' samples that were recovered in all their entries,
-    and the same for clients with one sample and with several."""
+    and the same for clients with one sample and with several. What the prior has already (a sample
+    that another client holds too) was not recovered."""
 
     def extras(self, guess: Array) -> dict[str, float]:
-        shares = np.array([_exact(g, _real(t)) for g, t in zip(guess, self.truth, strict=True)])
+        rows = zip(guess, self.prior_guess, self.truth, strict=True)
+        shares = np.array([_exact(_new(g, p), _real(t)) for g, p, t in rows])
         single = np.array([len(_real(t)) == 1 for t in self.truth])
         groups = {"": np.ones(len(single), bool), "_of_one": single, "_of_several": ~single}
         return {
@@ -83,6 +85,12 @@ def _unit(rows: Array) -> Array:
 
 def _real(padded: Array) -> Array:
     found: Array = padded[np.abs(padded).sum(1) > 0]
+    return found
+
+
+def _new(guess: Array, prior: Array) -> Array:
+    """The guesses without those that the prior has."""
+    found: Array = guess * (guess[:, None] != prior[None]).any(2).all(1)[:, None]
     return found
 
 
