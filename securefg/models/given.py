@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import hashlib
 import inspect
 import io
+import linecache
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -62,10 +64,30 @@ def _source(thing: Any) -> str:
     try:
         return inspect.getsource(thing)
     except (OSError, TypeError) as error:
+        found = _source_in_a_cell(thing)
+        if found is not None:
+            return found
         raise InputError(
             f"model: the source of {getattr(thing, '__name__', thing)!r} cannot be read, so that "
             "its runs could not be told apart; put the class into a file and import it"
         ) from error
+
+
+def _source_in_a_cell(thing: Any) -> str | None:
+    """A notebook has no file that holds its classes: one is found where its methods' code is."""
+    methods = filter(inspect.isfunction, vars(thing).values()) if inspect.isclass(thing) else ()
+    for method in methods:
+        lines = linecache.getlines(method.__code__.co_filename)
+        try:
+            tree = ast.parse("".join(lines))
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name == thing.__name__:
+                end = node.end_lineno or node.lineno
+                if node.lineno <= method.__code__.co_firstlineno <= end:
+                    return "".join(lines[node.lineno - 1 : end])
+    return None
 
 
 def __getattr__(name: str) -> Make:

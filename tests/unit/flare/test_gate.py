@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,21 @@ def test_the_budget_is_of_all_jobs_together(home: Path) -> None:
     with pytest.raises(BudgetExceeded, match=r"this month's epsilon per client would be 3\.\d"):
         through(home, weights(), job="three")
     assert len(SiteBooks(home).releases()) == 2
+
+
+def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
+    change_floor(home, "epsilon: 8.0", "epsilon: 3.5")  # for two of them
+
+    def one(number: int) -> bool:
+        try:
+            through(home, weights(), job=f"job-{number}")
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        passed = list(pool.map(one, range(6)))
+    assert sum(passed) == len(SiteBooks(home).releases()) == 2
 
 
 @pytest.mark.parametrize("missing", [POLICY_FILE, "ledger.jsonl", "ledger.jsonl.head"])
