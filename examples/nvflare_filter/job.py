@@ -43,16 +43,21 @@ NAME = "hello-numpy"
 SITES = [f"site-{number + 1}" for number in range(CLIENTS + 1)]
 
 
-def simulate(out: Path, homes: Path, noise_multiplier: float | None, rounds: int) -> bool:
-    """Run the job in a workspace of its own; whether FLARE calls it a success."""
+def plain_job(sites: int, rounds: int) -> NumpyFedAvgRecipe:
+    """FLARE's own; it knows nothing of securefg."""
     weights = np.random.default_rng(1).normal(size=sum(int(np.prod(s)) for s in SHAPES.values()))
-    recipe = NumpyFedAvgRecipe(
+    return NumpyFedAvgRecipe(
         name=NAME,
         model=(weights / np.sqrt(HIDDEN)).tolist(),
-        min_clients=len(SITES),
+        min_clients=sites,
         num_rounds=rounds,
         train_script=str(HERE / "train.py"),
     )
+
+
+def simulate(out: Path, homes: Path, noise_multiplier: float | None, rounds: int) -> bool:
+    """Run the job in a workspace of its own; whether FLARE calls it a success."""
+    recipe = plain_job(len(SITES), rounds)
     recipe.add_server_output_filter(Recorder(str(out / "seen")), tasks=["train"])
     recipe.add_server_input_filter(Recorder(str(out / "seen")), tasks=["train"])
     if noise_multiplier is not None:

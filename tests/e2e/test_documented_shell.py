@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from audits.curves.command import load_curve, plan_curve, refuse_impossible
 from tests.e2e.shell_lines import carried_out, documented, lines_of, wanted_exit, words_of
 
 ROOT = Path.cwd()
@@ -35,7 +36,12 @@ class Not:
     reason: str
 
 
-How = Here | By | Not
+@dataclass(frozen=True)
+class Planned:
+    """A curve of hours: everything up to its first run, for its least and largest epsilon."""
+
+
+How = Here | By | Not | Planned
 ROUND = ("--set", "training.rounds=1")
 QUICK = ("--quick", "--jobs", "1")
 SWEEP = ("--seeds", "1", "--jobs", "1", "--set", "run.training.rounds=2")
@@ -88,7 +94,8 @@ TABLE: list[tuple[str, str, How]] = [
     ("", "securefg reproduce fedgl-table2 --quick", Here(("--jobs", "1"), slow=True)),
     ("", "securefg reproduce all", Not("every table: hours; each is listed by itself")),
     ("", "securefg reproduce ", Here(QUICK, slow=True)),
-    ("", "securefg curve ", Here(SWEEP, slow=True)),
+    ("README.md", "securefg curve ", Here(SWEEP, slow=True)),
+    ("", "securefg curve ", Planned()),
     ("", "securefg plan ", Here(slow=True)),
     ("", "securefg run ", Here(ROUND, slow=True)),
     ("", "securefg audit ", Here(("--only", "promises"), slow=True)),
@@ -155,6 +162,16 @@ def carry_out(page: str, slow: bool) -> list[str]:
 def test_quick_commands_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert carry_out(page, slow=False) == []
+
+
+CURVES = sorted({words_of(x)[2] for p, x in ALL if isinstance(how(p, x), Planned)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURVES)
+def test_long_curves_are_ready_to_run(name: str, tmp_path: Path) -> None:
+    curve = load_curve(Path(name), [])
+    refuse_impossible(plan_curve(curve, Path(name)), tmp_path)
 
 
 @pytest.mark.slow
