@@ -7,6 +7,7 @@ import pkgutil
 from functools import cache
 from typing import Final
 
+from attacks.active.base import ActiveAttack
 from attacks.base import Attack
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module, installed
@@ -17,8 +18,18 @@ GROUP: Final = "securefg.attacks"
 @cache
 def shipped() -> dict[str, str]:
     """Module by name, for the attacks of this package."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
-    paths = {name: f"{__name__}.{name}" for name in sorted(names)}
+    return _with_attacks(list(__path__), __name__)
+
+
+@cache
+def active() -> dict[str, str]:
+    """The same for those of a server that lies, which rehearsals alone play."""
+    return _with_attacks([f"{folder}/active" for folder in __path__], f"{__name__}.active")
+
+
+def _with_attacks(folders: list[str], package: str) -> dict[str, str]:
+    names = [module.name for module in pkgutil.iter_modules(folders) if not module.ispkg]
+    paths = {name: f"{package}.{name}" for name in sorted(names)}
     return {n: p for n, p in paths.items() if hasattr(importlib.import_module(p), "ATTACK")}
 
 
@@ -32,4 +43,17 @@ def get_attack(name: str) -> Attack:
     attack = getattr(find_module("attack", name, shipped(), GROUP), "ATTACK", None)
     if not isinstance(attack, Attack):
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK (attacks.base.Attack)")
+    if isinstance(attack, ActiveAttack):
+        raise ConfigError(
+            f"attack: {name!r} needs a server that lies, and nobody lied in a recorded run; "
+            "`securefg rehearse CONFIG` plays it"
+        )
+    return attack
+
+
+def get_active(name: str) -> ActiveAttack:
+    """The active attack of that name, or of that module where the name is a path."""
+    attack = getattr(find_module("attack", name, active(), f"{GROUP}.active"), "ATTACK", None)
+    if not isinstance(attack, ActiveAttack):
+        raise ConfigError(f"attack: module {name!r} exposes no ATTACK that is an ActiveAttack")
     return attack

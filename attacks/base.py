@@ -56,6 +56,7 @@ class Message:
     masked  the values are masked: nothing can be read off a single row
     summed  the values are the opened sum over `clients`, without an axis for them
     noise   what noise every client's value still has; None for none
+    step    of the round, which orders what was asked in it
     """
 
     round: int
@@ -66,6 +67,7 @@ class Message:
     masked: bool = False
     summed: bool = False
     noise: Noise | None = None
+    step: int = 0
 
     def of(self, client: int) -> Tensor | None:
         """This client's row, where it sent one."""
@@ -128,15 +130,16 @@ class View:
                 opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
                 value = seen.fields.get(name) if opened and seen.fields is not None else None
                 if isinstance(value, Tensor):
-                    place = (kind, name)
+                    place, header = (kind, name), seen.header
                     found.append(
                         Message(
-                            seen.header.round,
+                            header.round,
                             seen.clients,
                             value,
                             self.meanings[place],
                             summed=True,
                             noise=self.noise.get(place),
+                            step=header.step,
                         )
                     )
             if found:
@@ -196,9 +199,17 @@ class View:
             if isinstance(value, Tensor):
                 rule = header.rules.get(name, "")
                 meaning, masked = self.meanings[place], MASKED in rule
-                noise = self.noise.get(place)
                 found.append(
-                    Message(header.round, seen.clients, value, meaning, rule, masked, noise=noise)
+                    Message(
+                        header.round,
+                        seen.clients,
+                        value,
+                        meaning,
+                        rule,
+                        masked,
+                        noise=self.noise.get(place),
+                        step=header.step,
+                    )
                 )
         return found
 

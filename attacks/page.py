@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attacks import get_attack, shipped
+from attacks import active, get_active, get_attack, shipped
+from attacks.active.base import ActiveAttack
 from attacks.base import Attack, in_words
 
 OPENING = """\
@@ -15,6 +16,12 @@ it. How strong each was on which run is on the pages of [the server](adversaries
 judged is in [from run to verdict](audit.md). What stops an attack here stops this attack: a
 stronger one may find what it misses.
 """
+LIARS = """\
+# Servers that lie
+
+What follows is played by `securefg rehearse CONFIG` alone, against a throw-away federation of real
+clients ([how](audit.md#servers-that-lie)).
+"""
 PLACES = {
     "server": "the server",
     "client": "other clients",
@@ -25,8 +32,9 @@ PLACES = {
 
 def page() -> str:
     """The whole page."""
-    attacks = [get_attack(name) for name in shipped()]
-    return "\n".join([OPENING, *map(paragraph, attacks)])
+    passive = [paragraph(get_attack(name)) for name in shipped()]
+    lying = [paragraph(get_active(name)) for name in active()]
+    return "\n".join([OPENING, *passive, LIARS, *lying])
 
 
 def paragraph(attack: Attack) -> str:
@@ -38,8 +46,14 @@ def paragraph(attack: Attack) -> str:
         f"{_sentence(attack.summary)} Mounted by {who}; it reads {reads}. "
         f"**Needs:** {attack.assumes}. **For a person:** it shows {attack.exposes}. "
         f"**Stopped by:** {attack.stopped_by}. "
-        f"Without defences: {attack.expected}. Source: {attack.source}.\n"
+        f"{_noticed(attack)}Without defences: {attack.expected}. Source: {attack.source}.\n"
     )
+
+
+def _noticed(attack: Attack) -> str:
+    if not isinstance(attack, ActiveAttack):
+        return ""
+    return f"**A client could notice:** {attack.noticed}. "
 
 
 def _sentence(words: str) -> str:

@@ -16,6 +16,7 @@ from audits.blind import blinded
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game
+from audits.groups import groups, top_ten
 from audits.persons import named
 from audits.plan import Task
 from audits.truth import Truth
@@ -93,7 +94,8 @@ class Player:
             blind=blind,
             positive=control,
             targets=len(game.targets.ids),
-            details={**game.extras(guess), **named(game, guess)},
+            details={**game.extras(guess), **named(game, guess), **top_ten(game, guess)},
+            groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
         )
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}

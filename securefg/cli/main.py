@@ -25,6 +25,7 @@ from securefg.cli import (
     init,
     listing,
     plan,
+    rehearse,
     report,
     reproduce,
     run,
@@ -45,6 +46,7 @@ app.command()(plan.plan)
 app.command()(explain.explain)
 app.command()(run.run)
 app.command()(audit.audit)
+app.command()(rehearse.rehearse)
 app.command()(curve.curve)
 app.command()(runs.runs)
 app.command()(report.report)

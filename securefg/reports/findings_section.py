@@ -10,7 +10,7 @@ from pathlib import Path
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.run.findings import Finding, read_findings
+from securefg.run.findings import Finding, Group, read_findings
 
 
 def stored_findings(path: Path) -> tuple[Finding, ...] | None:
@@ -24,6 +24,16 @@ def finding_anchor(attack: str, adversary: str) -> str:
 
 
 WORST = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """How exposed one group of targets is."""
+
+    name: str
+    targets: str
+    reached: str
+    spread: str
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,8 @@ class FindingLine:
     off: str
     targets: str
     assumptions: tuple[str, ...]
+    groups: tuple[GroupLine, ...] = ()
+    top_ten: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,25 @@ def _line(one: Finding, anchor: str) -> FindingLine:
         off=signed(one.positive.value) if one.positive else "",
         targets=number(one.targets) if one.targets else "",
         assumptions=one.assumptions,
+        groups=tuple(_group(group) for group in one.groups),
+        top_ten=_top_ten(one),
+    )
+
+
+def _group(group: Group) -> GroupLine:
+    low, high = significant(group.value.low), significant(group.value.high)
+    targets = plural(group.targets, "target")
+    return GroupLine(group.name, targets, significant(group.value.value), f"{low} to {high}")
+
+
+def _top_ten(one: Finding) -> str:
+    """How far the ten most exposed stand out; who they are is on no page."""
+    found, prior = (one.details.get(name) for name in ("top_ten", "top_ten_prior"))
+    if found is None or prior is None:
+        return ""
+    return (
+        f"The ten most exposed reach {significant(found)} on average, where the best ten of the "
+        f"prior reach {significant(prior)}."
     )
 
 

@@ -37,6 +37,15 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
+class Group(Settings):
+    """How exposed some of a finding's targets are: by degree, class or client, never one alone."""
+
+    by: str
+    name: str
+    targets: int
+    value: Interval
+
+
 class Finding(Settings):
     """One attack or one check, against one adversary's view of one run.
 
@@ -51,6 +60,8 @@ class Finding(Settings):
     measured      False where nothing was measured: a need that was not met, a field that no attack
                   read, an adversary whose place no attack took
     failed        the attack or the check broke off; `because` says how
+    groups        the same by degree, class and client; `details` has how exposed the ten most
+                  exposed are (top_ten), beside the prior's best ten
     made          the day, since an audit of some attacks adds to what is stored
     because       why the verdict is what it is, in words
     """
@@ -78,6 +89,7 @@ class Finding(Settings):
     targets: int = 0
     details: dict[str, float] = Field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+    groups: tuple[Group, ...] = ()
     measured: bool = True
     failed: bool = False
     made: str = ""

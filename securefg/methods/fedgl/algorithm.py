@@ -75,6 +75,7 @@ class Client(Host):
         if isinstance(request, Count):
             return self._held(request)
         assert isinstance(request, Globals)
+        self._check_halves(request)
         if self._bare:
             self._check_released(request)
         return self._trained(request, turn)
@@ -88,6 +89,17 @@ class Client(Host):
             num_nodes=torch.tensor([size]) if by_nodes else None,
             mass=self._scattered(size * ones, request.index_size) if by_nodes else None,
         )
+
+    def _check_halves(self, request: Globals) -> None:
+        """What the settings leave out is not trained on because a server sends it."""
+        graph = (request.graph_counts, request.graph_columns, request.graph_values)
+        sent = {
+            "pseudo_labels": request.pseudo_labels is not None,
+            "pseudo_graph": any(part is not None for part in graph),
+        }
+        for name, was_sent in sent.items():
+            if was_sent and not getattr(self._settings, name):
+                raise PrivacyError(f"fedgl: the server sent what method.{name}: false leaves out")
 
     def _check_released(self, request: Globals) -> None:
         """Rows of nodes leave where a census found enough holders."""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from attacks import get_attack, shipped
+from attacks import active, get_active, get_attack, shipped
 from attacks.page import page, paragraph
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", [*shipped(), *active()])
 def test_an_attack_says_what_it_means_for_a_person_and_what_stops_it(name: str) -> None:
-    attack = get_attack(name)
+    attack = get_active(name) if name in active() else get_attack(name)
     assert len(attack.exposes) > 20
     assert len(attack.stopped_by) > 10
     assert "_" not in attack.exposes + attack.stopped_by  # words for people

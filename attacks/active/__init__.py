@@ -1,0 +1,1 @@
+"""Attacks of servers that do not follow the protocol: rehearsals alone play them."""

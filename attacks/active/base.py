@@ -1,0 +1,66 @@
+"""What an active attack is: a lie told to clients in place of the protocol's requests, and a guess.
+
+The lie sees what the server knows before a run and each request that the protocol would send; it
+answers with the requests that are sent instead. The guess is made as in any attack, from the view
+of the federation that was lied to. A rehearsal (`audits.rehearsals`) plays both against real
+clients of its own; no recorded run is lied to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from attacks.base import Attack, Targets, View
+from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Meaning
+
+Said = Tensor | bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the protocol would ask.
+
+    values    by the request's fields; `meanings` of those that have one
+    wanted    what the replies to it mean
+    """
+
+    round: int
+    values: Mapping[str, Said] = field(repr=False)
+    meanings: Mapping[str, Meaning]
+    wanted: tuple[Meaning, ...]
+
+    def named(self, need: Meaning) -> str | None:
+        """The field of that meaning."""
+        return next((name for name, m in self.meanings.items() if m.fits(need)), None)
+
+    def asks_for(self, need: Meaning) -> bool:
+        return any(meaning.fits(need) for meaning in self.wanted)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is asked instead: these fields changed; of these clients alone, where they are named."""
+
+    changes: Mapping[str, Said] = field(default_factory=dict, repr=False)
+    clients: Clients | None = None
+
+
+Lie = Callable[[View, Targets, Request, np.random.Generator], Sequence[Told]]
+"""The last of the requests is the one whose replies the protocol goes on with; none: no lie."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveAttack(Attack):
+    """An attack by a server that lies.
+
+    lie      what it sends
+    noticed  what a client could see of it
+    """
+
+    lie: Lie = field(repr=False)
+    noticed: str

@@ -1,0 +1,24 @@
+"""What are single samples of clients? As `trained_samples`, with the better of two priors.
+
+Of dense samples many random directions come nearer to one than other clients' samples do. A guess
+that is noise must not gain by that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from audits.games.trained_samples import TrainedSampleGame, nearest
+from audits.games.trained_samples import make as trained_samples
+from audits.truth import Truth
+from securefg.protocol.transcript import Adversary
+
+
+def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> TrainedSampleGame:
+    game = trained_samples(truth, adversary, rng)
+    random = rng.normal(size=game.prior_guess.shape)
+    priors = (game.prior_guess, random)
+    best = max(priors, key=lambda guess: float(nearest(guess, game.truth).mean()))
+    return replace(game, prior_guess=best)

@@ -1,0 +1,105 @@
+"""Figures by group: an average hides the few who are exposed.
+
+How exposed a target is: where it is so, the share of the others that its score lies above (their
+mean is the AUC); where a guess is compared, its outcome. Groups are by degree, class and client,
+and none of fewer than five targets is told; of single targets, never more than how far the ten most
+exposed stand out, beside what chance or the prior gives the best ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Array
+from audits import metrics
+from audits.games.base import BinaryGame, Game, OutcomeGame
+from audits.truth import Truth
+from securefg.run.findings import Group
+
+LEAST, TEN, MANY_CLIENTS = 5, 10, 20
+OF_NODES = ("row", "node", "label of a node", "node with its edges")
+"""Units of games whose targets are nodes."""
+Ids = NDArray[np.int64]
+
+
+def exposure(game: Game, guess: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """How exposed each target is, and which targets it is said of."""
+    if isinstance(game, BinaryGame):
+        return _placement(game.truth, guess), game.truth == 1
+    assert isinstance(game, OutcomeGame)
+    found = game.per_record(guess)["outcome"]
+    return np.asarray(found, np.float64), np.ones(len(found), bool)
+
+
+def groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:
+    """Of games about nodes or edges of the run's graph; none for others."""
+    values, said_of = exposure(game, guess)
+    found = []
+    for by, name, members in _members(truth, game):
+        own = values[members & said_of]
+        if len(own) >= LEAST:
+            figure = metrics.bootstrap_mean(own, 0)
+            found.append(Group(by=by, name=name, targets=len(own), value=figure))
+    return tuple(found)
+
+
+def top_ten(game: Game, guess: Array) -> dict[str, float]:
+    """The mean exposure of the ten most exposed, and the same for the prior's guess."""
+    values, said_of = exposure(game, guess)
+    if said_of.sum() < 2 * TEN:
+        return {}
+    return {"top_ten": _top(values[said_of]), "top_ten_prior": _prior(game, int(said_of.sum()))}
+
+
+def _prior(game: Game, count: int) -> float:
+    if isinstance(game, OutcomeGame):
+        return _top(np.asarray(game.per_record(game.prior_guess)["outcome"], np.float64))
+    assert isinstance(game, BinaryGame)
+    if game.prior_scores is None:  # the best of `count` places drawn at random
+        return 1 - (TEN + 1) / (2 * (count + 1))
+    return _top(_placement(game.truth, game.prior_scores)[game.truth == 1])
+
+
+def _top(values: Array) -> float:
+    return float(np.sort(values)[-TEN:].mean())
+
+
+def _placement(truth: Ids, scores: Array) -> Array:
+    """The share of the others that each score lies above; half of those that it equals."""
+    others = np.sort(scores[truth == 0])
+    below, upto = (np.searchsorted(others, scores, side) for side in ("left", "right"))
+    found: Array = (below + upto) / (2 * len(others))
+    return found
+
+
+def _members(truth: Truth, game: Game) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    ids, graph = game.targets.ids, truth.graph
+    pairs = ids.ndim == 2 and ids.shape[1:] == (2,) and game.unit == "edge"
+    if not pairs and (ids.ndim != 1 or game.unit not in OF_NODES):
+        return
+    degrees = np.bincount(graph.edge_index[0].numpy(), minlength=graph.num_nodes)
+    of_targets = degrees[ids].min(1) if pairs else degrees[ids]
+    yield from _by_degree(of_targets)
+    if pairs or graph.labels.dim() != 1:
+        return
+    labels = graph.labels.numpy()[ids]
+    for label in np.unique(labels[labels >= 0]).tolist():
+        yield "class", f"class {label}", labels == label
+    partition = truth.experiment.partition
+    if 1 < partition.num_clients <= MANY_CLIENTS:
+        for client, nodes in enumerate(partition.clients):
+            yield "client", f"client {client}", np.isin(ids, nodes.numpy())
+
+
+def _by_degree(degrees: Ids) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """Thirds of the targets, as nearly as whole degrees allow."""
+    bounds = np.unique(np.quantile(degrees, [1 / 3, 2 / 3], method="lower"))
+    low = int(degrees.min())
+    for high in [*bounds.tolist(), int(degrees.max())]:
+        if high >= low:
+            name = f"degree {low}" if high == low else f"degree {low} to {int(high)}"
+            yield "degree", name, (degrees >= low) & (degrees <= high)
+            low = int(high) + 1

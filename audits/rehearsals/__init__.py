@@ -1,0 +1,1 @@
+"""Rehearsals: active attacks on throw-away federations of real clients."""
