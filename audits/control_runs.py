@@ -34,7 +34,7 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
         found = find_run(root, config.hash)
         if found is None or not found.finished:
             found = runner.start(config, fresh=True).folder
-    return Truth.of(found)
+    return Truth.of(found).judged_by(truth.config.audit)
 
 
 def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:

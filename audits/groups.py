@@ -26,12 +26,13 @@ Ids = NDArray[np.int64]
 
 
 def exposure(game: Game, guess: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """How exposed each target is, and which targets it is said of."""
+    """How exposed each target is, and which targets it is said of: none in games of other kinds."""
     if isinstance(game, BinaryGame):
         return _placement(game.truth, guess), game.truth == 1
-    assert isinstance(game, OutcomeGame)
-    found = game.per_record(guess)["outcome"]
-    return np.asarray(found, np.float64), np.ones(len(found), bool)
+    if isinstance(game, OutcomeGame):
+        found = game.per_record(guess)["outcome"]
+        return np.asarray(found, np.float64), np.ones(len(found), bool)
+    return np.zeros(len(guess)), np.zeros(len(guess), bool)
 
 
 def groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:

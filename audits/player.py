@@ -15,7 +15,7 @@ from audits.blind import at_chance as no_gain
 from audits.blind import blinded
 from audits.foreign import ForeignTruth
 from audits.games import make_game
-from audits.games.base import Game
+from audits.games.base import Game, NotAsked
 from audits.groups import groups, top_ten
 from audits.persons import named
 from audits.plan import Task
@@ -56,6 +56,8 @@ class Player:
         started = time.monotonic()
         try:
             played = self._played(task, self._truth)
+        except NotAsked as reason:
+            return self.unmet(task, str(reason)), {}
         except CannotAttack as reason:
             return self._finding(task, started, Verdict.INCONCLUSIVE, str(reason)), {}
         rng = numpy_stream(self._seed, "null", task.attack.name, task.adversary)

@@ -79,7 +79,8 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
             lambda rounds: foreign.control(),
             foreign.defended,
         )
-    truth = Truth.of(RunFolder.open(path))
+    recorded = Truth.of(RunFolder.open(path))
+    truth = recorded.judged_by(_audit_settings(recorded.config.audit, plan.overrides))
     about = {
         "name": truth.config.name,
         "config_hash": truth.config.hash,
@@ -215,9 +216,10 @@ class Auditing:
 def _audit_settings(stored: AuditSettings, overrides: tuple[str, ...]) -> AuditSettings:
     """What judges the run may be set anew; what made it may not."""
     for override in overrides:
-        if not override.startswith("audit.smallest_gain="):
+        if not override.startswith(("audit.smallest_gain=", "audit.sensitive=")):
             raise ConfigError(
-                f"--set {override}: a run is audited as it was made; allowed: audit.smallest_gain"
+                f"--set {override}: a run is audited as it was made; allowed: audit.smallest_gain, "
+                "audit.sensitive"
             )
     tree = {"audit": stored.model_dump(mode="json")}
     for override in overrides:
@@ -227,7 +229,7 @@ def _audit_settings(stored: AuditSettings, overrides: tuple[str, ...]) -> AuditS
     except ValidationError as error:
         wrong = error.errors()[0]
         raise ConfigError(
-            f"audit.smallest_gain: {wrong['msg']}, found {wrong['input']!r}"
+            f"audit.{wrong['loc'][0]}: {wrong['msg']}, found {wrong['input']!r}"
         ) from error
 
 

@@ -25,6 +25,7 @@ from securefg.run.fingerprints import require_data_here, require_same_data
 from securefg.run.folder import RunFolder
 from securefg.run.release_file import read_release
 from securefg.settings.config import RunConfig
+from securefg.settings.execution import AuditSettings
 from securefg.settings.privacy import Unit
 
 
@@ -42,6 +43,11 @@ class Truth:
         experiment = prepare(folder.config())
         require_same_data(folder, experiment)
         return cls(folder, experiment)
+
+    def judged_by(self, settings: AuditSettings) -> Truth:
+        """The same run under other settings of its audit, which change nothing in it."""
+        config = self.config.model_copy(update={"audit": settings})
+        return Truth(self.folder, replace(self.experiment, config=config))
 
     @property
     def graph(self) -> Graph:

@@ -25,6 +25,10 @@ from securefg.foundation.ranks import average_ranks
 NULL_DRAWS = 20
 
 
+class NotAsked(CannotAttack):
+    """The game is played only where a setting asks for it."""
+
+
 @dataclass(frozen=True)
 class Game(ABC):
     """What all games share.

@@ -112,7 +112,8 @@ class RunConfig(Settings):
             relevant["data"]["folder"] = self.data.folder.name
         if not self.audit.canaries:  # nothing is inserted, whatever the seed
             relevant.pop("audit", None)
-        relevant.get("audit", {}).pop("smallest_gain", None)  # judges a run, and changes none
+        for name in ("smallest_gain", "sensitive"):  # they judge a run, and change none
+            relevant.get("audit", {}).pop(name, None)
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
 
 

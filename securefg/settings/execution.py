@@ -93,6 +93,11 @@ class AuditSettings(Settings):
         0, ge=0, description="number of canary nodes inserted before the data is partitioned"
     )
     seed: int = Field(0, ge=0, description="seed for drawing the canaries")
+    sensitive: int | None = Field(
+        None,
+        ge=0,
+        description="column of the features whose inference is measured, counted from 0",
+    )
     smallest_gain: float = Field(
         0.05,
         gt=0,
