@@ -11,12 +11,13 @@ import torch
 
 from attacks.base import Array, Attack, Targets, View
 from attacks.uploaded_rows import ROWS, decoder_pairs
+from securefg.models.optimizers import Adam
 
 ROUNDS = 5
 COMPONENTS = 16
 HIDDEN = 32
 STEPS = 200
-DECAY = 1e-2
+DECAY, LR = 1e-2, 1e-2
 HELD_OUT = 0.25
 TRACE = 1e-3
 
@@ -51,16 +52,15 @@ def taught_network(known: Array, places: Array, wanted: Array, stream: torch.Gen
     inputs, outputs = torch.from_numpy(known).float(), torch.from_numpy(places).float()
     scale = outputs.std().clamp_min(1e-12)
     shapes = ((inputs.shape[1], HIDDEN), (HIDDEN,), (HIDDEN, outputs.shape[1]))
-    first, bias, second = (
+    layers = [
         (torch.randn(shape, generator=stream) / shape[0] ** 0.5).requires_grad_()
         for shape in shapes
-    )
-    adam = torch.optim.Adam([first, bias, second], lr=1e-2, weight_decay=DECAY)
+    ]
+    first, bias, second = layers
+    adam = Adam(layers, 3 * [DECAY], LR)
     for _ in range(STEPS):
-        adam.zero_grad()
         loss = ((inputs @ first + bias).relu() @ second - outputs / scale).square().mean()
-        torch.autograd.backward(loss)
-        adam.step()
+        adam.step(torch.autograd.grad(loss, layers))
     with torch.no_grad():
         said = (torch.from_numpy(wanted).float() @ first + bias).relu() @ second * scale
     found: Array = said.double().numpy()

@@ -11,6 +11,7 @@ from audits.control_runs import is_defended
 from audits.plan import Plan
 from audits.run import audit
 from audits.truth import Truth
+from securefg.privacy.rules import LocalGaussian
 from securefg.protocol.transcript import Adversary, view
 from securefg.run import runner
 from securefg.run.findings import Verdict
@@ -47,6 +48,7 @@ def test_seeded_noise_is_off_every_upload(tmp_path: Path) -> None:
     assert (recorded(noised, kind, "hidden") - wanted).abs().mean() > 100
     assert torch.allclose(uploaded(noised, kind, "hidden"), wanted, atol=1e-2)
     assert not noised.view(Adversary.parse("server")).noise_left
+    assert not noised.view(Adversary.parse("server")).noise
     assert not is_defended(noised.experiment.policy)
 
 
@@ -55,6 +57,10 @@ def test_noise_of_the_system_stays_on(tmp_path: Path) -> None:
     kind = "gfl_appnp.Representation"
     assert torch.equal(uploaded(noised, kind, "hidden"), recorded(noised, kind, "hidden"))
     assert is_defended(noised.experiment.policy)
+    rule = noised.experiment.policy.rules["Representation.hidden"]
+    assert isinstance(rule, LocalGaussian)
+    known = noised.view(Adversary.parse("client:0")).noise[kind, "hidden"]  # a policy is agreed
+    assert (known.sd, known.clip_l2) == (rule.stddev, rule.clip_l2)
 
 
 @pytest.mark.parametrize("whose", ["server", "client:0,3"])

@@ -1,0 +1,167 @@
+"""What every attack reaches on every method, plain, masked and noised, over seeds: one table.
+
+    python benchmarks/attack_table.py made RUNS --json new.json            small synthetic graphs
+    python benchmarks/attack_table.py cora RUNS --json new.json            FedGL on Cora
+    python benchmarks/attack_table.py made RUNS --json new.json --beside old.json > table.md
+
+Runs are made once and kept in RUNS; findings go to the JSON file. An older checkout's attacks are
+measured on copies of the same runs by the same script (PYTHONPATH), and put beside the new ones.
+No data about people is used: synthetic graphs, and citations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attacks import attack_names
+from audits.plan import Plan
+from audits.run import audit
+from securefg.run import runner
+from securefg.settings.config import load_config
+from securefg.sweep.cache import find_run
+
+SEEDS = (0, 1, 2)
+SHORT = ("training.patience=null", "output.transcript_every=1")
+FEDGL = (*SHORT, "training.rounds=12", "method.weighting=equal")
+BY_ROW = "privacy={mechanism: local_gaussian, target_epsilon: 8, unit: row, clip_l2: 1.0}"
+BY_CLIENT = BY_ROW.replace("unit: row", "unit: client")
+MASKED = "privacy={secure_aggregation: {}}"
+OPEN_MASKED = "privacy={secure_aggregation: {malicious: false}}"
+Case = tuple[str, str, str, tuple[str, ...]]
+"""Method, defence, configuration, and what is set in it."""
+
+SAGE, GFL, USERS = "fedavg_graphsage_csbm", "gfl_dnc_private", "nfedgnn_masked"
+ROUNDS = (*SHORT, "training.rounds=10")
+CASES: dict[str, list[Case]] = {
+    "made": [
+        ("FedGL", "plain", "quickstart", FEDGL),
+        ("FedGL", "masked", "quickstart", (*FEDGL, MASKED)),
+        ("FedGL", "noised, epsilon 8 per row", "quickstart", (*FEDGL, BY_ROW)),
+        ("FedAvg, GraphSAGE", "plain", SAGE, ROUNDS),
+        ("FedAvg, GraphSAGE", "masked", SAGE, (*ROUNDS, "method.weighting=equal", MASKED)),
+        (
+            "FedAvg, GraphSAGE",
+            "noised, epsilon 8 per client",
+            SAGE,
+            (*ROUNDS, "method.weighting=equal", "method.upload=update", BY_CLIENT),
+        ),
+        ("GFL-APPNP", "plain", GFL, (*ROUNDS, "method.jacobian=full", "privacy={}")),
+        ("GFL-APPNP", "masked", "gfl_dnc_masked", ROUNDS),
+        ("GFL-APPNP", "noised, epsilon 8 per client", GFL, ROUNDS),
+        (
+            "nFedGNN",
+            "plain",
+            USERS,
+            (*ROUNDS, "privacy={}", "method={name: nfedgnn, smoothness: 100}"),
+        ),
+        ("nFedGNN", "masked", USERS, ROUNDS),
+        (
+            "nFedGNN",
+            "noised, epsilon 8 per client",
+            USERS,
+            (*ROUNDS, BY_CLIENT, "method={name: nfedgnn, smoothness: 100}"),
+        ),
+    ],
+    "cora": [
+        ("FedGL on Cora", "plain", "fedgl_cora", (*SHORT, "training.rounds=30")),
+        ("FedGL on Cora", "noised, epsilon 8 per row", "fedgl_cora_private", SHORT),
+    ],
+    "walks": [
+        ("PPFL-GNN, walks", "plain", "ppfl_deepwalk_citeseer_private", (*SHORT, "privacy={}")),
+        ("PPFL-GNN, walks", "masked", "ppfl_deepwalk_citeseer_masked", SHORT),
+        ("PPFL-GNN, walks", "noised, epsilon 8 per row", "ppfl_deepwalk_citeseer_private", SHORT),
+    ],
+}
+Row = dict[str, Any]
+
+
+def measured(cases: list[Case], root: Path, seeds: tuple[int, ...]) -> Iterator[Row]:
+    """A row per case, seed and finding with a value."""
+    for method, defence, name, settings in cases:
+        for seed in seeds:
+            folder = made(name, settings, root, seed)
+            started = time.process_time()
+            result = audit(folder, Plan(only=tuple(attack_names())))
+            print(f"{method}, {defence}, seed {seed}: {time.process_time() - started:.1f} CPU s")
+            for found in result.findings:
+                if found.value is None or found.prior is None or found.gain is None:
+                    continue
+                yield {
+                    "case": f"{method}, {defence}",
+                    "seed": seed,
+                    "attack": found.attack,
+                    "adversary": found.adversary,
+                    "metric": found.metric,
+                    "value": found.value.value,
+                    "prior": found.prior.value,
+                    "gain": [found.gain.value, found.gain.low, found.gain.high],
+                    "verdict": found.verdict.value,
+                }
+
+
+def made(name: str, settings: tuple[str, ...], root: Path, seed: int) -> Path:
+    """The run's folder, without any audit; trained where it is not there."""
+    config = load_config(
+        Path("configs") / f"{name}.yaml", (*settings, f"seed={seed}", f"output.root={root}")
+    )
+    found = find_run(root, config.hash)
+    if found is None or not found.finished:
+        found = runner.start(config, fresh=True).folder
+    for part in ("findings.json", "scores.npz", "shadows"):
+        path = found.path / "audit" / part
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    return found.path
+
+
+def table(rows: list[Row], old: list[Row]) -> Iterator[str]:
+    """Means over seeds; of gains, the lowest and the highest end of any seed's interval."""
+    yield "| run | attack, by whom | prior | before | now | gain [least, greatest end] | verdicts |"
+    yield "|---|---|---|---|---|---|---|"
+    before = _grouped(old)
+    for key, own in _grouped(rows).items():
+        then = f"{_mean(before[key], 'value'):.3f}" if key in before else "-"
+        gains = [row["gain"] for row in own]
+        spread = f"[{min(g[1] for g in gains):+.3f}, {max(g[2] for g in gains):+.3f}]"
+        gain = f"{statistics.fmean(g[0] for g in gains):+.3f} {spread}"
+        verdicts = sorted({row["verdict"].lower().replace("_", " ") for row in own})
+        yield (
+            f"| {key[0]} | `{key[1]}`, {key[2]} | {_mean(own, 'prior'):.3f} | {then} | "
+            f"{_mean(own, 'value'):.3f} | {gain} | {' / '.join(verdicts)} |"
+        )
+
+
+def _grouped(rows: list[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["case"], row["attack"], row["adversary"]), []).append(row)
+    return found
+
+
+def _mean(rows: list[Row], name: str) -> float:
+    return statistics.fmean(row[name] for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("cases", choices=sorted(CASES))
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--beside", type=Path, help="findings of older attacks on the same runs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    given = parser.parse_args()
+    if not given.json.is_file():
+        rows = list(measured(CASES[given.cases], given.runs, tuple(given.seeds)))
+        given.json.write_text(json.dumps(rows, indent=1))
+    old = json.loads(given.beside.read_text()) if given.beside else []
+    print("\n".join(table(json.loads(given.json.read_text()), old)))
+
+
+if __name__ == "__main__":
+    main()

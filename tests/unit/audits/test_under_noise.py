@@ -1,0 +1,98 @@
+"""Under noise no attack does worse than its prior, and masks leave what the mean tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attacks import attack_names, get_attack
+from attacks.base import CannotAttack
+from audits.plan import DEFAULT_ADVERSARY, Task
+from audits.player import Player
+from audits.truth import Truth
+from securefg.run import runner
+from securefg.run.findings import Finding
+from securefg.settings.config import RunConfig, parse_config
+from tests import small
+
+SURE = 3.29 / 1.96
+"""From a 95 % interval to one of 99.9 %: every test draws new noise, and attacks are many."""
+
+
+def played(config: RunConfig) -> list[Finding]:
+    """All attacks that this run gives anything to."""
+    truth = Truth.of(runner.start(config).folder)
+    player, found = Player(truth, 0, 0.05, defended=True), []
+    for attack in map(get_attack, attack_names()):
+        for kind in sorted(attack.adversaries):
+            adversary = DEFAULT_ADVERSARY[kind]
+            try:
+                if truth.spoken.unmet(attack) or attack.applies_to(player.view(truth, adversary)):
+                    continue
+            except CannotAttack:
+                continue
+            finding, _ = player.play(Task(attack, adversary))
+            if finding.gain is not None:
+                found.append(finding)
+    return found
+
+
+def below(findings: list[Finding]) -> list[str]:
+    """The attacks whose interval ends below the prior."""
+    ends = {
+        f"{f.attack}/{f.adversary}": f.gain.value + SURE * (f.gain.high - f.gain.value)
+        for f in findings
+        if f.gain is not None
+    }
+    return [name for name, end in ends.items() if end < -1e-9]
+
+
+def noised(root: Path, method: str, unit: str, epsilon: float) -> RunConfig:
+    tree = small.tree(root, method)
+    tree["privacy"] = {
+        "mechanism": "local_gaussian",
+        "target_epsilon": epsilon,
+        "unit": unit,
+        "clip_l2": 1.0,
+    }
+    if method == "fedgl":
+        tree["method"] |= {"weighting": "equal", "embedding": "hidden"}
+    if method in ("gfl_appnp", "nfedgnn"):
+        tree["partition"] = {"name": "one_node"}
+    if method == "gfl_appnp":
+        tree["method"] |= {"jacobian": "none", "upload": "update"}
+    return parse_config(tree)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [2, 50, 2000, 100_000])
+@pytest.mark.parametrize(
+    ("method", "unit"), [("fedgl", "row"), ("gfl_appnp", "client"), ("nfedgnn", "client")]
+)
+def test_no_attack_falls_below_its_prior(
+    tmp_path: Path, method: str, unit: str, epsilon: float
+) -> None:
+    findings = played(noised(tmp_path, method, unit, epsilon))
+    assert len(findings) >= 2
+    assert below(findings) == []
+
+
+@pytest.mark.slow
+def test_without_the_policy_attacks_do_fall_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard bites: the same attacks on the same kind of run, the noise kept from them."""
+    monkeypatch.setattr("audits.truth.noise_on", lambda experiment, left: {})
+    assert below(played(noised(tmp_path, "nfedgnn", "client", 2)))
+
+
+@pytest.mark.slow
+def test_the_mean_of_masked_changes_still_tells_members(tmp_path: Path) -> None:
+    tree = small.tree(tmp_path)
+    tree["method"] |= {"weighting": "equal"}
+    tree["privacy"] = {"secure_aggregation": {}}
+    found = {f.attack: f for f in played(parse_config(tree)) if f.adversary == "server"}
+    gain = found["membership_gradients"].gain
+    assert gain is not None
+    assert gain.low > 0
