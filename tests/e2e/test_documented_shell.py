@@ -71,6 +71,7 @@ TABLE: list[tuple[str, str, How]] = [
     ("docs/audit.md", "securefg run configs/", VERDICT),
     ("docs/audit.md", "securefg audit runs/quickstart", VERDICT),
     ("docs/audit.md", "securefg audit runs/noised", VERDICT),
+    ("docs/audit.md", "securefg rehearse ", Here(("--only", "silenced_client"), slow=True)),
     ("docs/audit.md", "", BANKS),
     ("examples/banks", "bash examples/banks/all.sh", ALL_BANKS),
     ("examples/banks", "bash examples/banks/deploy.sh", DEPLOYED),
