@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Literal
 
 from pydantic import Field
@@ -21,11 +22,11 @@ class ExchangeSettings(MethodSettings):
     )
 
     @property
+    @abstractmethod
     def embedding_columns(self) -> int:
         """Columns of an upload that are the embedding; further ones are skip-gram's contexts."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def layer(self) -> Literal["hidden", "walks"]:
         """What made the rows: a network's hidden layer, or random walks."""
-        raise NotImplementedError
