@@ -21,6 +21,8 @@ def check_split(graph: Graph, training: TrainingSettings) -> None:
             "data.split: no client holds a validation node, and the kept model is chosen by them; "
             "allowed: a split with validation nodes, or training.keep: last with patience: null"
         )
+    if graph.num_classes < 2:
+        raise ConfigError("data: every node is of one class; wanted two or more to tell apart")
     trained = set(graph.labels[split.train.expand_as(graph.labels)].tolist())
     missing = sorted(set(range(graph.num_classes)) - trained)
     if missing:

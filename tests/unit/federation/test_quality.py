@@ -117,3 +117,5 @@ def test_splits_that_say_nothing_are_refused_or_told(tmp_path: Path) -> None:
     one_class = replace(graph, split=replace(split, train=split.train & (graph.labels == 0)))
     with pytest.warns(UserWarning, match="no training node is of class 1"):
         check_split(one_class, training)
+    with pytest.raises(ConfigError, match="every node is of one class"):
+        check_split(replace(graph, labels=torch.zeros_like(graph.labels), num_classes=1), training)
