@@ -38,12 +38,13 @@ class SiteFindings:
     findings: tuple[Finding, ...]
 
     def statement(self) -> dict[str, Any]:
+        """Without groups: how many of a site's nodes are of a class or degree is not shared."""
         return {
             "site": self.site,
             "run": self.run,
             "config_hash": self.config_hash,
             "record": self.record,
-            "findings": [one.model_dump(mode="json") for one in self.findings],
+            "findings": [one.model_dump(mode="json", exclude={"groups"}) for one in self.findings],
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from audits.groups import LEAST, exposure, groups, top_ten
 from audits.metrics import auc
 from audits.rehearsals.throwaway import new_truth
 from audits.truth import Truth
+from securefg.flare.site_findings import SiteFindings
 from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import findings_section
 from securefg.run.assembly import prepare
@@ -106,6 +108,23 @@ def test_the_page_shows_groups_and_no_ids() -> None:
     (line,) = section.lines
     assert "The ten most exposed reach 0.99" in line.top_ten
     assert [(g.name, g.targets) for g in line.groups] == [("degree 1 to 2", "7 targets")]
+
+
+def test_a_site_shares_no_groups() -> None:
+    value = Interval(value=0.9, low=0.8, high=0.95)
+    group = Group(by="class", name="class 3", targets=17, value=value)
+    finding = Finding(
+        adversary="server",
+        attack="a",
+        method="m",
+        metric="",
+        unit="row",
+        verdict=Verdict.LEAK,
+        because="",
+        groups=(group,),
+    )
+    told = SiteFindings("site-1", "run", "hash", "link", (finding,)).statement()
+    assert "class 3" not in json.dumps(told)
 
 
 def test_the_page_is_made_with_them() -> None:
