@@ -270,9 +270,7 @@ def bootstrap_mean(
         mean = float(found.mean())
         return _interval(mean, mean - reach, mean + reach, confidence)
     rng = np.random.default_rng(seed)
-    means = np.array(
-        [found[rng.integers(found.size, size=found.size)].mean() for _ in range(draws)]
-    )
+    means = found[rng.integers(found.size, size=(draws, found.size))].mean(1)
     low, high = np.percentile(means, [tail, 100 - tail])
     return _interval(float(found.mean()), float(low), float(high), confidence)
 

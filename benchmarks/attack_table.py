@@ -154,10 +154,12 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--beside", type=Path, help="findings of older attacks on the same runs")
+    parser.add_argument("--method", default="", help="only cases whose method starts so")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     given = parser.parse_args()
     if not given.json.is_file():
-        rows = list(measured(CASES[given.cases], given.runs, tuple(given.seeds)))
+        chosen = [case for case in CASES[given.cases] if case[0].startswith(given.method)]
+        rows = list(measured(chosen, given.runs, tuple(given.seeds)))
         given.json.write_text(json.dumps(rows, indent=1))
     old = json.loads(given.beside.read_text()) if given.beside else []
     print("\n".join(table(json.loads(given.json.read_text()), old)))

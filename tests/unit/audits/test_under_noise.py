@@ -11,8 +11,9 @@ from attacks.base import CannotAttack
 from audits.plan import DEFAULT_ADVERSARY, Task
 from audits.player import Player
 from audits.truth import Truth
+from securefg.foundation.interval import Interval
 from securefg.run import runner
-from securefg.run.findings import Finding
+from securefg.run.findings import Finding, Verdict
 from securefg.settings.config import RunConfig, parse_config
 from tests import small
 
@@ -78,13 +79,19 @@ def test_no_attack_falls_below_its_prior(
     assert below(findings) == []
 
 
-@pytest.mark.slow
-def test_without_the_policy_attacks_do_fall_below(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The guard bites: the same attacks on the same kind of run, the noise kept from them."""
-    monkeypatch.setattr("audits.truth.noise_on", lambda experiment, left: {})
-    assert below(played(noised(tmp_path, "nfedgnn", "client", 2)))
+@pytest.mark.parametrize(("low", "high", "named"), [(-0.3, -0.2, True), (-0.3, -0.01, False)])
+def test_an_attack_below_its_prior_is_named(low: float, high: float, named: bool) -> None:
+    finding = Finding(
+        adversary="server",
+        attack="some",
+        method="-",
+        metric="-",
+        unit="-",
+        verdict=Verdict.INCONCLUSIVE,
+        because="-",
+        gain=Interval(value=(low + high) / 2, low=low, high=high),
+    )
+    assert below([finding]) == (["some/server"] if named else [])
 
 
 @pytest.mark.slow
