@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.linear_model import RidgeCV
 
 from attacks.base import Array, CannotAttack, Targets
+from attacks.linear_decoder import ridge_decoded
 from attacks.uploaded_rows import FEWEST
 
 
@@ -13,7 +13,6 @@ def decoded(known: Array, targets: Targets, wanted: Array, rng: np.random.Genera
     """Scores of the targets, learnt from the nodes whose number is known."""
     if targets.known is None or len(targets.known_ids) < FEWEST:
         raise CannotAttack(f"fewer than {FEWEST} nodes whose number is known")
-    decoder = RidgeCV(alphas=(0.1, 1.0, 10.0, 100.0, 1000.0))
-    decoder.fit(known, targets.known[:, 0])
-    found: Array = np.asarray(decoder.predict(wanted), np.float64)
+    numbers = targets.known[:, :1].astype(np.float64)
+    found: Array = ridge_decoded(known, numbers, wanted)[:, 0]
     return found + 1e-9 * rng.normal(size=len(found))
