@@ -18,7 +18,7 @@ from securefg.cli.main import app
 PAGES = sorted([Path("README.md"), *Path("docs").rglob("*.md"), *Path("examples").rglob("*.md")])
 FENCED = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 SHELL = ("bash", "console", "sh", "shell")
-PROGRAM = re.compile(r"^(securefg|python3?|pip|make|bash|sh|nvflare|podman|docker|mkdocs) (?!.*: )")
+PROGRAM = re.compile(r"^(securefg|python3?|pip|make|bash|sh|nvflare|podman|docker|mkdocs) ")
 
 
 def lines_of(text: str) -> list[str]:
