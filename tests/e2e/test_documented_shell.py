@@ -44,7 +44,7 @@ class Planned:
 
 How = Here | By | Not | Planned
 ROUND = ("--fresh", "--set", "training.rounds=1")
-QUICK = ("--quick", "--jobs", "1")
+QUICK = ("--quick", "--jobs", "1", "--seeds", "1")
 PARTS = By("test_flare_docs.py::test_the_way_to_four_banks")
 BANKS = By("test_bank_example.py::test_the_banks_run_audit_report_verify_and_draw_a_curve")
 ALL_BANKS = By("test_bank_example.py::test_one_script_goes_from_tables_to_the_curve")
@@ -92,7 +92,11 @@ TABLE: list[tuple[str, str, How]] = [
     ("", "securefg list", Here()),
     ("", "securefg config schema", Here()),
     ("", "securefg reproduce list", Here()),
-    ("", "securefg reproduce fedgl-table2 --quick", Here(("--jobs", "1"), slow=True)),
+    (
+        "",
+        "securefg reproduce fedgl-table2 --quick",
+        Here(("--jobs", "1", "--seeds", "1"), slow=True),
+    ),
     ("", "securefg reproduce all", Not("every table: hours; each is listed by itself")),
     ("", "securefg reproduce ", Here(QUICK, slow=True)),
     ("", "securefg curve ", Planned()),
