@@ -21,6 +21,7 @@ from securefg.cli import (
     curve,
     data,
     deploy,
+    doctor,
     explain,
     init,
     listing,
@@ -49,6 +50,7 @@ app.command()(audit.audit)
 app.command()(rehearse.rehearse)
 app.command()(curve.curve)
 app.command()(runs.runs)
+app.command()(doctor.doctor)
 app.command()(report.report)
 app.command()(report.compare)
 app.command()(verify)

@@ -12,7 +12,8 @@ from securefg.data.statistics import statistics
 from securefg.flare.coordinator import read_entitled
 from securefg.flare.job import Job
 from securefg.methods.registry import get_method
-from securefg.run.assembly import Experiment, choose_device
+from securefg.run.assembly import Experiment
+from securefg.run.device import choose_device
 
 
 def without_data(job: Job, entitled: Path) -> Experiment:

@@ -66,7 +66,7 @@ from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
-from securefg.run.assembly import choose_device
+from securefg.run.device import choose_device
 
 Content = dict[str, Any]
 KEPT = 3  # one more than the server keeps: its last checkpoint may not have become whole

@@ -23,12 +23,12 @@ from securefg.engines.processes import Processes
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
 from securefg.federation.roles import PublicInfo
-from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.methods.base import AnyMethod, asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.protocol.codec import Clients
+from securefg.run.device import choose_device
 from securefg.run.folder import RunFolder
 from securefg.secagg.identity_store import make_identities
 from securefg.settings.config import RunConfig
@@ -142,15 +142,6 @@ def start_engine(
         return InProcess([build_endpoint(s, data) for s, data in zip(specs, own, strict=True)])
     files = _write_shards(folder.shards, specs, own)
     return Processes(specs, files, config.engine.timeout)
-
-
-def choose_device(wanted: str) -> torch.device:
-    """`auto` is the first GPU where there is one."""
-    if wanted == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device: {wanted!r}, but PyTorch finds no GPU here; allowed: auto, cpu")
-    return torch.device(wanted)
 
 
 def hosts_of(experiment: Experiment) -> dict[str, Clients]:

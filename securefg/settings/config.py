@@ -57,7 +57,9 @@ class RunConfig(Settings):
     audit: AuditSettings = AuditSettings()
     context: ContextSettings = ContextSettings()
     seed: int = Field(0, ge=0)
-    device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
+    device: str = Field(
+        "auto", description="auto (a GPU that `securefg doctor` proved, else cpu), cpu or cuda:N"
+    )
 
     @field_validator("device")
     @classmethod

@@ -12,7 +12,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.models.gcn import GcnShape
 from securefg.models.network import keep_mask
 from securefg.models.sparse import DenseMatrix
-from securefg.run.assembly import choose_device
+from securefg.run.device import choose_device
 
 MOVES = ("cpu", "numpy", "item", "tolist")
 ON_THE_CPU = {
