@@ -37,20 +37,21 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
     return Truth.of(found).judged_by(truth.config.audit)
 
 
+def bared(config: RunConfig) -> RunConfig:
+    """The config without noise on uploads, noise in training, and masks."""
+    training = config.training.model_copy(update={"dp_sgd": None})
+    return config.model_copy(update={"privacy": PrivacySettings(), "training": training})
+
+
 def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:
-    training = config.training.model_copy(
+    bare = bared(config)
+    training = bare.training.model_copy(
         update={"rounds": min(rounds, config.training.rounds), "patience": None}
     )
     output = config.output.model_copy(
         update={"root": root, "transcript_every": 1, "checkpoint_every": max(rounds, 1)}
     )
     engine = config.engine.model_copy(update={"name": "inprocess"})
-    return config.model_copy(
-        update={
-            "name": "control",
-            "privacy": PrivacySettings(),
-            "training": training,
-            "output": output,
-            "engine": engine,
-        }
+    return bare.model_copy(
+        update={"name": "control", "training": training, "output": output, "engine": engine}
     )

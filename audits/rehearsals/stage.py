@@ -11,7 +11,7 @@ import numpy as np
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import CannotAttack, Targets, View
-from audits.control_runs import is_defended
+from audits.control_runs import bared, is_defended
 from audits.games import make_game
 from audits.plan import Task
 from audits.player import Player
@@ -22,7 +22,6 @@ from securefg.protocol.transcript import Adversary
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.findings import Finding, Verdict
 from securefg.settings.config import RunConfig
-from securefg.settings.privacy import PrivacySettings
 
 SERVER = "server"
 MANY_REASONS = 2
@@ -47,8 +46,7 @@ class Stage:
         lied = self._lied(self.experiment, attack)
         player = self._player(lied.truth, self._defended)
         if self._defended:
-            bare = self._config.model_copy(update={"privacy": PrivacySettings()})
-            player.control = self._lied(prepare(bare), attack).truth
+            player.control = self._lied(prepare(bared(self._config)), attack).truth
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in an audit: attacks on noise divide by zero
             finding, _ = player.play(Task(attack, SERVER))

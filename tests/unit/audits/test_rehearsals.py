@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from attacks import active, get_active, get_attack
 from attacks.active.base import Request, Told
+from audits.control_runs import bared, undefended
 from audits.rehearsals.rehearse import Rehearsal, rehearse
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from securefg.cli.main import app
@@ -136,6 +137,22 @@ def test_trap_weights_find_more_than_honest_ones(tmp_path: Path) -> None:
     assert finding.verdict is Verdict.LEAK
     assert finding.gain is not None
     assert finding.gain.value > finding.details["gain_without_lie"] + 0.1
+
+
+def test_the_positive_control_has_no_noise_in_training_either(tmp_path: Path) -> None:
+    chosen = config(
+        tmp_path,
+        "method={name: fedmlp}",
+        "data.csbm={task: sc, num_nodes: 20, num_features: 6}",
+        "partition={name: one_node}",
+        "training.dp_sgd={clip_l2: 1.0, noise_multiplier: 1.0, sampling: 0.5, num_samples: 20}",
+        "training.weight_decay=0",
+    )
+    control = undefended(chosen, 2, tmp_path)
+    assert chosen.training.dp_sgd is not None
+    assert control.training.dp_sgd is None
+    assert bared(chosen).training.dp_sgd is None
+    assert bared(chosen).training.rounds == chosen.training.rounds
 
 
 # ------------------------------------------------------------------------------- the stage itself
