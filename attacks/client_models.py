@@ -17,6 +17,8 @@ from securefg.protocol.meanings import Holdings, Layout, NodeRows, Predictions, 
 
 MODEL = Weights()
 FAR = 10.0
+LATEST = 30
+"""Rounds after the first in which members still pull; later, a model has learnt them."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,15 @@ class Change:
 
 
 def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[Change]]]:
-    """Every client's changes of the first rounds that can be read; None for all clients' mean."""
+    """Every client's changes of so many rounds, the first that can be read and others spread over
+    the `LATEST` first; None for all clients' mean."""
     sent, found = sent_models(view), dict[int | None, list[Change]]()
-    for message in view.best_rows(MODEL):
-        received, changed = sent.get(message.round), _are_changes([message])
-        if received is None:
+    uploads = [message for message in view.best_rows(MODEL) if message.round in sent]
+    early = sorted({m.round for m in uploads if m.round <= uploads[0].round + LATEST})
+    chosen = {early[int(i)] for i in np.linspace(0, len(early) - 1, rounds)} if early else set()
+    for message in uploads:
+        received, changed = sent[message.round], _are_changes([message])
+        if message.round not in chosen:
             continue
         whose: list[int | None] = [None] if message.summed else [*message.clients.numbers()]
         for client, row in zip(whose, message.value, strict=False):
@@ -106,9 +112,8 @@ def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[C
             moved = value if changed else value - received
             if message.summed and moved.norm() > FAR * received.norm():
                 moved = value  # changes times clients' sizes: no model lies as far from its start
-            own = found.setdefault(client, [])
-            if len(own) < rounds:
-                own.append(Change(received, moved, message.noise, message.summed))
+            change = Change(received, moved, message.noise, message.summed)
+            found.setdefault(client, []).append(change)
     if not found:
         raise CannotAttack("no round in which a model and what it was made from can be read")
     return list(found.items())
