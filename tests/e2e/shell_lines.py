@@ -65,7 +65,12 @@ def carried_out(words: Sequence[str]) -> tuple[int, str]:
         done = CliRunner().invoke(app, rest, env={"COLUMNS": "200"})
         return done.exit_code, f"{done.output}{done.exception or ''}"
     if program == "python":
-        with mock.patch.object(sys, "argv", rest), mock.patch.dict(os.environ):
+        beside = [str(Path(rest[0]).resolve().parent), *sys.path]
+        with (
+            mock.patch.object(sys, "argv", rest),
+            mock.patch.object(sys, "path", beside),
+            mock.patch.dict(os.environ),
+        ):
             try:
                 runpy.run_path(rest[0], run_name="__main__")
             except SystemExit as ended:
