@@ -21,10 +21,13 @@ from securefg.protocol.transcript import Seen
 SURE = 3.29 / 1.96
 """From half the width of a 95 % interval to one of 99.9 %: one honest audit in a thousand fails."""
 
+NOTHING = 1e-3
+
 
 def at_chance(gain: Interval) -> bool:
-    """Whether a blind guess gains nothing over the prior, at 99.9 %."""
-    return gain.value - SURE * (gain.value - gain.low) <= 1e-9
+    """Whether a blind guess gains nothing over the prior, at 99.9 %. An attack that falls back to
+    its prior has a gain without spread: what is below `NOTHING` is none."""
+    return gain.value - SURE * (gain.value - gain.low) <= NOTHING
 
 
 def blinded(view: View, rng: np.random.Generator) -> View:

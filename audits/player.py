@@ -149,7 +149,8 @@ class Player:
         adversary = Adversary.parse(task.adversary)
         rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
         game = make_game(task.attack.game, truth, adversary, rng)
-        game = replace(game, targets=replace(game.targets, prior=game.without_run))
+        if game.without_run is not None:
+            game = replace(game, targets=replace(game.targets, prior=game.without_run))
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
         guess = task.attack.run(self.view(truth, task.adversary), game.targets, guesser)
         return Played(game, np.asarray(guess, np.float64))

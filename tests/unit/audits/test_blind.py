@@ -9,10 +9,12 @@ import pytest
 
 from attacks.base import Targets
 from audits import metrics
+from audits.blind import at_chance
 from audits.games.base import BinaryGame
 from audits.pairs import pair_auc, pair_gain
 from audits.plan import Plan
 from audits.run import audit
+from securefg.foundation.interval import Interval
 from securefg.run import runner
 from securefg.run.findings import Verdict
 from tests import small
@@ -130,3 +132,8 @@ def test_one_edge_says_nothing_of_the_spread() -> None:
     so = (np.arange(len(pairs)) == 3).astype(np.int64)
     found = pair_auc(so, np.random.default_rng(0).standard_normal(len(pairs)), pairs)
     assert (found.low, found.high) == (0, 1)
+
+
+def test_a_blind_guess_that_is_the_prior_but_for_a_trace_gains_nothing() -> None:
+    assert at_chance(Interval(value=2e-6, low=1e-6, high=3e-6))
+    assert not at_chance(Interval(value=0.02, low=0.015, high=0.025))
