@@ -8,6 +8,7 @@ import pytest
 
 from attacks import attack_names, get_attack
 from attacks.base import CannotAttack
+from audits.blind import NOTHING
 from audits.plan import DEFAULT_ADVERSARY, Task
 from audits.player import Player
 from audits.truth import Truth
@@ -40,13 +41,13 @@ def played(config: RunConfig) -> list[Finding]:
 
 
 def below(findings: list[Finding]) -> list[str]:
-    """The attacks whose interval ends below the prior."""
+    """The attacks whose interval ends below the prior by more than a trace."""
     ends = {
         f"{f.attack}/{f.adversary}": f.gain.value + SURE * (f.gain.high - f.gain.value)
         for f in findings
         if f.gain is not None
     }
-    return [name for name, end in ends.items() if end < -1e-9]
+    return [name for name, end in ends.items() if end < -NOTHING]
 
 
 def noised(root: Path, method: str, unit: str, epsilon: float) -> RunConfig:
