@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Two tests at a time have a core each: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-all fuzz check format clean
+.PHONY: demo test test-all fuzz docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
@@ -23,6 +23,10 @@ test-all: $(STAMP)
 # Mutated configs, tables, frames, checkpoints and folders, many more than in the tests.
 fuzz: $(STAMP)
 	SECUREFG_FUZZ=long $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q tests/fuzz
+
+# The pages as a site, in site/.
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ import math
 import time
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, ncx2
 
 from attacks.base import Array, CannotAttack, Message, Place, View
+from attacks.client_models import sent_models
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.mechanisms.family import FAMILY_LEVEL
@@ -118,6 +119,19 @@ class ForeignTruth:
     def uploads(self) -> list[Message]:
         seen = self.view(Adversary.parse("server"))
         return seen.uploads(Weights())
+
+    @property
+    def noised(self) -> list[Message]:
+        """What was clipped and noised: of uploaded weights, their difference from what the round
+        started from; those of a round that began nobody knows where are left out."""
+        if self.exchange.upload.holds == "change":
+            return self.uploads
+        began = sent_models(self.view(Adversary.parse("server")))
+        return [
+            replace(m, value=m.value.flatten(1) - began[m.round]) if not m.masked else m
+            for m in self.uploads
+            if m.masked or m.round in began
+        ]
 
     @property
     def _samples_path(self) -> Path:
@@ -212,7 +226,7 @@ def _accounting(truth: ForeignTruth, claim: Claim) -> Finding:
 
 def _noise(truth: ForeignTruth, claim: Claim) -> Finding:
     started = time.monotonic()
-    spread = judge_spread(truth.uploads, truth.exchange, claim)
+    spread = judge_spread(truth.noised, truth.exchange, claim)
     return Finding(
         adversary="server",
         attack="claim_noise",
@@ -231,7 +245,11 @@ def judge_spread(uploads: list[Message], exchange: Exchange, claim: Claim) -> di
     """Verdict, reason and, where there are repeats, the lower bound of epsilon."""
     readable = [message for message in uploads if not message.masked]
     if not readable:
-        return _said(Verdict.INCONCLUSIVE, "all uploads are masked: no single one shows its noise")
+        return _said(
+            Verdict.INCONCLUSIVE,
+            "all uploads are masked, or the weights that they started from are not recorded: no "
+            "single one shows its noise",
+        )
     rows, owners = _rows(readable)
     parts = {"all": slice(None), **(exchange.slices if len(exchange.layers) > 1 else {})}
     if impossible := _impossible(rows[:MOST_UPLOADS], parts, claim):

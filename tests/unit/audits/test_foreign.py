@@ -249,6 +249,26 @@ def test_honest_noise_is_never_flagged() -> None:
     assert found.count(Verdict.INCONCLUSIVE) == 0
 
 
+@pytest.mark.parametrize(
+    ("mutant", "verdict"), [(None, Verdict.NOT_DETECTED), ("halved", Verdict.VIOLATION)]
+)
+def test_of_uploaded_weights_the_change_is_judged(
+    mutant: str | None, verdict: Verdict, tmp_path: Path
+) -> None:
+    rows = honest(1) if mutant is None else halved(honest(1))
+    upload = Upload(kind="f.Update", field="change", holds="weights")
+    place = Place(kind="f.Model", field="weights")
+    exchange = described().model_copy(update={"upload": upload, "sent": place, "claim": CLAIM})
+    writer = ExchangeWriter(tmp_path / "weights", exchange)
+    for number, round_rows in enumerate(rows, 1):
+        began = np.full(WIDTH, 1000.0 * number)
+        writer.sent(number, "f.Model", {"weights": began}, range(len(round_rows)))
+        for client, row in enumerate(round_rows):
+            writer.received(number, "f.Update", {"change": began + row}, client)
+    writer.close()
+    assert findings(tmp_path / "weights")["claim_noise"].verdict is verdict
+
+
 def test_masked_uploads_show_no_noise() -> None:
     masked = [Message(1, Clients(((0, 6),)), torch.zeros(6, WIDTH), CHANGE, "masked", masked=True)]
     assert judge_spread(masked, described(), CLAIM)["verdict"] is Verdict.INCONCLUSIVE
