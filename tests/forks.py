@@ -16,6 +16,7 @@ import audits.run  # noqa: F401
 import securefg.reports
 import securefg.run.runner
 from securefg.cli import main as cli
+from securefg.foundation import extensions
 
 
 def in_a_fork(work: Callable[[], object]) -> int:
@@ -63,6 +64,7 @@ def completed(
         def settled() -> None:
             os.chdir(cwd)
             sys.path[:0] = [str(cwd), *([str(path)] if path else [])]
+            extensions.installed.cache_clear()
             _speak_into(out, err)
             try:
                 work()
@@ -79,7 +81,9 @@ def completed(
 
 def _speak_into(out: Path, err: Path) -> None:
     for number, path in ((1, out), (2, err)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(handle, number)
+        os.close(handle)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
 
 

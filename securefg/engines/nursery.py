@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -52,9 +53,13 @@ class Nursery:
         """Whether it lives and is this process's own, not that of one we were forked from."""
         return self._owner == os.getpid() and self._process.poll() is None
 
-    def born(self, end: socket.socket) -> Child:
-        """A host's process on this end of a socket, with our present paths and environment."""
-        place = {"path": sys.path, "environment": dict(os.environ), "folder": os.getcwd()}
+    def born(self, end: socket.socket, warm: str | None = None) -> Child:
+        """A host's process on this end of a socket, with our present paths and environment.
+
+        warm  one of our own modules, which the nursery imports for all of its hosts
+        """
+        place: dict[str, Any] = {"path": sys.path, "environment": dict(os.environ)}
+        place |= {"folder": os.getcwd(), "warm": warm}
         try:
             socket.send_fds(self._control, [json.dumps(place).encode()], [end.fileno()])
             return Child(json.loads(self._control.recv(MOST_BYTES))["pid"], self)
@@ -111,6 +116,8 @@ def main(control: socket.socket) -> None:
             _end(wanted["end"], wanted["grace"])
             control.send(b"{}")
             continue
+        if wanted["warm"] is not None:
+            importlib.import_module(wanted["warm"])
         pid = os.fork()
         if pid == 0:
             control.close()

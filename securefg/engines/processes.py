@@ -21,6 +21,7 @@ from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import RunFailed
 from securefg.privacy.ledger import Release
+from securefg.settings.methods.registry import SHIPPED
 
 
 class Processes(Engine):
@@ -118,7 +119,7 @@ class Processes(Engine):
 def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
     """A host on one end of a socket. The caller's main module plays no part in it."""
     ours, theirs = socket.socketpair()
-    worker = nursery().born(theirs)
+    worker = nursery().born(theirs, SHIPPED.get(spec.config.method.name))
     theirs.close()
     pipe = Connection(ours.detach())
     # Our own child reads this before any message; nothing from outside is ever unpickled.

@@ -19,6 +19,7 @@ from securefg.protocol.transcript import broken_link
 from securefg.run import runner
 from securefg.run.findings import is_whole
 from securefg.run.folder import RunFolder
+from securefg.settings.config import load_config
 from tests.forks import command, ended, in_a_fork
 from tests.small import config, tree
 from tests.unit.run.interrupted import NOISE, interrupted
@@ -159,6 +160,7 @@ def settings_in(tmp_path: Path, num_nodes: int = 120, num_features: int = 30) ->
 
 def test_too_few_descriptors_are_named(tmp_path: Path) -> None:
     words = ["run", str(settings_in(tmp_path)), "--quiet"]
+    load_config(Path(words[1]), [])  # what a config imports takes descriptors of its own
     code, said = limited(few_descriptors, tmp_path / "log", *words)
     assert (code, "Too many open files" in said) == (1, True), said
     left = list((tmp_path / "runs").glob("[!.]*"))
