@@ -68,6 +68,8 @@ def sweep_in_a_fork(root: Path) -> int:
     child = os.fork()
     if child == 0:
         outcome = sweep(points(), root, jobs=2)
+        for failure in outcome.failed:
+            print(f"{failure.key}: {failure.reason} {failure.details}", flush=True)
         os._exit(1 if outcome.failed else 0)
     return child
 
@@ -98,7 +100,8 @@ def disturb(root: Path, draws: random.Random, num_kills: int, duration: float) -
         if number % 2 and workers:
             os.kill(draws.choice(workers), signal.SIGKILL)
             time.sleep(draws.uniform(0, duration))
-            workers = [child.pid for child in psutil.Process(parent).children()]
+        os.kill(parent, signal.SIGSTOP)  # it starts no worker that is not looked at
+        workers = [child.pid for child in psutil.Process(parent).children()]
         os.kill(parent, signal.SIGKILL)
         os.waitpid(parent, 0)
         if not gone(workers):
