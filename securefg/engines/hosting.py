@@ -11,7 +11,8 @@ import torch
 from securefg.data.shard import Shard
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.channel import Channel
-from securefg.federation.roles import Site
+from securefg.federation.roles import Host, Site
+from securefg.foundation.errors import MaskingRefused
 from securefg.foundation.streams import derive_seed
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Release, read_ledger
@@ -56,11 +57,14 @@ def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
     ledger = Ledger(spec.num_clients)
     ledger.record(before)
     channel = Channel(spec.policy, noise_source(config), ledger, secure)
+    host = method.make_host(site)
+    if secure is not None and secure.malicious:
+        _refuse_state(host, method.name)
     endpoint = Endpoint(
         name=spec.name,
         clients=spec.clients,
         method=method,
-        host=method.make_host(site),
+        host=host,
         channel=channel,
         attempt=spec.attempt,
         secure=secure,
@@ -82,6 +86,18 @@ def _secure_clients(spec: HostSpec) -> SecureClients | None:
         cohorts=spec.policy.cohorts,
         memory_file=spec.memory_file,
     )
+
+
+def _refuse_state(host: Host, method: str) -> None:
+    """A masked reply may depend on the request that its session is bound to, and on own data: what
+    a client keeps of earlier requests, others need not have been told."""
+    kept = sorted(host.state())
+    if kept:
+        raise MaskingRefused(
+            f"privacy.secure_aggregation.malicious: clients of {method} keep {', '.join(kept)} "
+            "from round to round: a server that lies steers all uploads in a sum but one by what "
+            "it told their senders before; allowed: malicious: false"
+        )
 
 
 def require_memory(endpoint: Endpoint, booked: Iterable[Release]) -> None:

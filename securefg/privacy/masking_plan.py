@@ -75,9 +75,9 @@ def _refuse_steered(settings: SecureAggregationSettings, release: PlannedRelease
     if settings.malicious and release.steered:
         raise MaskingRefused(
             f"privacy.secure_aggregation.malicious: {release.name} depends on rows that the server "
-            "makes for single clients and that none of them can check: one that lies steers all "
-            "uploads in a sum but one to what it knows; allowed: malicious: false, which trusts "
-            "the server to follow the protocol"
+            "makes for single clients, or told them before, and that the others cannot check: one "
+            "that lies steers all uploads in a sum but one to what it knows; allowed: malicious: "
+            "false, which trusts the server to follow the protocol"
         )
 
 

@@ -37,7 +37,7 @@ class PlannedRelease:
     norm      the L2 norm that no client's message passes by its nature; the clip, where given
     node      what one node moves of one holder's message; by default all of it
     edge      what one edge moves
-    steered   the server sends clients rows of their own that move the value
+    steered   what the server sent to single clients, now or before, moves the value
     """
 
     message: type[Message]

@@ -165,7 +165,8 @@ def planned_rows(
             "public_share above 0 and merged: false, or method.exchange: false"
         )
     reply = Rows if settings.alignment == "pairwise" else RotatedRows
-    planned = [PlannedRelease(reply, "rows", count, nodes * width, nodes)]
+    # The means of earlier rounds stay in a client's rows: who was told which moves its upload.
+    planned = [PlannedRelease(reply, "rows", count, nodes * width, nodes, steered=True)]
     if settings.aggregation == "degree":
         planned.append(PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0))
         if settings.alignment == "reference":

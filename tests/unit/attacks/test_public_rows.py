@@ -46,7 +46,9 @@ def pairwise(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     method = {"alignment": "reference", "start": "shared"}
-    return made(tmp_path_factory.mktemp("masked"), method, {"secure_aggregation": {}})
+    return made(
+        tmp_path_factory.mktemp("masked"), method, {"secure_aggregation": {"malicious": False}}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -238,7 +238,7 @@ def test_pairwise_alignment_cannot_be_masked(tmp_path: Path) -> None:
 def test_masks_change_nothing_but_the_last_digits(aggregation: str, tmp_path: Path) -> None:
     method = f"method={REFERENCE}"
     chosen = (method, f"method.aggregation={aggregation}")
-    masks = "privacy={secure_aggregation: {min_holders: 1, ring_bits: 64}}"
+    masks = "privacy={secure_aggregation: {malicious: false, min_holders: 1, ring_bits: 64}}"
     plain, masked = run(tmp_path, *chosen), run(tmp_path, *chosen, masks)
     losses = [[line["val_loss"] for line in r.metrics()] for r in (plain, masked)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
@@ -250,7 +250,7 @@ def test_a_node_with_an_edge_at_one_client_stays_out_of_masked_sums(tmp_path: Pa
         f"method={REFERENCE}",
         "method.aggregation=degree",
         "partition={name: public_private, num_clients: 4, public_share: 0.2}",
-        "privacy={secure_aggregation: {min_holders: 4}}",
+        "privacy={secure_aggregation: {malicious: false, min_holders: 4}}",
     )
     said = list(read_transcript(folder.transcript))
     assert Connected.kind in {r.kind for r in said}

@@ -81,7 +81,7 @@ def test_a_run_is_scored_on_test_nodes_and_can_be_taken_up_again(tmp_path: Path)
 
 
 def test_masks_change_nothing_but_the_last_digits(tmp_path: Path) -> None:
-    masks = "privacy={secure_aggregation: {ring_bits: 64}}"
+    masks = "privacy={secure_aggregation: {malicious: false, ring_bits: 64}}"
     runs = [runner.start(config(tmp_path, REFERENCE, *more)).folder for more in ((), (masks,))]
     losses = [[line["val_loss"] for line in run.metrics()] for run in runs]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
