@@ -85,6 +85,7 @@ def _secure_clients(spec: HostSpec) -> SecureClients | None:
         spec.policy.least_survivors,
         cohorts=spec.policy.cohorts,
         memory_file=spec.memory_file,
+        rounds=spec.policy.rounds,
     )
 
 

@@ -75,6 +75,7 @@ class Policy:
 
     least_survivors  no smaller cohort is unmasked: the sum would lack noise that was planned
     cohorts          how many clients are to be asked for each kind of message that is masked
+    rounds           in how many rounds each of them leaves; a census is not among them
     min_holders      from how many holders on a node's row may be in a sum that carries no noise
     """
 
@@ -88,6 +89,7 @@ class Policy:
     population: Population | None = None
     influences: Mapping[str, tuple[Influence, Influence]] = field(default_factory=dict)
     cohorts: Mapping[str, int] = field(default_factory=dict)
+    rounds: Mapping[str, int] = field(default_factory=dict)
     min_holders: int = 1
 
     @property
@@ -185,6 +187,7 @@ def make_policy(
         population=population,
         influences={r.name: (_settled(r.node), _settled(r.edge)) for r in planned},
         cohorts=_cohorts(settings, planned, masked, num_clients, largest),
+        rounds=_rounds(planned, masked),
         min_holders=settings.secure_aggregation.min_holders if settings.secure_aggregation else 1,
     )
 
@@ -219,6 +222,17 @@ def _cohorts(
             )
         choose(cohort, threat)
     return found
+
+
+def _rounds(planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]) -> dict[str, int]:
+    """By message, in how many rounds it leaves at most. What never changes and carries no noise
+    leaves once, which clients see to by themselves."""
+    sent = [r for r in planned if r.name in masked]
+    once = {
+        r.name for r in sent if r.declaration.constant and isinstance(masked[r.name].rule, Plain)
+    }
+    kinds = {r.message.kind for r in sent if r.count or r.name not in once}
+    return {kind: max(r.count for r in sent if r.message.kind == kind) for kind in kinds}
 
 
 def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedRelease]) -> None:

@@ -59,6 +59,7 @@ class SecureClients:
     """All clients of a host, with their long-lived identities and the roster of everybody's.
 
     cohorts      how many clients are to be asked for each kind of message
+    rounds       in how many rounds of the run each kind may be asked for
     memory_file  where the host keeps what its clients took part in
     """
 
@@ -72,9 +73,10 @@ class SecureClients:
         random_bytes: RandomBytes = SYSTEM_RANDOM,
         cohorts: Mapping[str, int] | None = None,
         memory_file: Path | None = None,
+        rounds: Mapping[str, int] | None = None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
-        self._rules = Rules(settings, len(roster), least_survivors, cohorts or {})
+        self._rules = Rules(settings, len(roster), least_survivors, cohorts or {}, rounds or {})
         self._identities, self._roster = identities, roster
         self._random = random_bytes
         first = identities[min(identities)]
@@ -143,6 +145,7 @@ class SecureClients:
     def _fresh_session(self, purpose: str, turn: Turn, numbers: list[int]) -> Session:
         """Fresh secrets, for what these clients did not take part in before."""
         self.memory.refuse_repeat(turn.round, purpose, numbers, self._rules.one_opens(purpose))
+        self.memory.refuse_more(turn.round, purpose, numbers, self._rules.rounds.get(purpose))
         parties = {number: Party.fresh(number, self._random) for number in numbers}
         return Session(turn.round, purpose, parties)
 

@@ -91,6 +91,21 @@ class Memory:
                     "a second sum of it over other clients would show the difference"
                 )
 
+    def refuse_more(
+        self, round: int, message: str, numbers: list[int], planned: int | None
+    ) -> None:
+        """Raise where any of these clients uploaded this in as many rounds as were planned: whoever
+        asks on learns more than the plan has, and of what hardly changes a difference."""
+        before = [asked for asked, kind in self._entries if kind == message and asked != round]
+        if planned is None or len(before) < planned:
+            return
+        own = [asked for asked in before if self._of(asked, message, numbers)]
+        if len(own) >= planned:
+            raise AskedBefore(
+                f"round {round}: {message} left in {len(own)} rounds before, and the plan has "
+                f"{planned}"
+            )
+
     def refuse_other_request(
         self, round: int, message: str, numbers: Iterable[int], request: bytes
     ) -> None:

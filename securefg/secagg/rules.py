@@ -18,12 +18,14 @@ class Rules:
     population       how many clients have an identity
     least_survivors  how many the noise of a sum was planned for
     cohorts          how many clients are to be asked for each kind of message
+    rounds           in how many rounds each kind may be asked for; others are not limited
     """
 
     settings: SecureAggregationSettings
     population: int
     least_survivors: int
     cohorts: Mapping[str, int]
+    rounds: Mapping[str, int]
 
     @property
     def threat(self) -> Threat:

@@ -80,6 +80,7 @@ class ClassSums(Message, kind="two_sums.ClassSums"):
         "sum",
         "features of the training nodes, summed by class",
         means=BY_CLASS,
+        constant=True,
     )
 
 

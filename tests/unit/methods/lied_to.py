@@ -69,8 +69,10 @@ class Deployed:
             falling, x.policy, ledger, transcript, attempt=attempt, secure=self.secure
         )
         federation.begin_round(1)
-        yield falling, federation
-        transcript.close()
+        try:
+            yield falling, federation
+        finally:
+            transcript.close()
 
     def memory(self, client: int) -> Path:
         return self.folder.memories / f"client-{client}.jsonl"
