@@ -260,6 +260,9 @@ class Targets:
     edges       (2, E), where it knows them: of the whole graph, or from targets to rows
     shadow_uploads  uploads like the target's, made by the adversary on data it drew itself, with
     shadow_member   (shadows, targets) whether the target was among these data
+    shadow_pairs    (m, 2): pairs of nodes of a graph that the adversary knows, with
+    shadow_linked   (m,) whether they are linked, and
+    shadow_client   the client whose graph it is, where it is one client's
     sum_without     (targets, ...): a sum without the target, where the adversary knows all others
     moves           (targets, ...): by how much the target moves it
     """
@@ -277,6 +280,9 @@ class Targets:
     edges: NDArray[np.int64] | None = field(default=None, repr=False)
     shadow_uploads: NDArray[np.float32] | None = field(default=None, repr=False)
     shadow_member: NDArray[np.bool_] | None = field(default=None, repr=False)
+    shadow_pairs: NDArray[np.int64] | None = field(default=None, repr=False)
+    shadow_linked: NDArray[np.int64] | None = field(default=None, repr=False)
+    shadow_client: int | None = None
     sum_without: NDArray[np.float64] | None = field(default=None, repr=False)
     moves: NDArray[np.float64] | None = field(default=None, repr=False)
 

@@ -1,0 +1,130 @@
+"""Supervised link stealing: what a known graph teaches of another, and what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from attacks import answered_links, supervised_links
+from attacks.base import CannotAttack, Targets
+from attacks.pair_classifier import auc, described, learnt
+from audits.blind import blinded
+from audits.games import make_game
+from audits.games.client_links import LinkGame
+from audits.truth import Truth
+from securefg.models.gcn import normalized_adjacency
+from securefg.protocol.transcript import Adversary
+from securefg.run import runner
+from tests import small
+
+RNG = np.random.default_rng
+SERVER, ME, OUTSIDER = (Adversary.parse(who) for who in ("server", "client:0", "outsider"))
+
+
+def rings(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, pairs, links: linked nodes lie at a middle distance, which no likeness tells."""
+    rng = RNG(seed)
+    rows = rng.normal(size=(200, 3))
+    pairs = rng.integers(200, size=(3000, 2))
+    apart = np.linalg.norm(rows[pairs[:, 0]] - rows[pairs[:, 1]], axis=1)
+    middle = np.abs(apart - np.median(apart)) < 0.4
+    return rows, pairs, (middle & (rng.random(3000) < 0.9)).astype(np.int64)
+
+
+def taught(links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray) -> Targets:
+    return Targets(ids=asked, shadow_pairs=pairs, shadow_linked=links, prior=prior)
+
+
+def test_what_links_look_like_is_learnt_where_no_likeness_tells() -> None:
+    rows, pairs, links = rings(0)
+    others, asked, so = rings(1)
+    prior = RNG(2).normal(size=len(so))
+    shadow, wanted = described(rows, pairs), described(others, asked)
+    near = -np.linalg.norm(rows[pairs[:, 0]] - rows[pairs[:, 1]], axis=1)
+    guess = learnt(taught(links, pairs, asked, prior), shadow, wanted, [near])
+    assert auc(links, near) < 0.6
+    assert auc(so, guess) > 0.9
+
+
+def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:
+    rows, pairs, links = rings(0)
+    others, asked, so = rings(1)
+    prior = RNG(2).normal(size=len(so)) + so
+    null = taught(RNG(3).permutation(links), pairs, asked, prior)
+    guess = learnt(null, described(rows, pairs), described(others, asked), [])
+    assert np.array_equal(guess, prior)
+
+
+def test_too_few_links_to_learn_from_are_a_reason() -> None:
+    rows, pairs, links = rings(0)
+    view = Targets(ids=pairs, shadow_pairs=pairs, shadow_linked=np.zeros_like(links))
+    with pytest.raises(CannotAttack, match="0 links to learn from"):
+        learnt(view, described(rows, pairs), described(rows, pairs), [])
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    config = small.config(
+        tmp_path_factory.mktemp("runs"), "method.pseudo_graph=false", "data.csbm.num_nodes=240"
+    )
+    return Truth.of(runner.start(config).folder)
+
+
+def game_of(truth: Truth, adversary: Adversary) -> LinkGame:
+    game = make_game("stolen_links", truth, adversary, RNG(0))
+    assert isinstance(game, LinkGame)
+    return replace(game, targets=replace(game.targets, prior=game.without_run))
+
+
+def test_an_accomplices_edges_teach_the_server_anothers(truth: Truth) -> None:
+    game = game_of(truth, SERVER)
+    guess = supervised_links.run(truth.view(SERVER), game.targets, RNG(0))
+    assert game.gain(guess).low > 0
+    assert game.null(guess, RNG(0))[1]
+    nothing = supervised_links.run(blinded(truth.view(SERVER), RNG(0)), game.targets, RNG(0))
+    assert game.gain(nothing).high <= 1e-3
+
+
+@pytest.mark.parametrize("who", [ME, OUTSIDER])
+def test_answers_that_mean_nothing_leave_the_prior(truth: Truth, who: Adversary) -> None:
+    game = game_of(truth, who)
+    assert game.gain(answered_links.run(truth.view(who), game.targets, RNG(0))).high > -1e-3
+    guess = answered_links.run(blinded(truth.view(who), RNG(0)), game.targets, RNG(0))
+    assert np.array_equal(guess, game.without_run)
+
+
+def test_answers_that_hold_the_links_give_them(truth: Truth) -> None:
+    """The positive control: answers that mix a random row per node over its links, twice."""
+    size = truth.graph.num_nodes
+    drawn = torch.from_numpy(RNG(1).normal(size=(size, 100))).float()
+    mixed = normalized_adjacency(truth.graph.edge_index, size)
+    telling = replace(truth.view(OUTSIDER), answers=mixed @ (mixed @ drawn))
+    game = game_of(truth, OUTSIDER)
+    guess = answered_links.run(telling, replace(game.targets, prior=None), RNG(0))
+    assert game.measure(guess).value > 0.9
+
+
+@pytest.mark.parametrize("who", [SERVER, ME, OUTSIDER])
+def test_no_pair_is_asked_of_which_the_adversary_knows_both_nodes(
+    truth: Truth, who: Adversary
+) -> None:
+    game = game_of(truth, who)
+    targets = game.targets
+    assert targets.shadow_pairs is not None
+    assert targets.shadow_linked is not None
+    known = np.unique(targets.shadow_pairs)
+    assert not np.isin(targets.ids, known).all(1).any()
+    edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
+    linked = zip(targets.shadow_pairs.tolist(), targets.shadow_linked, strict=True)
+    asked = zip(targets.ids.tolist(), game.truth, strict=True)
+    assert all(tuple(pair) in edges for pair, so in (*linked, *asked) if so)
+
+
+def test_without_a_shadow_graph_nothing_is_guessed(truth: Truth) -> None:
+    pairs = np.array([[0, 1], [2, 3]])
+    for attack, who in ((supervised_links, SERVER), (answered_links, OUTSIDER)):
+        with pytest.raises(CannotAttack, match="no graph to learn from"):
+            attack.run(truth.view(who), Targets(ids=pairs, client=1), RNG(0))
