@@ -15,6 +15,9 @@ from attacks.latents import LATENT, first_weights, needs_shared_start
 from attacks.uploaded_rows import Rows
 from securefg.models.optimizers import Adam
 
+STILL = 1e-9
+"""Far below a step that a gradient makes, and above nothing."""
+
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     found = [m for m in view.best_rows(MODEL) if m.round == 1]
@@ -24,7 +27,11 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     Adam([start], [view.recipe.weight_decay], view.recipe.lr).step([torch.zeros_like(start)])
     ids = np.concatenate([m.clients.numbers() for m in found]).astype(np.int64)
     moved = torch.cat([(m.value.reshape(-1, *start.shape) - start).abs().amax(2) for m in found])
-    return Rows(ids, moved.double().numpy()).of(targets.ids)
+    moves: Array = Rows(ids, moved.double().numpy()).of(targets.ids)
+    if targets.prior is None:
+        return moves
+    # Whom no gradient reached moved by decay alone: the prior is left, below whatever moved.
+    return moves + STILL * targets.prior
 
 
 ATTACK = Attack(

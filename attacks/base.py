@@ -252,6 +252,7 @@ class Targets:
     known_ids   nodes whose rows the adversary has from elsewhere (targets too where a node's use
                 in training is asked, and not its features), with
     known       their features
+    known_prior what the prior says of them, each from all others; None for their mean
     candidates  the pool in which a target's row is to be found
     labels      the targets' labels, where the adversary is declared to know them
     shadows     models that the adversary trained itself, for membership inference
@@ -272,6 +273,7 @@ class Targets:
     prior: Array | None = field(default=None, repr=False)
     known_ids: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     known: NDArray[np.float32] | None = field(default=None, repr=False)
+    known_prior: Array | None = field(default=None, repr=False)
     candidates: NDArray[np.float32] | None = field(default=None, repr=False)
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     shadows: Shadows | None = field(default=None, repr=False)

@@ -12,8 +12,8 @@ import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.client_rows import noise_of
+from attacks.latent_paths import adam_steps
 from attacks.latents import BACK, LATENT, encoder_of, gradients, latents, sends_weights
-from securefg.models.user_weights import BETAS, EPS
 
 BEST_KNOWN = 0.02
 CLEAR = 0.5
@@ -27,13 +27,8 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         last += 1
     if last == 1:
         raise CannotAttack("two rounds in a row from the first are needed (transcript_every: 1)")
-    step = np.zeros_like(sent[1].of(targets.ids))
-    first, second, above, below = step.copy(), step.copy(), step.sum(1), step.sum(1)
-    for t in range(1, last):
-        g = sent[t].of(targets.ids)
-        first = BETAS[0] * first + (1 - BETAS[0]) * g
-        second = BETAS[1] * second + (1 - BETAS[1]) * g**2
-        u = first / (1 - BETAS[0] ** t) / (np.sqrt(second / (1 - BETAS[1] ** t)) + EPS)
+    above, below = np.zeros(len(targets.ids)), np.zeros(len(targets.ids))
+    for t, u in enumerate(adam_steps([sent[t].of(targets.ids) for t in range(1, last)]), 1):
         moved = seen[t + 1].of(targets.ids) - seen[t].of(targets.ids)
         above += (-moved * u).sum(1)
         below += view.recipe.lr * (u**2).sum(1)

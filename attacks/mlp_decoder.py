@@ -24,19 +24,17 @@ TRACE = 1e-3
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     pairs = decoder_pairs(view, targets, ROUNDS)
-    features = pairs.features.astype(np.float64)
     # Few known nodes cannot teach a thousand outputs: the network learns the directions in which
-    # known features differ most, and every guess starts from their mean.
-    mean = features.mean(0)
-    directions = np.linalg.svd(features - mean, full_matrices=False)[2]
-    directions = directions[: min(COMPONENTS, len(features) // 4)]
-    places = (features - mean) @ directions.T
+    # known features differ most from the prior, where every guess starts.
+    directions = np.linalg.svd(pairs.rest, full_matrices=False)[2]
+    directions = directions[: min(COMPONENTS, len(pairs.rest) // 4)]
+    places = pairs.rest @ directions.T
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    taught = rng.permutation(len(features)) >= HELD_OUT * len(features)
+    taught = rng.permutation(len(places)) >= HELD_OUT * len(places)
     tried = taught_network(pairs.known[taught], places[taught], pairs.known[~taught], stream)
     trust = fitted_share(tried, places[~taught])
     guessed = taught_network(pairs.known, places, pairs.wanted, stream)
-    found: Array = mean + trust * guessed @ directions
+    found: Array = pairs.prior + trust * guessed @ directions
     return found
 
 

@@ -1,9 +1,9 @@
 """Embedding inversion by a linear decoder: the best linear guess of a node's features.
 
 The adversary knows the features of some nodes from elsewhere and sees everybody's uploads; ridge
-regression from upload to features is the linear minimum-mean-square-error decoder that these pairs
-allow. Needs no knowledge of the encoder, nor of noise: where known pairs show no relation, every
-guess is the mean of the known features, which is the prior.
+regression from upload to what the prior does not say of the features is the linear
+minimum-mean-square-error decoder that these pairs allow. Needs no knowledge of the encoder, nor of
+noise: where known pairs show no relation, every guess is the prior.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ ROUNDS = 10
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     pairs = decoder_pairs(view, targets, ROUNDS)
-    return ridge_decoded(pairs.known, pairs.features.astype(np.float64), pairs.wanted)
+    found: Array = pairs.prior + ridge_decoded(pairs.known, pairs.rest, pairs.wanted)
+    return found
 
 
 ATTACK = Attack(

@@ -52,21 +52,29 @@ def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Uploads and features of known nodes, to learn from, and the uploads to decode."""
+    """Uploads of known nodes, to learn from, and of those to decode.
+
+    rest   of the known nodes' features, what the prior does not say of them
+    prior  what it says of the wanted ones
+    """
 
     known: Array
-    features: NDArray[np.float32]
+    rest: Array
     wanted: Array
+    prior: Array
 
 
 def decoder_pairs(view: View, targets: Targets, rounds: int) -> Pairs:
-    """Uploads standardised by the known nodes."""
+    """Uploads standardised by the known nodes; features over what the prior says of each."""
     if targets.known is None or len(targets.known_ids) < FEWEST:
         raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
     rows = uploaded_rows(view, targets.client, rounds)
     known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
     mean, spread = known.mean(0), known.std(0) + 1e-12
-    return Pairs((known - mean) / spread, targets.known, (wanted - mean) / spread)
+    features = targets.known.astype(np.float64)
+    kept = features.mean(0) if targets.known_prior is None else targets.known_prior
+    prior = targets.prior if targets.prior is not None else np.tile(kept, (len(wanted), 1))
+    return Pairs((known - mean) / spread, features - kept, (wanted - mean) / spread, prior)
 
 
 def by_round(found: list[Message]) -> dict[int, Rows]:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose
+from audits.games.kriging import KNOWN_SHARE, known_apart, kriged
+from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -24,18 +26,19 @@ class SampleGame(OutcomeGame):
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> SampleGame:
-    """Prior: for one sample the mean of everybody's, for several a random subspace as large."""
+    """Prior: for one sample the mean of known clients', or what they tell of their neighbours';
+    for several a random subspace as large."""
     features = truth.features()
-    samples = features if features.ndim == 3 else features[:, None]
-    samples = samples.astype(np.float64)
+    samples: Array = (features if features.ndim == 3 else features[:, None]).astype(np.float64)
     others = np.setdiff1d(np.arange(len(samples)), sorted(adversary.clients))
     others = others[np.abs(samples[others]).sum((1, 2)) > 0]
-    wanted = choose(others, MANY_TARGETS, rng)
+    least = int((1 - KNOWN_SHARE) * len(others))
+    wanted = choose(others, min(MANY_TARGETS, max(least, 2)), rng)
     count, width = samples.shape[1:]
     if count >= width:
         raise CannotAttack(f"{count} samples of {width} numbers span everything: nothing to find")
     if count == 1:
-        prior = np.tile(samples.mean((0, 1)), (len(wanted), 1, 1))
+        prior = one_each(truth, adversary, samples[:, 0], others, wanted, rng)
     else:
         drawn = rng.standard_normal((len(wanted), min(count, width), width))
         prior = np.zeros((len(wanted), count, width))
@@ -48,6 +51,22 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Sample
         outcome=nearest if count == 1 else within,
         prior_guess=prior,
     )
+
+
+def one_each(
+    truth: Truth,
+    adversary: Adversary,
+    rows: Array,
+    others: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> Array:
+    """(wanted, 1, d): a guess of the one sample of each, from known clients' samples."""
+    known = known_apart(others, wanted, rng)
+    if not len(known):
+        raise CannotAttack("no client is left whose sample could be known from elsewhere")
+    edges = known_edges(truth, adversary)
+    return kriged(rows[known], known, wanted, edges, len(rows)).wanted[:, None]
 
 
 def nearest(guess: Array, truth: NDArray[np.float64]) -> Array:

@@ -10,12 +10,12 @@ from scipy.stats import rankdata
 
 from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose
+from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, kriged
 from audits.games.victims import victim
+from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
-KNOWN_SHARE = 0.3
-MANY_KNOWN = 800
 MANY_TARGETS = 100
 
 
@@ -29,8 +29,8 @@ class FeatureGame(OutcomeGame):
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> FeatureGame:
-    """Prior: the mean of the known nodes' features. Nodes are one client's, or one of every
-    client's where each holds one."""
+    """Prior: the mean of the known nodes' features, and for whoever knows the graph what they tell
+    of their neighbours'. Nodes are one client's, or one of every client's where each holds one."""
     client, nodes = _population(truth, adversary)
     if truth.graph.features.dim() != 2:
         raise CannotAttack("nodes hold several samples each; there is no one row to recover")
@@ -39,14 +39,18 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Featur
     count = min(MANY_KNOWN, int(KNOWN_SHARE * len(nodes)))
     known, wanted = nodes[:count], nodes[count : count + MANY_TARGETS]
     rows = features[known]
+    edges = known_edges(truth, adversary)
+    prior = kriged(rows.astype(np.float64), known, wanted, edges, len(features))
     sparse = (features[wanted] == 0).mean() > 0.5
     return FeatureGame(
-        targets=Targets(ids=wanted, client=client, known_ids=known, known=rows),
+        targets=Targets(
+            ids=wanted, client=client, known_ids=known, known=rows, known_prior=prior.known
+        ),
         metric="AUC over a node's words, mean of nodes" if sparse else "cosine with the features",
         unit="row",
         truth=features[wanted],
         outcome=words_found if sparse else resembles,
-        prior_guess=np.tile(rows.mean(0).astype(np.float64), (len(wanted), 1)),
+        prior_guess=prior.wanted,
     )
 
 

@@ -13,7 +13,6 @@ from attacks.first_layer_samples import filled
 from attacks.gradient_matching import hides
 from attacks.hidden_features import decoded
 from attacks.jacobian_samples import above_noise
-from attacks.latent_inversion import lmmse
 from attacks.latents import clip_factors
 from attacks.leaning import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
 from attacks.linear_decoder import ridge_decoded
@@ -85,20 +84,6 @@ def test_a_network_is_trusted_as_far_as_it_fits_nodes_that_did_not_teach_it() ->
     said = taught_network(rows[:200], places[:200], rows[200:], stream)
     assert fitted_share(said, places[200:]) > 0.7
     assert fitted_share(RNG.standard_normal((100, 3)), places[200:]) < 0.2
-
-
-def test_inversion_falls_back_to_the_mean_as_noise_grows() -> None:
-    known = (RNG.random((300, 40)) < 0.2).astype(float)
-    weights = RNG.standard_normal((40, 20))
-    truth = known[:30]
-    clean = truth @ weights
-    errors = []
-    for sd in (0.0, 1.0, 100.0):
-        guess = lmmse(clean + sd * RNG.standard_normal(clean.shape), weights, known, sd)
-        errors.append(float(np.square(guess - truth).mean()))
-    unaware = lmmse(clean + 100 * RNG.standard_normal(clean.shape), weights, known)
-    assert errors[0] < errors[1] < errors[2] < float(np.square(unaware - truth).mean()) / 10
-    assert errors[2] == pytest.approx(float(truth.var(0).mean()), rel=0.3)
 
 
 def test_words_around_a_node_fall_back_to_the_prior() -> None:
