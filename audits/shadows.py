@@ -79,19 +79,22 @@ def shadows_for(truth: Truth, targets: NDArray[np.int64], count: int) -> Shadows
     ordered = np.sort(targets)
     path = truth.folder.path / "audit" / "shadows" / f"{_hash(recipe, graph, ordered)}.npz"
     with _ONE_AT_A_TIME:  # all attacks of an audit want the same ones
-        found = _load(path) or _stored(path, train_shadows(graph, ordered, recipe))
+        found = _load(path) or _stored(path, train_shadows(graph, ordered, recipe, truth.device))
     place = np.searchsorted(ordered, targets)
     return Shadows(found.logits[:, place], found.member[:, place])
 
 
-def train_shadows(graph: Graph, targets: NDArray[np.int64], recipe: Recipe) -> Shadows:
+def train_shadows(
+    graph: Graph, targets: NDArray[np.int64], recipe: Recipe, device: torch.device
+) -> Shadows:
     """A batch per group, one after the other."""
     members = halves(graph.labels.numpy()[targets], recipe.count, recipe.seed)
     logits = []
     for start in range(0, recipe.count, GROUP):
         chosen = torch.zeros(len(members[start : start + GROUP]), graph.num_nodes, dtype=torch.bool)
         chosen[:, targets] = torch.from_numpy(members[start : start + GROUP])
-        logits.append(_group(graph, chosen, recipe, start)[:, targets].numpy())
+        answers = _group(graph, chosen, recipe, start, device).cpu()
+        logits.append(answers[:, targets].numpy())
     return Shadows(np.concatenate(logits), members)
 
 
@@ -106,22 +109,31 @@ def halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_
     return member
 
 
-def _group(graph: Graph, member: Tensor, recipe: Recipe, start: int) -> Tensor:
-    shape, whole, features = gcn_inputs(graph, recipe.hidden, torch.device("cpu"))
+def _group(
+    graph: Graph, member: Tensor, recipe: Recipe, start: int, device: torch.device
+) -> Tensor:
+    shape, whole, features = gcn_inputs(graph, recipe.hidden, device)
     stream = torch_stream(recipe.seed, "shadow", start)
     vectors = torch.stack([shape.initial(stream) for _ in member])
-    networks = BatchedGcns(shape, vectors, recipe.lr, recipe.weight_decay)
+    networks = BatchedGcns(shape, vectors.to(device), recipe.lr, recipe.weight_decay)
     edges = thinned(graph, recipe.edges_left_out, stream)
     networks.train(
         recipe.epochs,
-        normalized_adjacency(edges, graph.num_nodes),
+        normalized_adjacency(edges, graph.num_nodes).to(device),
         features,
-        graph.labels,
-        member,
+        graph.labels.to(device),
+        member.to(device),
         recipe.dropout,
-        stream,
+        _on(device, stream, recipe.seed, start),
     )
     return networks.logits(whole, features)
+
+
+def _on(device: torch.device, stream: torch.Generator, seed: int, start: int) -> torch.Generator:
+    """For dropout: on the CPU the stream goes on, elsewhere there is one of the device's own."""
+    if device.type == "cpu":
+        return stream
+    return torch_stream(seed, "shadow dropout", start, device=str(device))
 
 
 def thinned(graph: Graph, share: float, stream: torch.Generator) -> Tensor:

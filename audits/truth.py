@@ -62,6 +62,10 @@ class Truth:
     def config(self) -> RunConfig:
         return self.experiment.config
 
+    @property
+    def device(self) -> torch.device:
+        return self.experiment.public.device
+
     def claimed(self, unit: Unit) -> float | None:
         """The epsilon that the run claims for a unit; None where it is infinite."""
         found = self.folder.summary().epsilon.get(unit)

@@ -137,6 +137,7 @@ def score_clients(
     clients: list[int], logits: Tensor, labels: Tensor, split: Split
 ) -> list[LocalScore]:
     """Scores of many clients at once: logits (n, S, C), labels (-1: none) and masks (n, S)."""
+    logits, labels, split = logits.cpu(), labels.cpu(), split.to("cpu")
     losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none", ignore_index=-1)
     correct = logits.argmax(-1) == labels
     counts = [mask.sum(1) for mask in (split.train, split.val, split.test)]
@@ -148,13 +149,10 @@ def score_clients(
     scores = [LocalScore(*row) for row in rows]
     if len(scores) > MANY_CLIENTS:
         return scores
+    confusions = (_confusions(logits, labels, mask) for mask in (split.val, split.test))
     return [
-        replace(
-            score,
-            val_confusion=_confusion(logits[i], labels[i], split.val[i]),
-            test_confusion=_confusion(logits[i], labels[i], split.test[i]),
-        )
-        for i, score in enumerate(scores)
+        replace(score, val_confusion=val, test_confusion=test)
+        for score, val, test in zip(scores, *confusions, strict=True)
     ]
 
 
@@ -197,6 +195,17 @@ def _pooled(clients: list[tuple[Confusion | None, Ranks | None, int]]) -> Qualit
 def _confusion(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:
     predicted = logits.argmax(-1)[mask]
     found: Confusion = confusion_of(predicted, labels[mask], logits.shape[-1]).tolist()
+    return found
+
+
+def _confusions(logits: Tensor, labels: Tensor, mask: Tensor) -> list[Confusion]:
+    """Of every client: a client's labels are classes of its own among all clients' classes."""
+    clients, samples = mask.nonzero(as_tuple=True)
+    num_clients, _, num_classes = logits.shape
+    predicted = logits.argmax(-1)[clients, samples]
+    place = (clients * num_classes + labels[clients, samples]) * num_classes + predicted
+    counts = torch.bincount(place, minlength=num_clients * num_classes**2)
+    found: list[Confusion] = counts.reshape(num_clients, num_classes, num_classes).tolist()
     return found
 
 

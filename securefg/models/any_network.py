@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.nn.utils import parameters_to_vector
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import import_path, unknown
@@ -156,7 +156,11 @@ def vector_of(module: nn.Module) -> Tensor:
 
 def load_vector(module: nn.Module, vector: Tensor) -> None:
     """A copy: what a network trains in place must not be what it was sent."""
-    vector_to_parameters(vector.clone(), module.parameters())
+    own = list(module.parameters())
+    parts = torch.split(vector, [p.numel() for p in own])
+    with torch.no_grad():
+        for parameter, part in zip(own, parts, strict=True):
+            parameter.copy_(part.view_as(parameter))
 
 
 def layout_of(
