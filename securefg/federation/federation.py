@@ -274,7 +274,7 @@ class Federation(Cohort):
             except ProtocolError as error:
                 dropped[name] = self._nonsense(name, asked[name], error)
         if self._engine.peers_may_lie:
-            for name, reason in odd_ones({n: fields for n, (_, fields) in read.items()}).items():
+            for name, reason in self._odd(reply, asked, came, read).items():
                 del read[name]
                 dropped[name] = self._nonsense(name, asked[name], ProtocolError(reason))
         for name, clients in asked.items():
@@ -298,13 +298,35 @@ class Federation(Cohort):
         fields = codec.read(envelope.body, reply)
         arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
         _check_rows(reply.kind, arrays, len(clients))
-        if self._engine.peers_may_lie:
-            turn = Turn(self._round, self._step, clients, self._attempt)
-            booked = due(self._policy, reply, fields, turn)
-            self._book(reply, [booked])
-            check_claims(answer.releases, booked)
-            check_finite(reply, fields)
         return envelope, fields
+
+    def _odd(
+        self,
+        reply: type[Message],
+        asked: Mapping[HostId, Clients],
+        came: Mapping[HostId, Answer],
+        read: Mapping[HostId, tuple[Envelope, dict[str, Any]]],
+    ) -> dict[HostId, str]:
+        """Book what was read, whatever is claimed of it; then whose claims are false, and why."""
+        booked = {
+            name: due(
+                self._policy,
+                reply,
+                fields,
+                Turn(self._round, self._step, asked[name], self._attempt),
+            )
+            for name, (_, fields) in read.items()
+        }
+        self._book(reply, list(booked.values()))
+        reasons = {}
+        for name, (_, fields) in read.items():
+            try:
+                check_claims(came[name].releases, booked[name])
+                check_finite(reply, fields)
+            except ProtocolError as error:
+                reasons[name] = str(error)
+        whole = {name: fields for name, (_, fields) in read.items() if name not in reasons}
+        return {**reasons, **odd_ones(whole)}
 
     def _nonsense(self, name: HostId, clients: Clients, error: ProtocolError) -> Dropped:
         if not self._engine.peers_may_lie:

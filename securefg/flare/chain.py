@@ -4,9 +4,9 @@
     FILE.head     {"n", "link"}                  how far it goes; written after the line is on disk
 
 A line that was changed, dropped or torn, or a file that is gone, is noticed, and nothing is read
-or written any more. What can be left by a crash is one line after the head: it is kept if it is
-whole; else it was never acted on and is cut off. Whoever puts back an older copy of both files is
-not noticed here.
+or written any more. What can be left by a crash are lines after the head, which is not waited for:
+they are kept where they are whole; a torn one was never acted on and is cut off. Whoever puts back
+an older copy of both files is not noticed here.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Chain:
         return lines
 
     def _write_head(self) -> None:
-        write_json(self._head, {"n": self._last["n"], "link": self._last["link"]})
+        write_json(self._head, {"n": self._last["n"], "link": self._last["link"]}, sync=False)
         self._seen = (self._path.stat().st_size, self._path.stat().st_mtime_ns)
 
     @contextmanager

@@ -38,8 +38,8 @@ class SiteRecord:
         self._chain: str | None = None
 
     def add(self, framed: bytes, answer: Answer) -> None:
-        """A request and its answer, where they are the method's own messages; on the disk when it
-        returns, and no file stays open: a site may end at any moment."""
+        """A request and its answer, where they are the method's own messages. No file stays open: a
+        site's process may end at any moment. Only the books are waited for."""
         writer = TranscriptWriter(self._folder, chain=self._chain)
         came = codec.unframe(framed)
         if came.kind in self._kinds:
@@ -50,7 +50,6 @@ class SiteRecord:
         if left is not None and left.kind in self._kinds:
             rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
             writer.append(self._of(left, ("server",), len(answer.framed), rules=rules))
-        writer.sync()
         writer.close()
         self._chain = writer.chain
 

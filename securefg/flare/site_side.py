@@ -179,8 +179,9 @@ class SiteRun:
         check_ledger(ledger_path, booked)
         if fresh_noise:
             ChainedLines(ledger_path).replace([release.to_json() for release in booked])
+        # The site's books are on the disk before a reply leaves, and have all that this one has.
         self._ledger = Ledger.resume(
-            ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise
+            ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise, sync=False
         )
         torch.set_num_threads(config.engine.threads)
         endpoints = {

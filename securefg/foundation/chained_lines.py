@@ -21,17 +21,20 @@ START: Final = hashlib.sha256(b"securefg lines").hexdigest()
 
 
 class ChainedLines:
-    """A file that grows by lines; `length` and `link` say where it stands."""
+    """A file that grows by lines; `length` and `link` say where it stands.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    sync  whether what is appended outlives the machine's end when the call returns
+    """
+
+    def __init__(self, path: Path, *, sync: bool = True) -> None:
+        self._path, self._sync = path, sync
         self.length, self.link = 0, START
         for _, link in read_chained(path):
             self.length, self.link = self.length + 1, link
 
     def append(self, entries: Sequence[dict[str, Any]]) -> None:
         lines, link = _linked(entries, self.link)
-        append_lines(self._path, lines)
+        append_lines(self._path, lines, sync=self._sync)
         self.length, self.link = self.length + len(lines), link
 
     def replace(self, entries: Sequence[dict[str, Any]]) -> None:

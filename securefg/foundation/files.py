@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write a file so that a crash leaves either the old one or the new one, never a part."""
+def write_atomically(path: Path, content: bytes | str, *, sync: bool = True) -> None:
+    """Write a file so that a crash leaves either the old one or the new one, never a part.
+
+    Without `sync` the machine's end may leave the old one for a while, or make it unreadable.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -19,16 +22,17 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
     """JSON without NaN or infinity: those have no place in a file that others parse."""
-    write_atomically(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+    write_atomically(path, json.dumps(value, indent=2, allow_nan=False) + "\n", sync=sync)
 
 
 def append_lines(path: Path, lines: list[str], *, sync: bool = True) -> None:

@@ -114,15 +114,18 @@ class Release:
 
 
 class Ledger:
-    """Releases counted per mechanism and client, and appended to a file before they are used."""
+    """Releases counted per mechanism and client, and appended to a file before they are used.
 
-    def __init__(self, num_clients: int, path: Path | None = None) -> None:
+    sync  whether the file is waited for; not where other books, which are, have the same
+    """
+
+    def __init__(self, num_clients: int, path: Path | None = None, *, sync: bool = True) -> None:
         self.num_clients = num_clients
-        self.file = None if path is None else ChainedLines(path)
+        self.file = None if path is None else ChainedLines(path, sync=sync)
         self._counts: dict[Mechanism, NDArray[np.int64]] = {}
 
     def record(self, releases: list[Release]) -> None:
-        """Book releases; when it returns they are on the disk."""
+        """Book releases; when it returns they are on the disk (`sync`)."""
         for release in releases:
             self._count(release)
         if self.file is not None and releases:
@@ -157,10 +160,12 @@ class Ledger:
         return [dict(zip(self._counts, map(int, row), strict=True)) for row in kept]
 
     @classmethod
-    def resume(cls, path: Path, num_clients: int, up_to_round: int, keep_later: bool) -> Ledger:
+    def resume(
+        cls, path: Path, num_clients: int, up_to_round: int, keep_later: bool, *, sync: bool = True
+    ) -> Ledger:
         """Read a ledger back; releases after `up_to_round` count only where they were truly made
         anew (fresh noise): a repeated upload with the same bytes tells nothing twice."""
-        ledger = cls(num_clients, path)
+        ledger = cls(num_clients, path, sync=sync)
         everything = list(read_ledger(path))
         kept = [r for r in everything if keep_later or r.round <= up_to_round]
         if ledger.file is not None and (len(kept) < len(everything) or not path.exists()):
