@@ -1,7 +1,7 @@
 """Provisioning: a kit for every party, with certificates by NVIDIA FLARE and what securefg adds.
 
-<folder>/<party>/startup/          certificates and addresses, by FLARE
-<folder>/<party>/local/            FLARE's local settings, ours stricter than its defaults:
+<folder>/<party>/startup/          certificates by FLARE, and addresses
+<folder>/<party>/local/            FLARE's settings (`guard/settings.py`), stricter than its own:
                                    only our two classes may be loaded, and no logs are streamed
 <folder>/<party>/local/securefg/   roster.json; at a site, site.json: where its home is
 <folder>/<site>/securefg/          a site's home, where it is not elsewhere
@@ -18,23 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefg.flare.admin import ADMIN, require_flare
-from securefg.flare.app_files import CLASSES
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.enrolment import Request
-from securefg.flare.party import component
+from securefg.flare.guard.settings import PROJECT, SERVER_NAME, SITE_NAME, settings_of
 from securefg.flare.roster import Entry, enrol_site, read_roster, write_roster
 from securefg.flare.site_ledger import open_books
 from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.files import write_json
+from securefg.foundation.files import write_atomically, write_json
 from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
-
-PROJECT = "securefg"
-SITE_LAUNCHER = "securefg.flare.launcher.SiteLauncher"
-SERVER_LAUNCHER = "securefg.flare.launcher.ServerLauncher"
-SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
-UNWANTED = {"site_log_streamer", "log_receiver"}
 
 
 @dataclass(frozen=True)
@@ -97,13 +90,19 @@ def provision(folder: Path, plan: Plan) -> Kits:
     kits = Kits(folder)
     write_json(folder / "federation.json", {"server": plan.server, "port": plan.port})
     _own_alone(kits.admin)
-    _tighten(folder / plan.server, is_server=True)
+    for path in (kits.admin / "startup").iterdir():
+        if path.suffix in (".sh", ".ipynb", ".txt"):  # they would start FLARE without the guard
+            path.unlink()
+    # Where the server will lie is not known here; its start writes it down.
+    own_settings = settings_of(True, plan.server, plan.server, plan.port, Path("/"))
+    _tighten(folder / plan.server, own_settings)
     entries = []
     for site, hosts in plan.sites.items():
         kit = folder / site
-        _tighten(kit, is_server=False)
+        _tighten(kit, settings_of(False, site, plan.server, plan.port, kit))
         home = plan.homes.get(site, kit / "securefg")
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        home.chmod(0o700)
         open_books(home)
         write_policy(home / POLICY_FILE, plan.policy)
         own = kit / "local" / "securefg"
@@ -139,6 +138,8 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
 
     shutil.rmtree(workspace, ignore_errors=True)
     try:
+        if not SERVER_NAME.fullmatch(plan.server):
+            raise ValueError(f"{plan.server!r}: wanted letters, digits, - and .")
         project = Project(PROJECT, "", props={"api_version": 3})
         ports = {"fed_learn_port": plan.port, "admin_port": plan.port}
         project.set_server(plan.server, "server", ports)
@@ -160,47 +161,19 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
     return workspace / PROJECT
 
 
-RIGHTS = {
-    "format_version": "1.0",
-    "permissions": {
-        "project_admin": {
-            "submit_job": "any",
-            "manage_job": "any",
-            "download_job": "any",
-            "view": "any",
-            "clone_job": "none",
-            "operate": "none",
-            "shell_commands": "none",
-            "byoc": "none",
-        }
-    },
-}
-NETWORK = {
-    "allow_adhoc_conns": False,
-    "streaming_max_blob_size": 2 * 1024**3,
-    # The processes of one party talk over loopback: under its own certificate too.
-    "internal": {
-        "scheme": "tcp",
-        "resources": {"host": "localhost", "connection_security": "mtls"},
-    },
-}
+def _tighten(kit: Path, settings: Mapping[str, bytes]) -> None:
+    """Of what FLARE made, certificates and keys stay; its scripts would start it without the guard.
 
-
-def _tighten(kit: Path, is_server: bool) -> None:
-    """FLARE's local settings, with what we do not use left out and its files kept in the kit."""
-    local = kit / "local"
-    settings = read_json(local / "resources.json.default")
-    settings["class_allow_list"] = CLASSES
-    settings["components"] = [c for c in settings["components"] if c["id"] not in UNWANTED]
-    launcher = component(settings, "process_launcher")
-    launcher["path"] = SERVER_LAUNCHER if is_server else SITE_LAUNCHER
-    if is_server:
-        component(settings, "job_scheduler")["args"]["min_schedule_interval"] = 1.0
-    else:
-        settings["allow_log_streaming"] = False
-    write_json(local / "resources.json", settings)
-    write_json(local / "authorization.json", RIGHTS)
-    write_json(local / "comm_config.json", NETWORK)
+    What it reads is made by `guard/settings.py`, and compared at every start.
+    """
+    kept = {"startup/rootCA.pem"} | {
+        f"startup/{stem}.{kind}" for stem in ("client", "server") for kind in ("crt", "key")
+    }
+    for path in sorted(kit.rglob("*"), reverse=True):
+        if path.is_file() and path.relative_to(kit).as_posix() not in kept:
+            path.unlink()
+    for name, content in settings.items():
+        write_atomically(kit / name, content)
     _own_alone(kit)
 
 

@@ -15,8 +15,17 @@ from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
 from nvflare.app_common.job_launcher.process_launcher import ProcessHandle
 from nvflare.app_common.job_launcher.server_process_launcher import ServerProcessJobLauncher
+from nvflare.fuel.f3.cellnet import cell as cell_module
 
+from securefg.flare.guard.cell import GuardedCell
 from securefg.flare.guard.process import MODULE
+from securefg.foundation.errors import ConfigError
+
+
+def _require_guard() -> None:
+    """FLARE makes these when it starts: without the guard it does not."""
+    if cell_module.CoreCell is not GuardedCell:
+        raise ConfigError("FLARE was started without securefg's guard: `securefg deploy start KIT`")
 
 
 class _Handle(ProcessHandle):  # type: ignore[misc]
@@ -33,6 +42,10 @@ def _guarded(kind: str, fl_ctx: FLContext) -> None:
 class ServerLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
     """Named in the server's own `resources.json`."""
 
+    def __init__(self) -> None:
+        _require_guard()
+        super().__init__()
+
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
         _guarded("server_job", fl_ctx)
         return super().launch_job(job_meta, fl_ctx)
@@ -40,6 +53,10 @@ class ServerLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
 
 class SiteLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
     """Named in a site's own `resources.json`; no job can ask for it."""
+
+    def __init__(self) -> None:
+        _require_guard()
+        super().__init__()
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
         _guarded("site_job", fl_ctx)

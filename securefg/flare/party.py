@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from securefg.flare.guard.process import MODULE
+from securefg.flare.guard.settings import settle
 from securefg.foundation.errors import DataError
-from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 
 MARK = "SECUREFG_FEDERATION"
@@ -26,7 +25,8 @@ def command_for(kit: Path) -> list[str]:
     facts = read_json(settings)
     name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
     return [
-        *(sys.executable, "-u", "-m", MODULE, "server" if is_server else "site"),
+        # -P: where one stands when a party is started may be anybody's folder.
+        *(sys.executable, "-P", "-u", "-m", MODULE, "server" if is_server else "site"),
         *("-m", str(kit.resolve()), "-s", f"fed_{kind}.json"),
         *("--set", "secure_train=true", *name, "org=none", "config_folder=config"),
     ]
@@ -36,18 +36,3 @@ def environment() -> dict[str, str]:
     """For processes of ours: what can be imported here can be there; one thread each."""
     paths = [*filter(None, sys.path), os.getcwd()]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-
-
-def settle(kit: Path) -> None:
-    """Let a server keep its jobs in its kit, wherever that lies now; FLARE wants whole paths."""
-    path = kit / "local" / "resources.json"
-    settings = read_json(path)
-    if "snapshot_persistor" in settings:
-        component(settings, "job_manager")["args"]["uri_root"] = str((kit / "jobs").resolve())
-        storage = settings["snapshot_persistor"]["args"]["storage"]["args"]
-        storage["root_dir"] = str((kit / "snapshots").resolve())
-        write_json(path, settings)
-
-
-def component(settings: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(part for part in settings["components"] if part["id"] == name)

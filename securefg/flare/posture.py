@@ -16,6 +16,7 @@ from securefg.flare.deployed import read_plan
 from securefg.flare.guard.doors import DOORS, Kind
 from securefg.flare.guard.modes import problems
 from securefg.flare.guard.process import MODULE, REVIEWED
+from securefg.flare.guard.settings import strange
 from securefg.flare.provisioning import home_of
 from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import POLICY_FILE, load_policy
@@ -66,6 +67,10 @@ def _keys(kit: Path) -> Iterator[Line]:
 
 def _network(kit: Path) -> Iterator[Line]:
     """What the settings in the kit say of ports and of code in jobs."""
+    other = strange(kit)
+    yield Line(
+        "settings", "as securefg makes them" if not other else "changed", "; ".join(other[:5])
+    )
     try:
         network = read_json(kit / "local" / "comm_config.json")
         security = network["internal"]["resources"]["connection_security"]

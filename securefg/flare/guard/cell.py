@@ -11,7 +11,8 @@ from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
 
 from securefg.flare.guard.commands import checked_handler
-from securefg.flare.guard.doors import STREAM, Arrival, may_be_registered, refusal
+from securefg.flare.guard.doors import DATA, STREAM, Arrival, may_be_registered, refusal
+from securefg.flare.guard.streams import entered, foreign
 from securefg.flare.guard.visits import Visits
 
 _UNTRUSTED = (
@@ -40,10 +41,25 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
         if reason is not None:
             self.visits.refused(arrival, reason)
             return
-        if arrival.channel == STREAM:
-            # FLARE ends the server's job when a peer says that a message was too large.
-            message.remove_header(StreamHeaderKey.ERROR_TYPE)
-        super()._process_received_msg(endpoint, connection, message)
+        if arrival.channel != STREAM or not arrival.is_request:
+            super()._process_received_msg(endpoint, connection, message)
+            return
+        # FLARE ends the server's job when a peer says that a message was too large.
+        message.remove_header(StreamHeaderKey.ERROR_TYPE)
+        if arrival.destination != self.my_info.fqcn:
+            super()._process_received_msg(endpoint, connection, message)
+            return
+        number = message.get_header(StreamHeaderKey.STREAM_ID)
+        if arrival.topic != DATA:
+            reason = foreign(arrival, number)
+            if reason is None:
+                super()._process_received_msg(endpoint, connection, message)
+        else:
+            with entered(arrival, number) as reason:
+                if reason is None:
+                    super()._process_received_msg(endpoint, connection, message)
+        if reason is not None:
+            self.visits.refused(arrival, reason)
 
 
 def _certificate(connection: Any) -> str:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.json_text import read_json
 
 SECRET = ("*.key", "*.keys")
 
@@ -20,9 +21,7 @@ def check_modes(kit: Path) -> None:
 
 def problems(kit: Path) -> list[str]:
     """What of a kit others could read or change, or what is not its owner's."""
-    found = []
-    if _open_to_others(kit):
-        found.append(f"{kit}: mode {_mode(kit):04o}; wanted 0700")
+    found = [reason for folder in (kit, *_home_elsewhere(kit)) for reason in _folder(folder)]
     secrets = {path for pattern in SECRET for path in kit.rglob(pattern)}
     for path in sorted({*secrets, *_settings(kit)}):
         info = path.lstat()
@@ -45,5 +44,22 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def _open_to_others(kit: Path) -> bool:
-    return bool(_mode(kit) & 0o077)
+def _folder(path: Path) -> list[str]:
+    """A kit, or a home that is not in it: nobody else comes in, whatever lies there."""
+    try:
+        owner, mode = path.stat().st_uid, _mode(path)
+    except OSError as error:
+        return [f"{path}: {error.strerror}"]
+    if owner != os.geteuid():
+        return [f"{path}: owned by user {owner}; wanted {os.geteuid()}"]
+    return [f"{path}: mode {mode:04o}; wanted 0700"] if mode & 0o077 else []
+
+
+def _home_elsewhere(kit: Path) -> list[Path]:
+    """A site's home, where the kit's word on it leads out of the kit."""
+    own = kit / "local" / "securefg"
+    try:
+        home = (own / str(read_json(own / "site.json")["home"])).resolve()
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # a server's kit, or one that cannot be started
+    return [] if home.is_relative_to(kit.resolve()) else [home]

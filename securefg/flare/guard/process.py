@@ -9,11 +9,13 @@ can read or change the kit.
 from __future__ import annotations
 
 import os
+import resource
 import runpy
 import sys
 from pathlib import Path
 
 from securefg.flare.guard.modes import check_modes
+from securefg.flare.guard.settings import check_settings
 from securefg.foundation.errors import ConfigError, SecurefgError
 
 MODULE = "securefg.flare.guard.process"
@@ -36,6 +38,8 @@ def guard(kind: str, kit: Path) -> None:
             f"{REVIEWED}x: pip install 'nvflare~={REVIEWED}0'"
         )
     check_modes(kit)
+    if kind != "admin":
+        check_settings(kit)
     from securefg.flare.guard.cell import install
     from securefg.flare.guard.commands import strip_server, strip_site
     from securefg.flare.guard.visits import Visits
@@ -57,6 +61,8 @@ def main() -> None:
     kind = sys.argv.pop(1)
     kit = Path(sys.argv[sys.argv.index("-m") + 1])
     os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold keys and rows
+    os.environ["PYTHONSAFEPATH"] = "1"  # for the job's process: nothing is imported from here
     try:
         guard(kind, kit)
     except SecurefgError as error:
