@@ -66,7 +66,7 @@ class Player:
         null, at_chance = game.null(guess, rng)
         blind, broke = self._blind(task, game)
         at_chance = at_chance and (blind is None or no_gain(blind))
-        control, why = self._on_the_control(task)
+        control, why, broken = self._on_the_control(task)
         evidence = Evidence(
             value,
             gain,
@@ -98,6 +98,7 @@ class Player:
             targets=len(game.targets.ids),
             details={**game.extras(guess), **named(game, guess), **top_ten(game, guess)},
             groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
+            failed=broken and verdict is not Verdict.LEAK,
         )
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
@@ -135,15 +136,19 @@ class Player:
                 self._blinded[adversary] = blinded(seen, rng)
             return self._blinded[adversary]
 
-    def _on_the_control(self, task: Task) -> tuple[Interval | None, str]:
-        """The gain with the defence off, or why there is none."""
+    def _on_the_control(self, task: Task) -> tuple[Interval | None, str, bool]:
+        """The gain with the defence off, or why there is none, and whether the attack broke off
+        there, which takes back no gain that it had here."""
         if self.control is None:
-            return None, ""
+            return None, "", False
         try:
             played = self._played(task, self.control)
+            played.game.check(played.guess)
+            return played.game.gain(played.guess), "", False
         except CannotAttack as reason:
-            return None, str(reason)
-        return played.game.gain(played.guess), ""
+            return None, str(reason), False
+        except Exception as error:
+            return None, f"it failed: {type(error).__name__}: {error}", True
 
     def _played(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)

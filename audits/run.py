@@ -85,6 +85,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
         "name": truth.config.name,
         "config_hash": truth.config.hash,
         "method": truth.method_name,
+        "record": truth.folder.summary().transcript_chain,
     }
     root = controls or truth.folder.path / "audit" / "control"
     return Auditing(truth, plan, truth.folder.path / "audit", about, told).carry_out(
@@ -103,7 +104,6 @@ class Auditing:
         self._truth, self._plan, self._told = truth, plan, told
         stored = truth.config.audit if isinstance(truth, Truth) else AuditSettings()
         self._smallest = _audit_settings(stored, plan.overrides).smallest_gain
-        about = {**about, "smallest_gain": f"{self._smallest:g}"}
         self._file = FindingsFile.begin(folder, about, anew=plan.whole, asked=plan.asked)
         self._result = Audit()
 
@@ -119,7 +119,7 @@ class Auditing:
         if self._plan.promises:
             self._told("promises", 0, total)
             for name, check in checks.items():
-                self._attempt(name, check)
+                self._check(name, check)
         if tasks and defended:
             self._told("positive control: the run without its defences", 0, total)
             player.control = self._control(control, max(task.attack.rounds for task in tasks))
@@ -141,7 +141,8 @@ class Auditing:
             chosen = list(adversaries_of(self._plan, attack))
             if not chosen and self._plan.only:
                 whose = " or ".join(sorted(attack.adversaries))
-                self._keep([player.unmet(Task(attack, "-"), f"it is mounted by {whose}")])
+                for place in self._plan.adversaries:
+                    self._keep([player.unmet(Task(attack, place), f"it is mounted by {whose}")])
             for adversary in chosen:
                 yield from self._applicable(player, Task(attack, adversary))
 
@@ -158,18 +159,22 @@ class Auditing:
         else:
             self._keep([player.unmet(task, reason)])
 
-    def _attempt(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
+    def _check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
+        """What a check found before goes with all its findings: it may have others now, or none."""
         try:
-            self._keep(make())
+            found = list(make())
         except Exception as error:
-            self._fail(name, "-", error)
+            found = [self._failure(name, "-", error)]
+        self._file.add(found, check=name)
 
     def _control(self, make: Callable[[int], Audited | None], rounds: int) -> Audited | None:
+        name, found, failed = "positive_control", None, []
         try:
-            return make(rounds)
+            found = make(rounds)
         except Exception as error:
-            self._fail("positive_control", "-", error)
-            return None
+            failed = [self._failure(name, "-", error)]
+        self._file.add(failed, check=name)
+        return found
 
     def _play_all(self, player: Player, tasks: list[Task]) -> None:
         # Attacks on noise divide by zero and fail to converge as a matter of course.
@@ -185,13 +190,18 @@ class Auditing:
                 else:
                     self._keep([finding])
                     self._result.scores |= scores
+                    if finding.failed:
+                        self._result.failed.append((finding.attack, finding.because))
                 self._told(task.attack.name, number, len(tasks) + 1)
 
     def _fail(self, attack: str, adversary: str, error: Exception) -> None:
+        self._keep([self._failure(attack, adversary, error)])
+
+    def _failure(self, attack: str, adversary: str, error: Exception) -> Finding:
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         self._result.failed.append((attack, said))
-        self._keep([_failed(self._truth.method_name, attack, adversary, said)])
+        return _failed(self._truth.method_name, attack, adversary, said)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         self._file.add(findings)

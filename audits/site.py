@@ -75,6 +75,7 @@ def audit_site(kit: Path, plan: Plan, told: Told = lambda what, done, total: Non
         "name": truth.config.name,
         "config_hash": truth.config.hash,
         "method": truth.method_name,
+        "record": last_link(truth.folder.transcript),
     }
     asked = replace(plan, adversaries=plan.adversaries or ("server",))
     with owned(truth.folder.path):

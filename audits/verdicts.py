@@ -12,8 +12,8 @@ meaningless (`audits.blind`), or where its guess gains on permuted truth.
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
 | at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
 | at chance | one number, without spread | works | INCONCLUSIVE: nothing was measured |
-| at chance | reaches the smallest gain | works | INCONCLUSIVE: such a gain could hide |
-| at chance | stays below the smallest gain | works | NOT_DETECTED |
+| at chance | reaches the smallest gain, or the gain there | works | INCONCLUSIVE: it could hide |
+| at chance | stays below both | works | NOT_DETECTED |
 
 VIOLATION is for promises alone: at a family-wise level over all checks of an audit, and confirmed
 on fresh trials (`audits.mechanisms.family`).
@@ -105,7 +105,10 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
             Verdict.INCONCLUSIVE,
             f"{off}; {hidden}, and gains from {found.smallest:g} on matter (audit.smallest_gain)",
         )
+    if gain.high >= control.value:
+        return Verdict.INCONCLUSIVE, f"{off}; {hidden}, which is as much as without the defence"
     return (
         Verdict.NOT_DETECTED,
-        f"no gain over the prior ({gain.low:+.3f} to {gain.high:+.3f}); {off}",
+        f"no gain of {found.smallest:g} or more over the prior ({gain.low:+.3f} to "
+        f"{gain.high:+.3f}); {off}",
     )

@@ -40,7 +40,7 @@ def collect(
     runs = {
         found: folder
         for found, folder in find_runs(root).items()
-        if found not in plan.audits or is_whole(findings_of(folder))
+        if found not in plan.audits or is_audited(folder)
     }
     reasons = {failure.config_hash: failure.reason for failure in failed}
     points = tuple(_point(plan, setting, runs, reasons) for setting in plan.settings)
@@ -64,6 +64,11 @@ def findings_of(folder: RunFolder) -> Path:
     return folder.path / "audit" / "findings.json"
 
 
+def is_audited(folder: RunFolder) -> bool:
+    """Whether an audit of this very record ended."""
+    return is_whole(findings_of(folder), folder.summary().transcript_chain)
+
+
 def _point(
     plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
 ) -> CurvePoint:
@@ -81,7 +86,10 @@ def _point(
     if not found or missing:
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
-    audits = [read_findings(findings_of(folder)) for _, folder in found]
+    audits = [
+        read_findings(findings_of(folder), summary.transcript_chain)
+        for (_, folder), summary in zip(found, summaries, strict=True)
+    ]
     score = monitored(found[0][0].config)
     reached = [score_of(summary, score) for summary in summaries]
     accuracies = tuple(value or 0.0 for value in reached)
@@ -160,7 +168,12 @@ def _not_run(attack: str) -> Leak:
     )
 
 
-SOUND = (Verdict.LEAK, Verdict.NOT_DETECTED)
+def _held(found: Finding) -> bool:
+    """A gain within a limit says little of an attack that is under its floor without a defence."""
+    if found.verdict is not Verdict.LEAK:
+        return found.verdict is Verdict.NOT_DETECTED
+    power = found.positive or found.gain
+    return power is None or found.floor is None or power.value >= found.floor
 
 
 def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) -> Leak:
@@ -178,7 +191,7 @@ def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) 
         unit=first.unit,
         verdict=verdict.value,
         because=because,
-        sound=measured == seeds and all(f.verdict in SOUND for f in found),
+        sound=measured == seeds and all(map(_held, found)),
         value=over_seeds_and_targets([f.value for f in found]) if whole else None,
         prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
         gain=gain,
@@ -212,8 +225,9 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
     config = first.runs[0].config
     folder = next((runs[p.config.hash] for p in first.runs if p.config.hash in runs), None)
     own = [level for level in plan.levels if level.series == name]
-    levels = {level.kind: _level(level, runs) for level in own}
-    reached = {level.kind: tuple(_reached(level, runs)) for level in own}
+    score = monitored(config)
+    levels = {level.kind: _level(level, runs, score) for level in own}
+    alone = {level.kind: level for level in own}.get("alone")
     made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(
         name=name,
@@ -224,7 +238,7 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
         alone=levels.get("alone"),
         centralised_runs=made_by.get("centralised", ()),
         alone_runs=made_by.get("alone", ()),
-        alone_accuracies=reached.get("alone", ()),
+        alone_accuracies=_alone(alone, first, runs, score) if alone else (),
     )
 
 
@@ -234,16 +248,26 @@ def _num_clients(folder: RunFolder | None) -> int:
     return Partition.load(folder.path / "partition.safetensors").num_clients
 
 
-def _level(level: Level, runs: dict[str, RunFolder]) -> Interval | None:
-    known = _reached(level, runs)
+def _level(level: Level, runs: dict[str, RunFolder], score: str) -> Interval | None:
+    """Over the seeds that were run, by the score that the series is compared by."""
+    found = [runs[p.config.hash] for p in level.runs if p.config.hash in runs]
+    values = [score_of(folder.summary(), score) for folder in found]
+    known = [value for value in values if value is not None]
     return interval(known) if known else None
 
 
-def _reached(level: Level, runs: dict[str, RunFolder]) -> list[float]:
-    """The score of every seed that was run, in the order of the seeds."""
-    found = [(p.config, runs[p.config.hash]) for p in level.runs if p.config.hash in runs]
-    values = [score_of(folder.summary(), monitored(config)) for config, folder in found]
-    return [value for value in values if value is not None]
+def _alone(
+    level: Level, beside: Setting, runs: dict[str, RunFolder], score: str
+) -> tuple[float, ...]:
+    """Training alone, seed by seed: only on the very data that the series was trained on."""
+    found = []
+    for own, other in zip(level.runs, beside.runs, strict=True):
+        if own.config.hash in runs and other.config.hash in runs:
+            summaries = [runs[p.config.hash].summary() for p in (own, other)]
+            value = score_of(summaries[0], score)
+            if value is not None and summaries[0].fingerprints == summaries[1].fingerprints:
+                found.append(value)
+    return tuple(found)
 
 
 def _level_runs(level: Level, runs: dict[str, RunFolder]) -> tuple[RunRef, ...]:

@@ -4,11 +4,14 @@ A setting is recommended (green) only where all of this holds; what is not known
 
 - at least `LEAST_SEEDS` seeds;
 - every attack that was asked for was run in every seed, and its measurement held: each seed alone
-  is LEAK or NOT_DETECTED, not INCONCLUSIVE;
-- the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`;
-- the promised epsilon is within `limits.epsilon`, the runs came to no more, it is private, and no
-  promise was broken or could not be checked;
-- the score is at least `limits.accuracy`;
+  is LEAK or NOT_DETECTED, not INCONCLUSIVE, and one that leaks is not under the attack's floor with
+  the defence off;
+- the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`; where
+  other limits are set and this is not, no attack leaks;
+- the promised epsilon is within `limits.epsilon`, per `limits.unit` or else per the setting's unit,
+  which is not a row; the runs came to no more, it is private, and no promise was broken or could
+  not be checked;
+- the score, at the lower end of its interval, is at least `limits.accuracy`;
 - the score is above that of always naming the most frequent class, and above training alone: the
   differences are paired by seed, and the lower ends of their intervals are above zero.
 
@@ -118,13 +121,28 @@ def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
     if all(leak.gain is None for leak in point.leaks):
         found.append("no attack was run")
     found += _claim_objection(point)
-    if limits.epsilon is not None and (point.epsilon is None or point.epsilon > limits.epsilon):
-        found.append("no epsilon is promised" if point.epsilon is None else "epsilon is too large")
-    if limits.accuracy is not None and _reached(point) < limits.accuracy:
-        found.append(f"{point.score} is {_reached(point):.3f}")
+    found += _epsilon_objection(point, limits)
+    if limits.accuracy is not None and _least(point) < limits.accuracy:
+        found.append(f"{point.score} is {_reached(point):.3f}, and may be {_least(point):.3f}")
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
     return [*found, *_worth_objections(point, series)]
+
+
+def _epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:
+    """An epsilon per row speaks of no person: it is held to a limit that asks for rows alone."""
+    if limits.epsilon is None:
+        return []
+    if point.epsilon is None:
+        return ["no epsilon is promised"]
+    unit = limits.unit or cast(Unit, point.unit)
+    if unit == "row" and limits.unit is None:
+        return ["epsilon is promised per row, which is no person (limits.unit)"]
+    claim = point.claims.get(unit)
+    found = point.epsilon if unit == point.unit else claim.epsilon if claim else None
+    if found is None:
+        return [f"no epsilon is promised per {unit}"]
+    return [] if found <= limits.epsilon else [f"epsilon is too large ({found:.4g} per {unit})"]
 
 
 def _claim_objection(point: CurvePoint) -> list[str]:
@@ -142,13 +160,19 @@ def _claim_objection(point: CurvePoint) -> list[str]:
 
 
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
-    if leak.verdict == Verdict.INCONCLUSIVE and not (leak.sound and leak.gain):
+    if _did_not_hold(leak):
         return [f"{leak.attack}: the measurement did not hold ({leak.because})"]
-    if leak.gain is None:
+    unlimited = limits.any and limits.leak_gain is None
+    if leak.gain is None or (unlimited and leak.verdict == Verdict.LEAK):
         return [] if leak.verdict == Verdict.NOT_DETECTED else [f"{leak.attack} leaks"]
     if limits.leak_gain is not None and leak.gain.high > limits.leak_gain:
         return [f"{leak.attack} may gain up to {leak.gain.high:+.3f}"]
     return []
+
+
+def _did_not_hold(leak: Leak) -> bool:
+    """Figures hold where those of every seed do; checks without any, where they found something."""
+    return not leak.sound if leak.gain else leak.verdict == Verdict.INCONCLUSIVE
 
 
 def _worth_objections(point: CurvePoint, series: Series) -> list[str]:
@@ -160,7 +184,7 @@ def _worth_objections(point: CurvePoint, series: Series) -> list[str]:
     found = []
     for name, level in levels.items():
         if len(level) < len(point.accuracies) or not level:
-            found.append(f"{name} was not measured in every seed")
+            found.append(f"{name} was not measured in every seed on the same data")
             continue
         gain = paired(point.accuracies, level)
         if gain.low <= 0:
@@ -184,12 +208,7 @@ def missing(own: Sequence[CurvePoint], series: Series, command: str) -> list[str
         found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
     if not series.alone_accuracies:
         found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
-    unknown = {
-        leak.attack
-        for point in own
-        for leak in point.leaks
-        if leak.verdict == "INCONCLUSIVE" and not (leak.sound and leak.gain)
-    }
+    unknown = {leak.attack for point in own for leak in point.leaks if _did_not_hold(leak)}
     folder = next((point.runs[0].folder for point in own if point.runs), "RUN")
     found += [
         f"{name}, whose measurement did not hold: `securefg audit {folder} --only {name}` shows why"
@@ -209,6 +228,10 @@ def called(point: CurvePoint) -> str:
 
 def _reached(point: CurvePoint) -> float:
     return point.accuracy.value if point.accuracy else 0.0
+
+
+def _least(point: CurvePoint) -> float:
+    return point.accuracy.low if point.accuracy else 0.0
 
 
 def _scored(point: CurvePoint) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.curves.collect import findings_of
+from audits.curves.collect import is_audited
 from audits.plan import Plan
 from audits.run import audit
-from securefg.run.findings import is_whole
 from securefg.run.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.sweep import Runs, find_run
@@ -29,7 +28,7 @@ class RunAndAudit:
         folder = find_run(config.output.root, config.hash)
         if folder is None or not folder.finished:
             return False
-        return config.hash not in self.plans or is_whole(findings_of(folder))
+        return config.hash not in self.plans or is_audited(folder)
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
         runs = Runs()

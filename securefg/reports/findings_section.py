@@ -13,9 +13,9 @@ from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_
 from securefg.run.findings import Finding, Group, read_findings
 
 
-def stored_findings(path: Path) -> tuple[Finding, ...] | None:
-    """None where there was no audit. Refuses what is damaged or of another schema."""
-    return tuple(read_findings(path)) if path.is_file() else None
+def stored_findings(path: Path, record: str) -> tuple[Finding, ...] | None:
+    """None where there was no audit. Refuses what is damaged, or about another record."""
+    return tuple(read_findings(path, record)) if path.is_file() else None
 
 
 def finding_anchor(attack: str, adversary: str) -> str:

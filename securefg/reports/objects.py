@@ -47,7 +47,7 @@ class RunResult:
     def findings(self) -> tuple[Finding, ...]:
         """What audits of this run have found; nothing where there was none."""
         path = self.path / "audit" / "findings.json"
-        return tuple(read_findings(path)) if path.is_file() else ()
+        return tuple(read_findings(path, self.summary.transcript_chain)) if path.is_file() else ()
 
     def metrics(self) -> tuple[RoundReport, ...]:
         """One report per round."""

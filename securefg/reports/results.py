@@ -21,6 +21,7 @@ from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.metrics_file import most_told
 from securefg.run.observing import RoundReport
+from securefg.run.reconcile import unbooked
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
 
@@ -47,6 +48,7 @@ def read_results(folder: RunFolder) -> Results:
     """Raises where the run has not finished, or a file of its folder cannot be read."""
     summary, rounds = folder.summary(), rounds_of(folder)
     _require_what_was_told(folder, summary, rounds)
+    _require_books(folder)
     partition = _parse(PartitionStatistics, folder.path / "partition.json")
     config = folder.config()
     attempts = folder.path / "attempts.jsonl"
@@ -59,7 +61,7 @@ def read_results(folder: RunFolder) -> Results:
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
         resumed_after=_resumed_after(attempts),
-        findings=stored_findings(folder.path / "audit" / "findings.json"),
+        findings=stored_findings(folder.path / "audit" / "findings.json", summary.transcript_chain),
     )
 
 
@@ -83,6 +85,16 @@ def _require_what_was_told(
                 f"{folder.path}/summary.json: an epsilon per {unit} of {found:.4g}; "
                 f"metrics.jsonl tells of {least:.4g}"
             )
+
+
+def _require_books(folder: RunFolder) -> None:
+    """A page on a ledger that lacks what was recorded would say that less was sent."""
+    try:
+        lost = unbooked(folder)
+    except RunFolderError:  # of a damaged transcript the page tells: `traffic.damage`
+        return
+    if lost is not None:
+        raise RunFolderError(f"{folder.ledger_path}: {lost}")
 
 
 def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:

@@ -96,7 +96,7 @@ def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, fl
     """The tone, and the chance to tell two candidates apart."""
     if claim.epsilon is None:
         return "open", 1.0
-    if not results.booked:
+    if not results.booked and claim.epsilon == 0:
         return "silent", 0.5
     if not results.summary.noise_protects:
         return "void", 1.0

@@ -27,7 +27,7 @@ from securefg.foundation.json_text import read_json
 from securefg.foundation.npz import read_npz
 from securefg.foundation.settings import Settings
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 class Verdict(StrEnum):
@@ -63,6 +63,7 @@ class Finding(Settings):
     groups        the same by degree, class and client; `details` has how exposed the ten most
                   exposed are (top_ten), beside the prior's best ten
     made          the day, since an audit of some attacks adds to what is stored
+    check         of a promise: the check that made it, whose findings are replaced together
     because       why the verdict is what it is, in words
     """
 
@@ -93,6 +94,7 @@ class Finding(Settings):
     measured: bool = True
     failed: bool = False
     made: str = ""
+    check: str = ""
     seconds: float = 0.0
 
 
@@ -128,18 +130,31 @@ class FindingsFile:
     ) -> FindingsFile:
         folder.mkdir(exist_ok=True)
         path = folder / "findings.json"
-        stored = [] if anew or not path.is_file() else read_findings(path)
+        fresh = anew or not path.is_file()
+        stored = [] if fresh else read_findings(path, about.get("record"))
         return cls(folder, about, stored, asked)
 
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Keep these; what was stored of the same attack from the same place goes."""
+    def add(self, findings: Iterable[Finding], check: str = "") -> None:
+        """Keep these; what was stored of the same attack from the same place goes, and so does what
+        it had from no place (`-`), or from any where it has none now. With `check`, whatever that
+        check had found goes."""
+        if check:
+            self.findings = [f for f in self.findings if f.check != check]
         for finding in findings:
-            key = (finding.attack, finding.adversary)
-            if key not in self._asked:
-                self._asked.add(key)
-                self.findings = [f for f in self.findings if (f.attack, f.adversary) != key]
-            self.findings.append(finding.model_copy(update={"made": self._today}))
+            self.findings = [f for f in self.findings if not self._replaced(f, finding)]
+            self._asked.add((finding.attack, finding.adversary))
+            kept = finding.model_copy(update={"made": self._today, "check": check})
+            self.findings.append(kept)
         self._write()
+
+    def _replaced(self, stored: Finding, by: Finding) -> bool:
+        """What this audit itself has added stays."""
+        places = {stored.adversary, by.adversary}
+        return (
+            stored.attack == by.attack
+            and (len(places) == 1 or "-" in places)
+            and (stored.attack, stored.adversary) not in self._asked
+        )
 
     def replace_coverage(self, findings: Iterable[Finding]) -> None:
         self.findings = [f for f in self.findings if f.attack not in COVERAGE]
@@ -185,10 +200,11 @@ class FindingsFile:
         return [*self.findings, missing]
 
 
-def is_whole(path: Path) -> bool:
-    """Whether an audit's findings are there and can be read, and none broke off."""
+def is_whole(path: Path, record: str | None = None) -> bool:
+    """Whether an audit's findings are there and can be read, are of this record, and none broke
+    off."""
     try:
-        return path.is_file() and all(f.attack != UNFINISHED for f in read_findings(path))
+        return path.is_file() and all(f.attack != UNFINISHED for f in read_findings(path, record))
     except RunFolderError:
         return False
 
@@ -202,8 +218,11 @@ def _scores(path: Path) -> dict[str, NDArray[Any]]:
         return {}
 
 
-def read_findings(path: Path) -> list[Finding]:
-    """The findings of an audit; refuses a file that is damaged or of another schema."""
+def read_findings(path: Path, record: str | None = None) -> list[Finding]:
+    """The findings of an audit; refuses a file that is damaged or of another schema.
+
+    record  the last link of the transcript that they must be about; None where that is not known
+    """
     try:
         tree = read_json(path)
         if tree["schema"] != SCHEMA:
@@ -211,10 +230,15 @@ def read_findings(path: Path) -> list[Finding]:
                 f"{path}: findings of schema {tree['schema']}; wanted {SCHEMA}: run `securefg "
                 "audit` on the folder again"
             )
+        if record is not None and tree["run"].get("record") != record:
+            raise RunFolderError(
+                f"{path}: findings about another run, or about another record of this one; "
+                "`securefg audit` without --only makes them anew"
+            )
         return [Finding.model_validate(entry) for entry in tree["findings"]]
     except ValidationError as error:
         first = error.errors()[0]
         where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise RunFolderError(f"{path}: no findings can be read here: {where}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunFolderError(f"{path}: no findings can be read here: {error}") from error

@@ -74,13 +74,9 @@ def _check_transcript(
     links, end, last_round = {0: ""}, 0, 0
     for end, record in checked_records(folder.transcript):
         links[end], last_round = record.chain, max(last_round, record.round)
-        for field in record.rules:
-            key = (record.attempt, record.round, record.step, field, record.clients)
-            if key not in booked:
-                raise RunFolderError(
-                    f"{folder.ledger_path}: {_name(record, field)} of round {record.round} was "
-                    f"recorded in the transcript, and is missing here{_ANEW}"
-                )
+        lost = _unbooked(record, booked)
+        if lost is not None:
+            raise RunFolderError(f"{folder.ledger_path}: {lost}{_ANEW}")
     for state in states:
         if state.transcript_position > end or (
             state.transcript_position
@@ -99,8 +95,20 @@ def _check_transcript(
     return end
 
 
-def _name(record: Record, field: str) -> str:
-    return f"{record.kind}.{field} by clients {record.clients}"
+def unbooked(folder: RunFolder) -> str | None:
+    """The first release that the transcript has and the ledger lacks; None where all are there."""
+    booked = {_booked(release) for release in read_ledger(folder.ledger_path)}
+    found = (_unbooked(record, booked) for _, record in checked_records(folder.transcript))
+    return next((lost for lost in found if lost is not None), None)
+
+
+def _unbooked(record: Record, booked: set[Booked]) -> str | None:
+    for field in record.rules:
+        key = (record.attempt, record.round, record.step, field, record.clients)
+        if key not in booked:
+            name = f"{record.kind}.{field} by clients {record.clients}"
+            return f"{name} of round {record.round} was recorded in the transcript, and is missing"
+    return None
 
 
 def _check_metrics(folder: RunFolder, done: int) -> None:

@@ -24,6 +24,7 @@ from securefg.run.assembly import Experiment, prepare
 from securefg.run.epsilons import epsilons
 from securefg.run.fingerprints import require_same_data
 from securefg.run.folder import RunFolder
+from securefg.run.reconcile import unbooked
 from securefg.run.summary import ClaimedEpsilon
 from securefg.secagg.errors import BadSignature
 from securefg.secagg.keys import Identity, verify
@@ -119,8 +120,11 @@ def _epsilon(folder: RunFolder, experiment: Experiment) -> Check:
     told, ledger = folder.summary().epsilon, Ledger(experiment.partition.num_clients)
     try:
         ledger.record(list(read_ledger(folder.ledger_path)))
+        lost = unbooked(folder)
     except InputError as error:
         return Check("epsilon", str(error))
+    if lost is not None:
+        return Check("epsilon", f"{folder.ledger_path.name}: {lost}")
     for unit, booked in epsilons(experiment, ledger).items():
         if unit not in told or _is_less(told[unit], booked):
             return Check("epsilon", f"per {unit} the summary claims less than was booked")

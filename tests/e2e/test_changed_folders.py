@@ -157,3 +157,23 @@ def test_findings_of_any_size_are_a_line(run: RunFolder) -> None:
         build_report(run)
     with pytest.raises(SecurefgError, match="more than 32 MiB"):
         audit(run.path, PROMISES)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_no_page_is_made_of_a_ledger_that_lacks_what_was_sent(run: RunFolder, kept: int) -> None:
+    """An emptied one would read: no private field left any client."""
+    lines = run.ledger_path.read_text().splitlines(keepends=True)
+    run.ledger_path.write_text("".join(lines[:kept]))
+    with pytest.raises(SecurefgError, match="recorded in the transcript"):
+        build_report(run)
+    said = {check.name: check.wrong for check in verify_run(run)}
+    assert "recorded in the transcript, and is missing" in said["epsilon"]
+
+
+def test_findings_about_another_run_are_on_no_page(run: RunFolder) -> None:
+    path = run.path / "audit" / "findings.json"
+    tree = json.loads(path.read_text())
+    tree["run"]["record"] = "0" * 64
+    path.write_text(json.dumps(tree))
+    with pytest.raises(SecurefgError, match="another run"):
+        build_report(run)

@@ -120,7 +120,7 @@ def test_no_module_that_a_stored_finding_names_is_imported(
 
 
 def store(run: RunFolder, attack: str) -> None:
-    about = {"name": EVIL, "method": EVIL, "smallest_gain": "0.01"}
+    about = {"name": EVIL, "method": EVIL, "record": run.summary().transcript_chain}
     file = FindingsFile.begin(run.path / "audit", about, anew=True)
     interval = {"value": 0.5, "low": 0.4, "high": 0.6}
     finding = Finding(

@@ -31,7 +31,8 @@ class Leak(Settings):
 
     gain      over the prior, mean over seeds; the interval is over seeds and targets
     verdict   of all seeds together, by that interval; `because` in words
-    sound     every seed's measurement held: each seed alone says LEAK or NOT_DETECTED
+    sound     every seed's measurement held: each seed alone says LEAK or NOT_DETECTED, by an attack
+              that works with the defence off
     null      where a guess that knows nothing would lie, as a gain: the band around zero
     """
 
@@ -94,12 +95,15 @@ class Limits(Settings):
     """What the user can accept. Not set: no limit of that kind."""
 
     epsilon: float | None = Field(None, gt=0)
+    unit: Unit | None = Field(
+        None, description="of limits.epsilon; not set: of each setting, which must not be a row"
+    )
     leak_gain: float | None = Field(None, ge=0)
     accuracy: float | None = Field(None, ge=0, le=1, description="lowest acceptable score")
 
     @property
     def any(self) -> bool:
-        return any(value is not None for value in self.model_dump().values())
+        return any(value is not None for value in (self.epsilon, self.leak_gain, self.accuracy))
 
 
 class Choice(Settings):

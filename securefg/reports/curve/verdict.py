@@ -21,6 +21,12 @@ from securefg.reports.curve.words import (
 
 # An interval that reaches further than this is told of beside the verdict.
 WIDE = 0.1
+PLACES = {
+    "server": "the server",
+    "client": "other clients",
+    "outsider": "whoever gets the model",
+    "wire": "somebody who taps the wire",
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ def limit_words(limits: Limits) -> str:
     """The limits as a sentence."""
     said = []
     if limits.epsilon is not None:
-        said.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}")
+        per = f" per {limits.unit}" if limits.unit else ", per the unit that each setting names"
+        said.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}{per}")
     if limits.leak_gain is not None:
         said.append(f"no attack that may gain more than {limits.leak_gain:g} over its prior")
     if limits.accuracy is not None:
@@ -81,7 +88,7 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
         else "The best of the settings that meet the limits: every attack asked for was run and "
         "held, over seeds and targets.",
         _facts(data, point),
-        _doubts(point),
+        (*_not_asked(point), *_doubts(point)),
         marks.anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
     )
@@ -127,6 +134,15 @@ def _spread(point: CurvePoint, seeds: int) -> str:
         return "one seed"
     inside = accuracy_words(point.accuracy).partition(" (")[2].rstrip(")")
     return f"{inside}, {seeds} seeds" if inside else f"{seeds} seeds"
+
+
+def _not_asked(point: CurvePoint) -> tuple[str, ...]:
+    """A recommendation is about those whose places attacks took, and about nobody else."""
+    taken = {leak.adversary.partition(":")[0] for leak in point.leaks if leak.gain}
+    left = [words for kind, words in PLACES.items() if kind not in taken]
+    if not left:
+        return ()
+    return (f"Nothing is said of what {' or '.join(left)} can learn: no attack took that place.",)
 
 
 def _doubts(point: CurvePoint) -> tuple[str, ...]:

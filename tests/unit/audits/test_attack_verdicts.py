@@ -138,3 +138,19 @@ def test_a_guess_that_is_the_same_for_all_is_no_silence(game: Game) -> None:
     verdict, because = judge(evidence(game.gain(ALIKE), control=WORKS))
     assert verdict is UNKNOWN
     assert "the same with every target" in because or "could hide" in because
+
+
+def test_as_much_as_without_the_defence_could_hide() -> None:
+    """An attack that gains 0.02 at best says nothing by an interval that reaches 0.04."""
+    little = interval(0.02, 0.01, 0.03)
+    found = replace(evidence(NOTHING, control=little), floor=0.0)
+    verdict, because = judge(found)
+    assert verdict is UNKNOWN
+    assert "as much as without the defence" in because
+    assert judge(replace(found, gain=interval(0.0, -0.019, 0.019)))[0] is SILENT
+
+
+def test_silence_says_what_gain_it_is_about() -> None:
+    """Findings of one file may have been judged by different settings."""
+    _, because = judge(replace(evidence(WIDE, control=WORKS), smallest=0.3))
+    assert because.startswith("no gain of 0.3 or more over the prior")

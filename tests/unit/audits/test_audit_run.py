@@ -18,7 +18,14 @@ from audits.run import audit
 from securefg.cli.common import PART_FAILED
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
-from securefg.protocol.exchange import Exchange, ExchangeWriter, FirstLayer, Layer, Upload
+from securefg.protocol.exchange import (
+    Claim,
+    Exchange,
+    ExchangeWriter,
+    FirstLayer,
+    Layer,
+    Upload,
+)
 from securefg.run.findings import Finding, Verdict, read_findings
 
 OWN = """
@@ -38,9 +45,8 @@ BREAKS = "raise RuntimeError('out of luck')"
 GUESSES = "return np.zeros((len(targets.ids), targets.num_samples, 3))"
 
 
-@pytest.fixture
-def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Six clients that upload an error times a sample, plain; the working folder is beside it."""
+def written(path: Path, rounds: int = 1, **more: Any) -> Path:
+    """Six clients that upload an error times a sample, plain."""
     layers = (Layer(name="W", shape=(2, 3)), Layer(name="b", shape=(2,)))
     described = Exchange(
         name="small",
@@ -48,15 +54,24 @@ def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         upload=Upload(kind="f.Update", field="change"),
         layers=layers,
         first_layer=FirstLayer(weight="W", bias="b"),
+        **more,
     )
-    writer, rng = ExchangeWriter(tmp_path / "x", described), np.random.default_rng(0)
+    writer, rng = ExchangeWriter(path, described), np.random.default_rng(0)
     samples = {client: rng.normal(size=(1, 3)) for client in range(6)}
-    for client, rows in samples.items():
-        error = rng.normal(size=2)
-        change = np.concatenate([np.outer(error, rows[0]).ravel(), error])
-        writer.received(1, "f.Update", {"change": change}, client)
+    for round in range(1, rounds + 1):
+        for client, rows in samples.items():
+            error = rng.normal(size=2)
+            change = np.concatenate([np.outer(error, rows[0]).ravel(), error])
+            writer.received(round, "f.Update", {"change": change}, client)
     writer.truth(samples)
     writer.close()
+    return path
+
+
+@pytest.fixture
+def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working folder is beside it."""
+    written(tmp_path / "x")
     before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -198,3 +213,44 @@ def test_an_attack_that_is_none_is_refused_before_anything_runs(exchange: Path, 
             Plan(**plan)
     assert not (exchange / "audit").exists()
     assert get_attack("first_layer_samples").name == "first_layer_samples"
+
+
+BREAKS_ON_TWELVE = """
+    from attacks.first_layer_samples import ATTACK as known
+    if len(view.seen) > 6:
+        raise RuntimeError("not without its noise")
+    return known.run(view, targets, rng)
+"""
+
+
+def test_a_control_that_breaks_takes_back_no_leak(tmp_path: Path, exchange: Path) -> None:
+    """The run alone shows a leak; that the attack breaks with the defence off changes nothing."""
+    written(tmp_path / "control", rounds=2)
+    claim = Claim(epsilon=1e6, delta=1e-5, clip_l2=1000.0, sigma=1e-6)
+    written(tmp_path / "claiming", claim=claim, control="../control")
+    name = own("own_leaky", BREAKS_ON_TWELVE)
+    result = audit(tmp_path / "claiming", Plan(only=(name,)))
+    found = by_attack(result.findings)["own_leaky"]
+    assert found.verdict is Verdict.LEAK
+    assert found.positive is None
+
+
+def test_a_control_that_breaks_makes_no_silence_and_exits_3(tmp_path: Path, exchange: Path) -> None:
+    written(tmp_path / "control", rounds=2)
+    claim = Claim(epsilon=1.0, delta=1e-5, clip_l2=1.0, sigma=5.0)
+    written(tmp_path / "claiming", claim=claim, control="../control")
+    name = own("own_shy", BREAKS_ON_TWELVE.replace("return known.run", f"{GUESSES}  #"))
+    result = audit(tmp_path / "claiming", Plan(only=(name,)))
+    found = by_attack(result.findings)["own_shy"]
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "RuntimeError: not without its noise" in found.because
+    assert found.failed
+    assert [attack for attack, _ in result.failed] == ["own_shy"]
+
+
+def test_a_place_that_an_attack_cannot_take_wipes_none_that_it_took(exchange: Path) -> None:
+    audit(exchange, Plan(only=("first_layer_samples",)))
+    audit(exchange, Plan(only=("first_layer_samples",), adversaries=("wire",)))
+    found = read_findings(exchange / "audit" / "findings.json")
+    places = {f.adversary: f.verdict for f in found if f.attack == "first_layer_samples"}
+    assert places == {"server": Verdict.LEAK, "wire": Verdict.INCONCLUSIVE}

@@ -235,3 +235,34 @@ def test_a_seed_that_says_otherwise_counts_by_the_interval_over_all_where_it_was
     leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
     assert leaks[0].verdict == "INCONCLUSIVE"
     assert is_green(page([point(leaks)])) is green
+
+
+def test_a_leak_over_the_seeds_does_not_mend_a_seed_that_did_not_hold() -> None:
+    audits = found_by(ATTACKS, 3)
+    gain = Interval(value=0.02, low=0.015, high=0.025)
+    for seed, verdict in enumerate((Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.LEAK)):
+        changed = {"verdict": verdict, "gain": gain, "because": "the null control was not made"}
+        audits[seed][0] = audits[seed][0].model_copy(update=changed)
+    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    assert leaks[0].verdict == "LEAK"
+    assert not is_green(page([point(leaks)]))
+
+
+@pytest.mark.parametrize(("positive", "green"), [(None, False), (0.02, False), (0.2, True)])
+def test_an_attack_under_its_floor_without_a_defence_keeps_no_limit(
+    positive: float | None, green: bool
+) -> None:
+    """A small gain is within the limit: does the attack work at all?"""
+    audits = found_by(ATTACKS, 3)
+    gain = Interval(value=0.02, low=0.015, high=0.025)
+    power = None if positive is None else Interval(value=positive, low=0.01, high=0.3)
+    changed = {"verdict": Verdict.LEAK, "gain": gain, "floor": 0.1, "positive": power}
+    for findings in audits:
+        findings[0] = findings[0].model_copy(update=changed)
+    assert is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))])) is green
+
+
+def test_a_recommendation_says_whose_place_nobody_took() -> None:
+    text = page([point(asked_and_found(ATTACKS))])
+    assert is_green(text)
+    assert "Nothing is said of what other clients or whoever gets the model" in text

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from audits.curves.collect import _series
 from audits.curves.plan import plan_curve
 from audits.curves.recommend import (
     choose,
@@ -18,7 +19,11 @@ from audits.curves.settings import load_curve
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
+from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
+from securefg.run.summary import ClaimedEpsilon
+from securefg.settings.privacy import Unit
+from securefg.sweep import find_runs
 from tests.small import tree
 
 CURVES = sorted(Path("configs").glob("curve_*.yaml"))
@@ -90,7 +95,14 @@ LIMITS = Limits(epsilon=8, leak_gain=0.05)
 def leak(gain: float | None, reach: float = 0.0, verdict: str = "NOT_DETECTED") -> Leak:
     found = None if gain is None else Interval(value=gain, low=gain - reach, high=gain + reach)
     return Leak(
-        attack="a", adversary="server", metric="", unit="", verdict=verdict, because="", gain=found
+        attack="a",
+        adversary="server",
+        metric="",
+        unit="",
+        verdict=verdict,
+        because="",
+        sound=verdict != "INCONCLUSIVE",
+        gain=found,
     )
 
 
@@ -123,7 +135,7 @@ def test_the_best_point_within_the_limits_is_chosen() -> None:
     ]
     assert chosen(*points).point == "right"
     assert chosen(*points, limits=Limits()).point == "open"
-    assert chosen(*points, limits=Limits(epsilon=8, accuracy=0.7)).point == "right"
+    assert chosen(*points, limits=Limits(epsilon=8, accuracy=0.68)).point == "right"
     nobody = chosen(*points, limits=Limits(epsilon=0.1))
     assert nobody.point is None
     assert "no setting is recommended" in nobody.words
@@ -146,6 +158,11 @@ def test_the_best_point_within_the_limits_is_chosen() -> None:
         (point("p", 0.7, 8).model_copy(update={"no_skill": ()}), "majority class was not measured"),
         (point("p", 0.7, 8).model_copy(update={"leaks": ()}), "no attack was run"),
         (point("p", 0.7, 8).model_copy(update={"violations": ("epsilon 9",)}), "epsilon 9"),
+        (point("p", 0.7, 8).model_copy(update={"unit": "row"}), "per row, which is no person"),
+        (
+            point("p", 0.7, 8, leak(0.02, 0.01, "LEAK").model_copy(update={"sound": False})),
+            "the measurement did not hold",
+        ),
     ],
 )
 def test_one_thing_that_is_not_known_or_not_met_turns_a_point_not_green(
@@ -155,6 +172,72 @@ def test_one_thing_that_is_not_known_or_not_met_turns_a_point_not_green(
     nobody = chosen(spoilt)
     assert nobody.point is None
     assert any(words in said for said in objections(spoilt, SERIES, LIMITS))
+
+
+def test_the_score_is_held_to_its_limit_by_the_interval() -> None:
+    """0.7, 0.71 and 0.72 may be a mean of 0.685."""
+    found = point("p", 0.7, 8)
+    assert chosen(found, limits=Limits(epsilon=8, leak_gain=0.05, accuracy=0.68)).point == "p"
+    limits = Limits(epsilon=8, leak_gain=0.05, accuracy=0.7)
+    assert any("may be 0.685" in said for said in objections(found, SERIES, limits))
+    assert chosen(found, limits=limits).point is None
+
+
+def test_where_other_limits_are_set_a_leak_of_any_size_is_not_green() -> None:
+    leaking = point("p", 0.7, 8, leak(0.4, 0.1, "LEAK"))
+    assert chosen(leaking, limits=Limits(epsilon=8)).point is None
+    assert chosen(point("p", 0.7, 8), limits=Limits(epsilon=8)).point == "p"
+
+
+@pytest.mark.parametrize(
+    ("unit", "limit", "said"),
+    [
+        ("row", "node", "epsilon is too large (64 per node)"),
+        ("client", "node", "epsilon is too large (64 per node)"),
+        ("client", "edge", "no epsilon is promised per edge"),
+        ("row", "row", ""),
+        ("client", None, ""),
+    ],
+)
+def test_an_epsilon_of_another_unit_meets_no_limit(unit: str, limit: Unit, said: str) -> None:
+    claim = ClaimedEpsilon(epsilon=64.0, delta=1e-5, private=True, because=())
+    own = claim.model_copy(update={"epsilon": 8.0})
+    found = point("p", 0.7, 8).model_copy(
+        update={"unit": unit, "claims": {"node": claim, unit: own}}
+    )
+    limits = Limits(epsilon=8, leak_gain=0.05, unit=limit)
+    assert objections(found, SERIES, limits) == ([said] if said else [])
+
+
+def test_training_alone_is_scored_as_the_series_and_on_its_data(tmp_path: Path) -> None:
+    """An `alone` that monitors another score, or has another partition, is no level to pass."""
+    sweep = {
+        "config": "run.yaml",
+        "set": ["training.monitor=val_balanced_accuracy"],
+        "defences": [{"name": "none"}],
+        "alone": {"config": "run.yaml", "set": ["method={name: alone}"]},
+    }
+    base = tree(tmp_path / "runs")
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(base))
+    other = {**base, "partition": {"name": "shares", "shares": [0.5, 0.9, 0.7]}}
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(other))
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
+    plan = plan_curve(load_curve(path), path)
+    for planned in plan.points:
+        runner.start(planned.config)
+    runs = find_runs(tmp_path / "runs")
+    found = _series(plan, plan.settings[0].series, runs)
+    alone = runs[plan.levels[0].runs[0].config.hash].summary()
+    assert alone.test_scores is not None
+    assert found.alone_accuracies == (alone.test_scores.balanced_accuracy,)
+    sweep["alone"] = {"config": "other.yaml", "set": ["method={name: alone}"]}
+    path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
+    plan = plan_curve(load_curve(path), path)
+    runner.start(plan.levels[0].runs[0].config)
+    found = _series(plan, plan.settings[0].series, find_runs(tmp_path / "runs"))
+    assert found.alone is not None
+    assert found.alone_accuracies == ()
 
 
 def test_what_is_missing_is_said_with_the_command_that_makes_it() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from securefg.foundation.interval import Interval
 from securefg.run.findings import Finding, FindingsFile, Verdict
+from securefg.run.folder import RunFolder
 
 ODD = "</td><script>alert(1)</script>"
 
@@ -49,7 +50,8 @@ def attack(gain: float, verdict: Verdict) -> Finding:
 
 
 def audited(run: Path, *findings: Finding) -> Path:
-    file = FindingsFile.begin(run / "audit", {}, anew=True)
+    about = {"record": RunFolder(run).summary().transcript_chain}
+    file = FindingsFile.begin(run / "audit", about, anew=True)
     file.add(findings)
     file.close({})
     return run

@@ -92,7 +92,8 @@ def test_a_script_in_a_name_cannot_leave_the_data_block() -> None:
 
 def test_the_verdict_comes_first_with_the_limits() -> None:
     words = words_of(page_of(made_curve()))
-    limits = "a promised epsilon of at most 8 and no attack that may gain more than 0.3"
+    per = "per the unit that each setting names"
+    limits = f"a promised epsilon of at most 8, {per} and no attack that may gain more than 0.3"
     assert words.index(limits) < words.index("What protection costs")
     assert "Noise at each client, ε = 8 per row" in words
     assert "No setting meets the limits" in words
@@ -101,7 +102,9 @@ def test_the_verdict_comes_first_with_the_limits() -> None:
 
 def test_a_limit_on_accuracy_is_told() -> None:
     words = words_of(page_of(made_curve(Limits(epsilon=8, accuracy=0.5))))
-    assert "a promised epsilon of at most 8 and a score of at least 50.0%" in words
+    assert "each setting names and a score of at least 50.0%" in words
+    per_node = words_of(page_of(made_curve(Limits(epsilon=8, unit="node"))))
+    assert "a promised epsilon of at most 8 per node." in per_node
 
 
 def test_without_limits_the_page_says_so() -> None:

@@ -112,7 +112,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     tree["training"] = {"rounds": 1, "patience": None}
     tree["context"] = {"purpose": PURPOSE, "subjects": "customers", "num_subjects": 120}
     folder = runner.start(parse_config(tree)).folder
-    file = FindingsFile.begin(folder.path / "audit", {}, anew=True)
+    about = {"record": folder.summary().transcript_chain}
+    file = FindingsFile.begin(folder.path / "audit", about, anew=True)
     file.add([finding("LEAK", details=NAMED)])
     file.close({})
     return folder

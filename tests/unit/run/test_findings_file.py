@@ -166,3 +166,35 @@ def test_scores_that_cannot_be_read_are_said_to_be_lost(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="scores of earlier audits are lost"):
         file.close({"a": np.arange(3)})
     assert is_whole(tmp_path / "findings.json")
+
+
+def test_an_attack_that_finds_no_place_now_leaves_none_of_its_old_findings(tmp_path: Path) -> None:
+    begun(tmp_path).add([finding("a", "server"), finding("a", "client:0"), finding("b", "server")])
+    begun(tmp_path).add([finding("a", "-", "cannot be loaded")])
+    assert stored(tmp_path) == [("b", "server", ""), ("a", "-", "cannot be loaded")]
+    begun(tmp_path).add([finding("a", "server", "can again")])
+    assert stored(tmp_path) == [("b", "server", ""), ("a", "server", "can again")]
+
+
+def test_the_findings_of_a_check_are_replaced_together(tmp_path: Path) -> None:
+    """One that breaks off now leaves no old NOT_DETECTED of its own behind, and the reverse."""
+    begun(tmp_path).add([finding("mechanism_canary"), finding("a")], check="mechanisms")
+    begun(tmp_path).add([finding("mechanisms", "-", "it failed")], check="mechanisms")
+    assert stored(tmp_path) == [("mechanisms", "-", "it failed")]
+    begun(tmp_path).add([finding("mechanism_canary")], check="mechanisms")
+    assert stored(tmp_path) == [("mechanism_canary", "server", "")]
+
+
+def test_findings_about_another_record_are_refused_and_not_added_to(tmp_path: Path) -> None:
+    first = FindingsFile.begin(tmp_path, {"record": "ab12"}, anew=True)
+    first.add([finding("a")])
+    first.close({})
+    path = tmp_path / "findings.json"
+    assert is_whole(path, "ab12")
+    assert not is_whole(path, "cd34")
+    with pytest.raises(RunFolderError, match="another record"):
+        read_findings(path, "cd34")
+    with pytest.raises(RunFolderError, match="another record"):
+        FindingsFile.begin(tmp_path, {"record": "cd34"}, anew=False)
+    FindingsFile.begin(tmp_path, {"record": "cd34"}, anew=True).add([finding("b")])
+    assert stored(tmp_path) == [("b", "server", "")]
