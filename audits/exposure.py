@@ -23,11 +23,11 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
 from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
-from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
-from securefg.protocol.transcript import Record, read_transcript
+from securefg.protocol.transcript import read_transcript
 from securefg.run import recovered
 from securefg.run.findings import Finding, Verdict
+from securefg.run.opened import Opened, read_opened
 from securefg.secagg.exposure import Exposure, linear_exposure
 from securefg.secagg.run_exposure import num_exposed
 
@@ -160,7 +160,8 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     settings = truth.config.privacy.secure_aggregation
     if settings is None:
         return
-    opened = [r for r in read_transcript(truth.folder.transcript) if r.sender == "sum"]
+    records = read_transcript(truth.folder.transcript)
+    opened = read_opened(truth.experiment.method, records)
     masked = truth.experiment.policy.masked
     noisy = all(_has_noise(truth, name) for name in masked)
     planned = truth.experiment.method.planned(
@@ -169,10 +170,14 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     by_node = any(release.declaration.rows and release.name in masked for release in planned)
     if truth.experiment.method.exposed_uploads is not None:
         return  # the method's sums are no plain ones, and are told of by themselves
-    started, smallest = time.monotonic(), min((len(_cohort(r)) for r in opened), default=0)
+    started, smallest = time.monotonic(), min((len(one.clients) for one in opened), default=0)
     uploads, rows = recovered.exposures(truth.experiment, opened)
     counts = {"uploads": uploads} | ({"rows of nodes": rows} if by_node else {})
     for unit, count in counts.items():
+        if count is None:
+            why = "the sums hang together by too many, or no record tells which rows were in them"
+            yield unsolved(truth, f"number of {unit} that follow from all masked sums", why)
+            continue
         yield _finding(
             truth,
             started,
@@ -183,27 +188,23 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
             details={"sessions": float(len(opened)), "smallest_cohort": float(smallest)},
             targets=len(opened),
         )
-    if truth.experiment.partition.num_clients <= MOST_COALITIONS:
+    if uploads is not None and truth.experiment.partition.num_clients <= MOST_COALITIONS:
         yield from _with_one_client(truth, opened, by_node, noisy)
 
 
-def _cohort(record: Record) -> Clients:
-    return Clients.parse(record.clients)
-
-
 def _with_one_client(
-    truth: Truth, opened: list[Record], by_node: bool, noisy: bool
+    truth: Truth, opened: list[Opened], by_node: bool, noisy: bool
 ) -> Iterator[Finding]:
     """A client that colludes with the server subtracts its own part from every sum of the run."""
     started, x = time.monotonic(), truth.experiment
-    holders = recovered.node_holders(x)
+    holders = recovered.row_holders(x)
     uploads, shares = [], []
     for client in range(x.partition.num_clients):
         found = recovered.exposed(x, opened, [client])
         uploads.append(float(num_exposed(t for t in found if t.part is None)))
-        parts = {term.part for term in found}
+        parts = {term.part: term.count for term in found if term.part is not None}
         held = sum(count for pattern, count in holders.items() if pattern - {client})
-        shown = sum(count for pattern, count in holders.items() if pattern in parts)
+        shown = sum(parts.values())
         shares.append(shown / held if held else 0.0)
     settings = truth.config.privacy.secure_aggregation
     assert settings is not None

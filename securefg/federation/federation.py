@@ -156,15 +156,18 @@ class Federation(Cohort):
         try:
             opened = self._aggregator.collect(request, reply, clients, self._round)
             replies: Replies[M] = opened.replies
-            sums = self._opened(reply, replies, opened)
+            sums, aborted = self._opened(reply, replies, opened)
+            # What the server learnt is on record, used or not, before the note that keeps it from
+            # being asked again.
+            self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
+            if aborted is not None:
+                raise aborted
         except RoundAborted as error:
             self._note(note(0, self._step, Clients(()), {}, {}, str(error)))
             raise
         assert replies.message is not None
         fields = without_rows(replies.message, self._policy.masks(reply))
         sent = self._sent_at[type(request)]
-        # What the server learnt is on record before the note that keeps it from being asked again.
-        self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
         self._note(note(sent, self._step, replies.clients, fields, sums))
         return replace(replies, sums=sums)
 
@@ -182,8 +185,12 @@ class Federation(Cohort):
         message = reply(**{**dict.fromkeys(reply.declarations), **before.fields})
         return Replies(message, before.clients, (), before.sums)
 
-    def _opened(self, reply: type[M], replies: Replies[M], opened: Opened) -> dict[str, Tensor]:
-        sums = {}
+    def _opened(
+        self, reply: type[M], replies: Replies[M], opened: Opened
+    ) -> tuple[dict[str, Tensor], RoundAborted | None]:
+        """The sums, and why they are of no use where one passes what honest clients can send."""
+        sums: dict[str, Tensor] = {}
+        aborted = None
         for name in self._policy.masks(reply):
             values, masked = getattr(replies.message, name), self._policy.mask(reply, name)
             if values is not None and masked is not None:
@@ -197,9 +204,12 @@ class Federation(Cohort):
                 if masked.recipients:
                     sums[name] = from_ring(total).reshape(values.shape[1:])
                 else:
-                    masked.require_bound(total, replies.count, f"{reply.kind}.{name}")
                     sums[name] = masked.decode(total, values.shape[1:])
-        return sums
+                    try:
+                        masked.require_bound(total, replies.count, f"{reply.kind}.{name}")
+                    except RoundAborted as error:
+                        aborted = error
+        return sums, aborted
 
     @property
     def blamed(self) -> dict[int, str]:

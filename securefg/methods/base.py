@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
+from securefg.data.shard import Shard
 from securefg.federation.evaluation import Evaluator, LocalScore
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError, ProtocolError
@@ -40,6 +41,7 @@ class Method(Generic[S]):
                   from the seed that all share: whoever knows the seed can take it off
     exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
                      where its parts are sums of fewer than all
+    rows_of       the rows of a sum by node in which a client has a say; by default its nodes'
     """
 
     name: str
@@ -59,6 +61,7 @@ class Method(Generic[S]):
     batched: bool = False
     server_knows: frozenset[str] = frozenset()
     exposed_uploads: Callable[[S, PublicInfo, list[int]], int] | None = None
+    rows_of: Callable[[S, Shard], Tensor] = lambda settings, shard: shard.node_ids
 
     def __post_init__(self) -> None:
         if self.release not in self.messages:

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, dataclass_transform
 from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError, UndeclaredField
-from securefg.protocol.meanings import Meaning, Means
+from securefg.protocol.meanings import Holdings, Meaning, Means, Size
 
 Scope = Literal["public", "personal", "confidential", "each", "sum", "recipients"]
 Scalar = bool | int | float | str
@@ -101,8 +101,9 @@ def private(
 ) -> Any:
     """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
     none at all: an array (client, recipient, …) whose sums go to the `recipients` alone. What is
-    `constant` over a run leaves under masks once."""
-    return Declaration(needed, about, means, rows, weight, constant=constant)
+    `constant` over a run, as sizes and holdings are, leaves under masks once."""
+    same = constant or isinstance(means, Size | Holdings)
+    return Declaration(needed, about, means, rows, weight, constant=same)
 
 
 @dataclass_transform(

@@ -8,16 +8,17 @@ the same unknowns in every round.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from securefg.protocol.codec import Clients
+from securefg.foundation.errors import ConfigError
 from securefg.protocol.meanings import Holdings, Predictions
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
 from securefg.run.assembly import Experiment
+from securefg.run.opened import Opened, read_opened
 from securefg.secagg.run_exposure import OpenedSum, Term, exposed_terms, num_exposed
 
 Pattern = frozenset[int]
@@ -26,118 +27,110 @@ Pattern = frozenset[int]
 def recovered_by_algebra(
     experiment: Experiment, records: Iterable[Record]
 ) -> dict[str, Any] | None:
-    """For the summary of a masked run; None where nothing was masked."""
+    """For the summary of a masked run, whose server has no help; None where nothing was masked."""
     if experiment.config.privacy.secure_aggregation is None:
         return None
-    opened = [record for record in records if record.sender == "sum"]
-    cohorts = [len(Clients.parse(record.clients)) for record in opened]
+    opened = read_opened(experiment.method, records)
     uploads, rows = exposures(experiment, opened)
     return {
         "sessions": len(opened),
-        "smallest_cohort": min(cohorts, default=0),
+        "smallest_cohort": min((len(one.clients) for one in opened), default=0),
         "contributions_recoverable": uploads,
-        "node_rows_recoverable": rows if experiment.has_truth else None,
+        "node_rows_recoverable": rows,
     }
 
 
-def exposures(
-    experiment: Experiment, opened: Iterable[Record], colluders: Collection[int] = ()
-) -> tuple[int, int]:
-    """How many single uploads, and rows of single nodes, follow from all sums together."""
-    listed = list(opened)
+def exposures(experiment: Experiment, opened: Sequence[Opened]) -> tuple[int | None, int | None]:
+    """How many single uploads, and rows of single nodes, follow from all sums together; None where
+    that is not known."""
     shaped = experiment.method.exposed_uploads
     if shaped is not None:  # the method's sums are no plain ones; each has a shape of its own
         own, public = experiment.config.method, experiment.public
-        sets = {(record.round, record.clients) for record in listed}
-        return sum(shaped(own, public, Clients.parse(c).numbers()) for _, c in sets), 0
-    found = exposed(experiment, listed, colluders)
+        sets = {(one.round, one.clients) for one in opened}
+        return sum(shaped(own, public, sorted(clients)) for _, clients in sets), 0
+    try:
+        found = exposed(experiment, opened)
+    except ConfigError:  # too large to be solved here; a server may have more memory
+        return None, None
     uploads = {term for term in found if term.part is None}
-    return num_exposed(uploads), num_exposed(found - uploads)
+    known = experiment.has_truth and all(rows_known(experiment, one) for one in opened)
+    return num_exposed(uploads), num_exposed(found - uploads) if known else None
 
 
 def exposed(
-    experiment: Experiment, opened: Iterable[Record], colluders: Collection[int] = ()
+    experiment: Experiment, opened: Sequence[Opened], colluders: Collection[int] = ()
 ) -> set[Term]:
     """Whatever of honest clients follows from all sums of a run, the colluders' own known."""
-    listed = list(opened)
-    holders, sent = node_holders(experiment), _sent(listed)
-    sums = [
-        one
-        for record in listed
-        for one in opened_sums(experiment, record, holders, sent.get(record.kind))
-    ]
+    released = {b"": None, **{_key(one): one.asked.released for one in opened}}
+    holders = {key: row_holders(experiment, rows) for key, rows in released.items()}
+    sums = (x for one in opened for x in opened_sums(experiment, one, holders))
     return exposed_terms(sums, colluders)
 
 
 def opened_sums(
-    experiment: Experiment,
-    record: Record,
-    holders: dict[Pattern, int],
-    sent: Mapping[str, int] | None = None,
+    experiment: Experiment, one: Opened, holders: Mapping[bytes, dict[Pattern, int]]
 ) -> Iterator[OpenedSum]:
-    """The equations that one opened sum stands for. Nodes of the same holders share an unknown.
-
-    sent  the fields that were in it and how wide, where any record of its kind kept its content
-    """
-    kind = record.kind.removesuffix(".sum")
-    message = experiment.method.message(kind)
-    survivors = set(Clients.parse(record.clients).numbers())
+    """The equations that one opened sum stands for. Rows of the same holders share an unknown; of
+    rows that may have been let in, all are taken to have been."""
+    message = experiment.method.message(one.kind)
     for name in experiment.policy.masks(message):
-        if sent is not None and name not in sent:
+        if one.fields is not None and name not in one.fields:
             continue
         declaration = message.declarations[name]
-        when = None if declaration.constant else record.round
-        quantity = f"{kind}.{name}"
+        when = None if declaration.constant else one.time(name)
+        quantity = f"{one.kind}.{name}"
         if not declaration.rows:
-            yield {Term(client, quantity, when): 1.0 for client in survivors}
+            yield {Term(client, quantity, when): 1.0 for client in one.clients}
             continue
         counted = isinstance(declaration.meaning(experiment.config.method), Holdings)
-        for pattern, count in holders.items():
-            if not released(experiment, message, pattern):
-                continue
+        for pattern, count in holders[b"" if is_census(message) else _key(one)].items():
             # Of a row it is known to be a holder's; of a count, nothing but who was asked.
-            present = survivors if counted else pattern & survivors
+            present = one.clients if counted else pattern & one.clients
             yield {Term(c, quantity, when, pattern, count): 1.0 for c in present}
-            if _adds_up(experiment, message, name, sent):
+            if _adds_up(experiment, message, name, one):
                 total = f"{quantity} added up"
-                yield {Term(c, total, None, pattern, count): 1.0 for c in survivors}
+                yield {Term(c, total, None, pattern, count): 1.0 for c in one.clients}
 
 
-def _sent(opened: Iterable[Record]) -> dict[str, dict[str, int]]:
-    """By kind, the last axis of every field that was ever in it."""
-    found: dict[str, dict[str, int]] = {}
-    for record in opened:
-        if not record.thinned and record.body:
-            sums = {n: x for n, x in record.fields().items() if isinstance(x, Tensor)}
-            of_kind = found.setdefault(record.kind, {})
-            of_kind |= {n: x.shape[-1] if x.dim() else 1 for n, x in sums.items()}
-    return found
+def rows_known(experiment: Experiment, one: Opened) -> bool:
+    """Whether the records tell which rows were in a sum, and that they were not whole."""
+    message = experiment.method.message(one.kind)
+    by_row = [n for n in experiment.policy.masks(message) if message.declarations[n].rows]
+    if one.fields is not None:
+        by_row = [name for name in by_row if name in one.fields]
+    told = one.fields is not None and one.asked.released is not None
+    return not by_row or is_census(message) or told or not experiment.policy.bare
 
 
-def released(experiment: Experiment, message: type[Message], pattern: Pattern) -> bool:
-    """A census counts everybody's nodes; other rows leave from `min_holders` holders on."""
-    census = all(d.constant for d in message.declarations.values() if d.is_private)
-    return census or len(pattern) >= experiment.policy.min_holders
+def is_census(message: type[Message]) -> bool:
+    """Of what never changes, everybody's rows are counted."""
+    return all(d.constant for d in message.declarations.values() if d.is_private)
 
 
-def _adds_up(
-    experiment: Experiment, message: type[Message], name: str, sent: Mapping[str, int] | None
-) -> bool:
+def _key(one: Opened) -> bytes:
+    released = one.asked.released
+    return b"" if released is None else released.numpy().tobytes()
+
+
+def _adds_up(experiment: Experiment, message: type[Message], name: str, one: Opened) -> bool:
     """Rows with all classes add up to what never changes."""
     meaning = message.declarations[name].meaning(experiment.config.method)
-    whole = sent is not None and sent.get(name) == experiment.public.num_classes
+    whole = one.fields is not None and one.fields[name].width == experiment.public.num_classes
     return isinstance(meaning, Predictions) and whole
 
 
-def node_holders(experiment: Experiment) -> dict[Pattern, int]:
-    """How many nodes every set of clients holds together."""
+def row_holders(experiment: Experiment, released: Tensor | None = None) -> dict[Pattern, int]:
+    """How many rows of a sum every set of clients has a say in together, of those released."""
     if not experiment.has_truth:
         return {}
-    by_node: dict[int, set[int]] = defaultdict(set)
-    for client, nodes in enumerate(experiment.partition.clients):
-        for node in nodes.tolist():
-            by_node[node].add(client)
+    by_row: dict[int, set[int]] = defaultdict(set)
+    for shard in experiment.shards:
+        rows = experiment.method.rows_of(experiment.config.method, shard)
+        if released is not None:
+            rows = rows[released[rows]]
+        for row in rows.tolist():
+            by_row[row].add(shard.client)
     found: dict[Pattern, int] = defaultdict(int)
-    for clients in by_node.values():
+    for clients in by_row.values():
         found[frozenset(clients)] += 1
     return dict(found)

@@ -96,7 +96,7 @@ class Recovered(Settings):
 
     sessions: int
     smallest_cohort: int
-    contributions_recoverable: int
+    contributions_recoverable: int | None
     node_rows_recoverable: int | None
 
 

@@ -7,6 +7,7 @@ over all of them. Whatever follows from the system is exposed, however far apart
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -37,20 +38,26 @@ OpenedSum = Mapping[Term, float]
 
 
 def exposed_terms(sums: Iterable[OpenedSum], colluders: Collection[int] = ()) -> set[Term]:
-    """The terms of honest clients that follow from these sums, once the colluders' are known."""
-    listed = [one for one in sums if one]
-    terms = sorted({term for one in listed for term in one}, key=repr)
-    if not terms:
+    """The terms of honest clients that follow from these sums, once the colluders' are known.
+
+    Terms that are in the same sums are one unknown, their total: by itself none of them follows.
+    """
+    where: dict[Term, list[tuple[int, float]]] = defaultdict(list)
+    for row, one in enumerate(sums):
+        for term, times in one.items():
+            if term.client not in colluders:
+                where[term].append((row, times))
+    alike: dict[tuple[tuple[int, float], ...], list[Term]] = defaultdict(list)
+    for term, places in where.items():
+        alike[tuple(places)].append(term)
+    if not alike:
         return set()
-    place = {term: column for column, term in enumerate(terms)}
-    rows = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
-    columns = np.array([place[term] for one in listed for term in one])
-    values = np.array([float(x) for one in listed for x in one.values()])
-    shape = (len(listed), len(terms))
-    matrix = sparse.csr_array((values, (rows, columns)), shape=shape)
-    known = [column for column, term in enumerate(terms) if term.client in colluders]
-    found = linear_exposure(matrix, known)
-    return {terms[column] for column in np.flatnonzero(found.exposed & ~found.known)}
+    entries = [(r, column, x) for column, places in enumerate(alike) for r, x in places]
+    rows, columns, values = (np.array(part) for part in zip(*entries, strict=True))
+    matrix = sparse.csr_array((values.astype(float), (rows, columns)))
+    exposed = linear_exposure(matrix).exposed
+    groups = list(alike.values())
+    return {groups[c][0] for c in np.flatnonzero(exposed) if len(groups[c]) == 1}
 
 
 def num_exposed(terms: Iterable[Term]) -> int:

@@ -28,6 +28,7 @@ from securefg.methods.ppfl.exchange import (
     Weigh,
     alignment_figures,
     planned_rows,
+    rows_of,
 )
 from securefg.models.probes import cross_validated_f1, held_out_f1, linear_probe
 from securefg.models.skip_gram import (
@@ -169,4 +170,5 @@ METHOD = Method(
     make_host=Client,
     make_server=DeepWalkServer,
     compare=alignment_figures,
+    rows_of=rows_of,
 )

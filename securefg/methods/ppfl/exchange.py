@@ -18,6 +18,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from securefg.data.shard import Shard
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
 from securefg.foundation.errors import ConfigError, PrivacyError
@@ -177,6 +178,15 @@ def planned_rows(
 
 
 # --------------------------------------------------------------------------------------- client
+
+
+def rows_of(settings: ExchangeSettings, shard: Shard) -> Tensor:
+    """The public nodes in whose rows a client has a say: by degree, those with an edge there."""
+    assert shard.public is not None
+    if settings.aggregation == "mean":
+        return torch.arange(len(shard.public))
+    degrees = torch.bincount(shard.graph.edge_index.flatten(), minlength=shard.graph.num_nodes)
+    return degrees[shard.public].nonzero().flatten()
 
 
 class ClientRows:

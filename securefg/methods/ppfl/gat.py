@@ -27,6 +27,7 @@ from securefg.methods.ppfl.exchange import (
     Weigh,
     alignment_figures,
     planned_rows,
+    rows_of,
 )
 from securefg.models.probes import held_out_f1
 from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
@@ -143,4 +144,5 @@ METHOD = Method(
     make_host=Client,
     make_server=GatServer,
     compare=alignment_figures,
+    rows_of=rows_of,
 )

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from securefg.federation.recorder import blamed_in
-from securefg.methods.fedgl.messages import Held, Update
+from securefg.methods.fedgl.messages import Globals, Held, Update
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
+from securefg.run import recovered
 from securefg.run.assembly import Experiment, prepare
-from securefg.run.recovered import exposed, exposures
+from securefg.run.opened import read_opened
+from securefg.secagg.run_exposure import Term
 from tests.small import config
+from tests.unit.secagg.test_run_exposure import brute_force
 
 EVERYBODY = range(6)
+
+
+def exposed(x: Experiment, records: Sequence[Record], colluders: Sequence[int] = ()) -> set[Term]:
+    return recovered.exposed(x, read_opened(x.method, records), colluders)
+
+
+def exposures(x: Experiment, records: Sequence[Record]) -> tuple[int | None, int | None]:
+    return recovered.exposures(x, read_opened(x.method, records))
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +151,41 @@ def test_who_was_blamed_is_read_from_all_attempts(six: Experiment) -> None:
     ]
     wanted = {2: "sent a bad key", 4: "revealed a share that it was not dealt"}
     assert blamed_in([*drops, updates(2, EVERYBODY)]) == wanted
+
+
+# --------------------------------------------------------------- node by node, by exact elimination
+
+
+ROUNDS = st.lists(st.sets(st.integers(0, 5), min_size=2), min_size=1, max_size=4)
+
+
+@settings(max_examples=15, deadline=None)
+@given(ROUNDS, st.booleans(), st.integers(0, 2**16), st.sets(st.integers(0, 5), max_size=2))
+def test_rows_are_counted_as_exact_elimination_of_every_node_counts_them(
+    six: Experiment, rounds: list[set[int]], whole: bool, seed: int, colluders: set[int]
+) -> None:
+    """Any nodes released, any clients away, any two that collude; rows whole or without a class."""
+    let_in = torch.rand(six.public.num_nodes, generator=torch.Generator().manual_seed(seed)) < 0.5
+    records = []
+    for number, members in enumerate(rounds, 1):
+        rows_sent = rows(six, 0 if whole else 1)
+        records.append(asked(number, released=let_in, weights=torch.tensor([float(number)])))
+        records.append(updates(number, sorted(members), predictions=rows_sent))
+    found: Counter[int] = Counter()
+    for term in exposed(six, records, sorted(colluders)):
+        found[term.client] += term.count if term.part is not None else 0
+    wanted: Counter[int] = Counter()
+    for node in let_in.nonzero().flatten().tolist():
+        holders = {c for c, own in enumerate(six.partition.clients) if node in own.tolist()}
+        sums = []
+        for number, members in enumerate(rounds, 1):
+            sums.append({Term(c, "row", number): 1.0 for c in members & holders})
+            if whole and holders:
+                sums.append({Term(c, "added up", None): 1.0 for c in members})
+        wanted.update(term.client for term in brute_force(sums, colluders))
+    assert +found == wanted
+
+
+def asked(round: int, **fields: Tensor) -> Record:
+    told = vars(opened(Update, round, EVERYBODY, **fields))
+    return Record(**{**told, "sender": "server", "receivers": ("clients",), "kind": Globals.kind})

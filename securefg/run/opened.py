@@ -1,0 +1,170 @@
+"""What a transcript says of every sum that was opened: whose, of what, and the request it answers.
+
+A message is read once and let go: its content stays as digests, and which rows it released.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+from torch import bool as flags
+
+from securefg.methods.base import AnyMethod
+from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Record
+from securefg.secagg.messages import REDO
+
+SUM = ".sum"
+NOTHING = ""
+"""The digest of zeros, which say nothing of what stays the same."""
+
+
+@dataclass(frozen=True)
+class SummedField:
+    """width  its last axis; digest  of its content, the same for the same bytes"""
+
+    width: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request: a digest of all arrays in it, where none was for single clients and its content
+    was kept; and the rows that it let into sums."""
+
+    digest: str | None
+    released: Tensor | None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A sum that the server has.
+
+    when    stands for all rounds in which the same was asked for, by field; the round by default
+    fields  those in it; None where no record of its kind kept its content
+    """
+
+    kind: str
+    round: int
+    clients: frozenset[int]
+    fields: Mapping[str, SummedField] | None
+    asked: Asked
+    when: Mapping[str, int | None]
+
+    def time(self, field: str) -> int | None:
+        """The round of the field's value; None where it never changes."""
+        return self.when.get(field, self.round)
+
+
+def read_opened(method: AnyMethod, records: Iterable[Record]) -> list[Opened]:
+    """Every opened sum of a transcript, all attempts included."""
+    kinds = {message.kind for message in method.messages}
+    last: dict[tuple[int, int], Asked] = {}
+    of_kind: dict[str, Asked] = {}
+    found: list[Opened] = []
+    for record in records:
+        kind = record.kind.removeprefix(REDO)
+        if record.sender == "server" and kind in kinds:
+            asked = _asked(method, kind, record)
+            if asked.released is None and kind in of_kind:  # clients hold a run to what was told
+                asked = replace(asked, released=of_kind[kind].released)
+            last[record.attempt, record.round] = of_kind[kind] = asked
+        elif record.sender == "sum":
+            asked = last.get((record.attempt, record.round), Asked(None, None))
+            found.append(_opened(record, asked))
+    return _with_times([replace(one, fields=_kept(one, found)) for one in found])
+
+
+def _opened(record: Record, asked: Asked) -> Opened:
+    fields = None
+    if not record.thinned and record.body:
+        fields = {n: _summed(x) for n, x in record.fields().items() if isinstance(x, Tensor)}
+    clients = frozenset(Clients.parse(record.clients).numbers())
+    return Opened(record.kind.removesuffix(SUM), record.round, clients, fields, asked, {})
+
+
+def _summed(array: Tensor) -> SummedField:
+    return SummedField(array.shape[-1] if array.dim() else 1, _digest(array))
+
+
+def _asked(method: AnyMethod, kind: str, record: Record) -> Asked:
+    if record.thinned or not record.body:
+        return Asked(None, None)
+    declared = method.message(kind).declarations
+    arrays = {n: x for n, x in record.fields().items() if isinstance(x, Tensor)}
+    released = [x for n, x in arrays.items() if declared[n].constant and x.dtype == flags]
+    shared = None if record.personal else _hashed(arrays)
+    return Asked(shared, released[0] if released else None)
+
+
+def _kept(one: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
+    """A thinned sum has the fields that others of its kind had, and nobody knows their content."""
+    if one.fields is not None:
+        return one.fields
+    others = [other.fields for other in every if other.kind == one.kind and other.fields]
+    together = {name: field for fields in others for name, field in fields.items()}
+    return {n: replace(field, digest=NOTHING) for n, field in together.items()} or None
+
+
+def _with_times(opened: list[Opened]) -> list[Opened]:
+    """Rounds in which the same was asked for have the same values, unless two sums over the same
+    clients show otherwise; a field whose sums over the same clients do not change over rounds with
+    other requests never changes."""
+    by_field: dict[tuple[str, str], list[Opened]] = defaultdict(list)
+    for one in opened:
+        for name in one.fields or {}:
+            by_field[one.kind, name].append(one)
+    times: dict[int, dict[str, int | None]] = defaultdict(dict)
+    for (_, name), sums in by_field.items():
+        for one, time in zip(sums, _times(name, sums), strict=True):
+            times[id(one)][name] = time
+    return [replace(one, when=times[id(one)]) for one in opened]
+
+
+def _times(name: str, sums: list[Opened]) -> list[int | None]:
+    if _stays(name, sums):
+        return [None] * len(sums)
+    alike: dict[str, list[Opened]] = defaultdict(list)
+    for one in sums:
+        if one.asked.digest is not None:
+            alike[one.asked.digest].append(one)
+    first = {d: some[0].round for d, some in alike.items() if not _changes(name, some)}
+    times = [(one.asked.digest, one.round) for one in sums]
+    return [round if digest is None else first.get(digest, round) for digest, round in times]
+
+
+def _stays(name: str, sums: list[Opened]) -> bool:
+    seen: dict[tuple[frozenset[int], str], int] = {}
+    for one in sums:
+        digest = _content(one, name)
+        if digest != NOTHING and seen.setdefault((one.clients, digest), one.round) != one.round:
+            return True
+    return False
+
+
+def _changes(name: str, sums: list[Opened]) -> bool:
+    """Whether any two over the same clients, of different rounds, are known to differ."""
+    seen: dict[frozenset[int], str] = {}
+    contents = [(one.clients, _content(one, name)) for one in sums]
+    return any(
+        digest != NOTHING and seen.setdefault(clients, digest) != digest
+        for clients, digest in contents
+    )
+
+
+def _content(one: Opened, name: str) -> str:
+    return NOTHING if one.fields is None else one.fields[name].digest
+
+
+def _digest(array: Tensor) -> str:
+    return _hashed({"": array}) if bool(array.any()) else NOTHING
+
+
+def _hashed(arrays: Mapping[str, Tensor]) -> str:
+    named = {name: arrays[name] for name in sorted(arrays)}
+    return hashlib.sha256(codec.encode_fields(named)).hexdigest()
