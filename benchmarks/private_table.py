@@ -18,7 +18,6 @@ from private_baselines import best_degree
 
 from securefg.run import runner
 from securefg.run.assembly import prepare
-from securefg.run.planning import divisor_by_rule
 from securefg.run.summary import Summary
 from securefg.settings.config import load_config
 from securefg.sweep.cache import find_run
@@ -29,10 +28,6 @@ EPSILONS = (8.0, 4.0, 1.0)
 
 def summary_of(name: str, root: Path, *changes: str) -> Summary:
     config = load_config(CONFIGS / f"{name}.yaml", [*changes, f"output.root={root}"])
-    scale = divisor_by_rule(config) if config.privacy.target_epsilon is not None else None
-    if scale is not None:
-        method = config.method.model_copy(update={"scale": scale})
-        config = config.model_copy(update={"method": method})
     found = find_run(root, config.hash)
     if found is None or not found.finished:
         found = runner.start(config, fresh=True).folder

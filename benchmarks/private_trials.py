@@ -1,6 +1,6 @@
 """What else was tried beside two sums, on validation nodes of graphs that no table reports.
 
-    SECUREFG_DATA=... python benchmarks/private_trials.py [--seeds 3]
+    SECUREFG_DATA=... python benchmarks/private_trials.py [--seeds 3] [--only TEXT]
 
 Exact Gaussian noise for node epsilon 8 and 1 at delta 1/n, no channel. Graphs: class years at
 Amherst (4 Louvain silos, k = 100) and Johns Hopkins (30 random silos, k = 6), and a drawn network
@@ -34,8 +34,9 @@ from securefg.methods.private.two_sums import (
     rows_of,
     unpacked,
 )
-from securefg.models.discriminant import class_scores, head, is_clear
+from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
 from securefg.run.assembly import prepare
+from securefg.run.choosing import COARSE, FINE
 from securefg.settings.config import parse_config
 from securefg.settings.methods.two_sums import Settings
 
@@ -49,7 +50,7 @@ class Trial:
     def __init__(self, graph: Graph, links: int, epsilon: float, seed: int) -> None:
         self.graph, self.links = graph, links
         self.mu = mu_of_epsilon(epsilon, 1 / graph.num_nodes)
-        self.settings = Settings(links=links)
+        self.settings = Settings(links=links, scale=max(1.0, links / COARSE))
         self._rng = torch.Generator().manual_seed(seed)
 
     def noisy(self, value: Tensor, moved: float, share: float) -> tuple[Tensor, float]:
@@ -73,6 +74,16 @@ class Trial:
 def two_sums(t: Trial, share: float = 0.5, scale: float = 3.0, clear: bool | None = None) -> Tensor:
     t.settings = Settings(links=t.links, scale=max(1.0, t.links / scale))
     return _head(t, t.rows(share), moved_by_node(t.settings, t.links), 1 - share, clear=clear)
+
+
+def by_rule(t: Trial, share: float) -> Tensor:
+    """d0 as a run chooses it, with this share of the budget for the first sum."""
+    width = 3 * t.graph.num_classes + 1
+    numbers = width * (width + 1) / 2 + width * t.graph.num_classes
+    t.settings = Settings(links=t.links, scale=max(1.0, t.links / FINE))
+    sigma = moved_by_node(t.settings, t.links) / (t.mu * math.sqrt(1 - share))
+    clear = int(t.graph.split.train.sum()) / math.sqrt(numbers) >= CLEAR * sigma
+    return two_sums(t, share, FINE if clear else COARSE)
 
 
 def features_only(t: Trial) -> Tensor:
@@ -189,8 +200,10 @@ VARIANTS: dict[str, Variant] = {
     "d0 = k/1.5": lambda t: two_sums(t, scale=1.5),
     "d0 = k/6": lambda t: two_sums(t, scale=6),
     "d0 = k/12": lambda t: two_sums(t, scale=12),
-    "a quarter of the budget for the first sum": lambda t: two_sums(t, 0.25),
-    "three quarters for the first sum": lambda t: two_sums(t, 0.75),
+    "d0 by the rule, a tenth of the budget for the first sum": lambda t: by_rule(t, 0.1),
+    "d0 by the rule, a quarter": lambda t: by_rule(t, 0.25),
+    "d0 by the rule, half": lambda t: by_rule(t, 0.5),
+    "d0 by the rule, three quarters": lambda t: by_rule(t, 0.75),
     "always the discriminant (LDA)": lambda t: two_sums(t, clear=True),
     "always regression": lambda t: two_sums(t, clear=False),
     "features alone": features_only,
@@ -255,13 +268,16 @@ GRAPHS: dict[str, tuple[Callable[[int], Graph], int]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--only", default="", help="variants with this text in their name")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[8.0, 1.0])
+    given = parser.parse_args()
+    seeds, variants = given.seeds, {n: v for n, v in VARIANTS.items() if given.only in n}
     torch.set_num_threads(1)
-    columns = [(name, epsilon) for name in GRAPHS for epsilon in (8.0, 1.0)]
-    found: dict[str, list[list[float]]] = {name: [[] for _ in columns] for name in VARIANTS}
+    columns = [(name, epsilon) for name in GRAPHS for epsilon in given.epsilons]
+    found: dict[str, list[list[float]]] = {name: [[] for _ in columns] for name in variants}
     for seed in range(seeds):
         graphs = {name: (make(seed + 100), links) for name, (make, links) in GRAPHS.items()}
-        for name, variant in VARIANTS.items():
+        for name, variant in variants.items():
             for place, (graph, epsilon) in enumerate(columns):
                 for draw in range(3):
                     trial = Trial(*graphs[graph], epsilon, 1000 * seed + draw)

@@ -18,11 +18,14 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from securefg.run.planning import WORTH, divisor_by_rule, plan
+    from securefg.run.choosing import settled
+    from securefg.run.planning import WORTH, plan, published
     from securefg.settings.config import load_config
 
-    parsed = load_config(config, overrides or [])
-    found, scale = plan(parsed), divisor_by_rule(parsed)
+    given = load_config(config, overrides or [])
+    info = published(given)
+    parsed = settled(given, info)
+    found = plan(parsed, info)
     table = Table(
         title=f"{found.num_training:,} of {found.num_nodes:,} nodes train, "
         f"{found.num_clients:,} clients"
@@ -34,8 +37,8 @@ def plan(
         table.add_row(release.name, f"{release.dim:,}", f"{release.noise:.4g}", ratio)
     console = Console()
     console.print(table)
-    if scale is not None:
-        console.print(f"By the rule for these sizes and this epsilon: method.scale={scale:.4g}")
+    for setting, words in parsed.method.chosen.items():
+        console.print(f"By the rule, {setting} is {words}.")
     if not found.releases:
         console.print("This run sends nothing private.")
     elif found.worth_it:

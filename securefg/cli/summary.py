@@ -26,6 +26,8 @@ def summary_table(summary: Summary) -> Table:
             table.add_row("", f"{found} with at most {one.links} links ({one.whose})")
     for what in dict.fromkeys(w for claim in summary.epsilon.values() for w in claim.not_covered):
         table.add_row("not covered", what)
+    for setting, words in summary.chosen.items():
+        table.add_row("chosen", f"{setting} {words}")
     if not summary.noise_protects:
         table.add_row("", "the noise is seeded: it protects nothing")
     recovered = summary.recovered_by_algebra

@@ -21,6 +21,7 @@ from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.protocol.codec import Clients
+from securefg.run.choosing import settled
 from securefg.settings.config import RunConfig, parse_config
 
 
@@ -64,7 +65,9 @@ class Job:
     digest: str = field(default="", compare=False)
 
     def parsed(self) -> RunConfig:
-        return parse_config(self.config)
+        """With what is left to a rule chosen: every party asks it with the job's own sizes."""
+        config = parse_config(self.config)
+        return settled(config, self._public(config.seed, torch.device("cpu")))
 
     @property
     def hosts(self) -> dict[str, Clients]:
@@ -84,8 +87,10 @@ class Job:
         return make_policy(config.privacy, self.planned(), at_once, total, population)
 
     def public(self, device: torch.device) -> PublicInfo:
-        seed = derive_seed(self.parsed().seed, "server")
-        return PublicInfo(**vars(self.sizes), seed=seed, device=device)
+        return self._public(parse_config(self.config).seed, device)
+
+    def _public(self, seed: int, device: torch.device) -> PublicInfo:
+        return PublicInfo(**vars(self.sizes), seed=derive_seed(seed, "server"), device=device)
 
     def to_json(self) -> dict[str, Any]:
         sites = {

@@ -38,6 +38,8 @@ class PlannedRelease:
     node      what one node moves of one holder's message; by default all of it
     edge      what one edge moves
     steered   what the server sent to single clients, now or before, moves the value
+    noisier   its noise multiplier over that of other releases, where an epsilon for all of them
+              sizes the noise: how the method shares the budget out
     """
 
     message: type[Message]
@@ -52,6 +54,7 @@ class PlannedRelease:
     node: Influence = WHOLE_MESSAGE
     edge: Influence = WHOLE_MESSAGE
     steered: bool = False
+    noisier: float = 1.0
 
     @property
     def name(self) -> str:
@@ -269,7 +272,8 @@ def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) 
     multiplier = own.noise_multiplier or settings.noise_multiplier
     if multiplier is None and settings.target_epsilon is None:
         raise ConfigError(f"privacy.fields.{release.name}: noise wants a noise_multiplier")
-    clip, multiplier = own.clip_l2 or release.norm or settings.clip_l2, multiplier or 1.0
+    clip = own.clip_l2 or release.norm or settings.clip_l2
+    multiplier = multiplier or release.noisier
     per = own.per or settings.per or ("row" if release.declaration.rows else "message")
     moved = release.influence(settings.unit).moved_l2
     if own.mechanism == "local_gaussian":

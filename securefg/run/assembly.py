@@ -28,6 +28,7 @@ from securefg.methods.base import AnyMethod, asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.protocol.codec import Clients
+from securefg.run.choosing import settled
 from securefg.run.device import choose_device
 from securefg.run.folder import RunFolder
 from securefg.secagg.identity_store import make_identities
@@ -88,6 +89,7 @@ def prepare(config: RunConfig) -> Experiment:
         node_holders=node_holders,
         edge_holders=edge_holders,
     )
+    config = settled(config, public)
     return Experiment(
         config=config,
         method=method,

@@ -17,16 +17,13 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
-from securefg.models.discriminant import CLEAR
 from securefg.privacy.policy import make_policy
 from securefg.privacy.rules import Plain, TrainedWithNoise
 from securefg.settings.config import RunConfig
 from securefg.settings.datasets import DATASETS
-from securefg.settings.methods.two_sums import FeatureSettings
+from securefg.settings.partition import PublicPrivateSettings, SharesSettings
 
 WORTH = 3.0
-SHARES = (8.0, 3.0)
-"""Links over d0: the first where that leaves the last sum clear of its noise, else the second."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,9 @@ class Plan:
         return all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
 
 
-def plan(config: RunConfig) -> Plan:
-    """From the catalogue's sizes and the config; a folder's, or a drawn graph's, are not known."""
-    sizes, method = DATASETS[config.data.name], get_method(config.method.name)
-    csbm = config.data.csbm
+def published(config: RunConfig) -> PublicInfo:
+    """The catalogue's sizes; a folder's, or a drawn graph's, are not known before it is read."""
+    sizes, csbm = DATASETS[config.data.name], config.data.csbm
     nodes = sizes.num_nodes if csbm is None else csbm.num_nodes
     columns = sizes.num_features if csbm is None else csbm.num_features
     if nodes is None or columns is None or sizes.num_classes is None:
@@ -69,19 +65,24 @@ def plan(config: RunConfig) -> Plan:
             f"data.name: {config.data.name!r} has no published sizes to plan with; allowed: "
             f"{', '.join(name for name, info in DATASETS.items() if info.num_nodes)}, csbm"
         )
-    clients = getattr(config.partition, "num_clients", None)
-    if clients is None:
-        clients = 7 if config.data.name == "twitch" else nodes
-    info = PublicInfo(
+    clients = 1 if config.merged else _num_clients(config, nodes)
+    overlapping = isinstance(config.partition, SharesSettings | PublicPrivateSettings)
+    holders = None if overlapping and not config.merged else 1
+    return PublicInfo(
         num_nodes=nodes,
         num_features=config.data.projection or columns,
         num_classes=sizes.num_classes,
         num_clients=clients,
         seed=0,
         device=torch.device("cpu"),
-        node_holders=1,
-        edge_holders=1,
+        node_holders=holders,
+        edge_holders=holders,
     )
+
+
+def plan(config: RunConfig, info: PublicInfo) -> Plan:
+    """The noise on every release of this config, for data of these sizes."""
+    method, clients = get_method(config.method.name), info.num_clients
     planned = method.releases(config.method, config.training, info)
     policy = make_policy(
         config.privacy,
@@ -90,7 +91,7 @@ def plan(config: RunConfig) -> Plan:
         clients,
         population_of(method, info),
     )
-    training = round(_training_share(config) * nodes)
+    training = num_training(config, info)
     found = []
     for release in planned:
         rule = policy.rules[release.name]
@@ -100,32 +101,31 @@ def plan(config: RunConfig) -> Plan:
         noise = rule.single_stddev(torch.Size([release.dim])) * math.sqrt(clients)
         ratio = training / math.sqrt(release.dim) / noise
         found.append(PlannedNoise(release.name, release.dim, noise, ratio))
-    return Plan(nodes, training, clients, tuple(found))
+    return Plan(info.num_nodes, training, clients, tuple(found))
 
 
-def divisor_by_rule(config: RunConfig) -> float | None:
-    """d0 for these public sizes and this epsilon; None where no links are summed under noise."""
-    method = config.method
-    if not isinstance(method, FeatureSettings) or not method.graph:
-        return None
-    tried = [max(1.0, method.links / share) for share in SHARES]
-    for scale in tried:
-        changed = method.model_copy(update={"scale": scale})
-        found = plan(config.model_copy(update={"method": changed})).releases
-        if not found or found[-1].ratio is None:
-            return None
-        if found[-1].ratio >= CLEAR:
-            return scale
-    return tried[-1]
+def num_training(config: RunConfig, info: PublicInfo) -> int:
+    """How many nodes train, as the config tells; refused where only the data could."""
+    split, csbm = config.data.split, config.data.csbm
+    if csbm is not None:
+        return round(csbm.train_share * info.num_nodes)
+    if split.kind == "shares":
+        return round(split.train_share * info.num_nodes)
+    if split.kind == "random":
+        return min(info.num_nodes, split.labels_per_class * info.num_classes)
+    if split.kind == "folds":
+        return round(0.9 * (1 - 1 / split.num_folds) * info.num_nodes)
+    raise ConfigError(
+        f"data.split.kind: {split.kind!r} does not say how many nodes train; allowed for a plan: "
+        "shares, random, folds"
+    )
 
 
-def _training_share(config: RunConfig) -> float:
-    split = config.data.split
-    if config.data.csbm is not None:
-        return config.data.csbm.train_share
-    if split.kind != "shares":
-        raise ConfigError(
-            f"data.split.kind: {split.kind!r} does not say which share trains; allowed for a plan: "
-            "shares"
-        )
-    return split.train_share
+def _num_clients(config: RunConfig, nodes: int) -> int:
+    partition = config.partition
+    if isinstance(partition, SharesSettings):
+        return len(partition.shares)
+    if partition.name == "given" and config.data.name == "twitch":
+        return 7
+    found: int = getattr(partition, "num_clients", nodes)
+    return found

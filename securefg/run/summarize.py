@@ -70,6 +70,7 @@ def summarize(
         blamed={str(client): reason for client, reason in blamed.items()},
         seconds=seconds,
         attempts=attempts,
+        chosen=config.method.chosen,
         method_facts=facts,
         device=str(experiment.public.device),
         engine=config.engine.name,

@@ -130,6 +130,7 @@ class Summary(Settings):
     recovered_by_algebra: Recovered | None = None
     seconds: float
     attempts: int
+    chosen: dict[str, str] = Field(default_factory=dict)
     method_facts: dict[str, float] = Field(default_factory=dict)
     device: str
     engine: str

@@ -64,6 +64,9 @@ MOMENTS: Final = Statistic("both", "moments")
 OWN, LABELS, NEIGHBOURS, CONSTANT = 0.6, 0.7, 0.4, 0.5
 """a, b, g, c: guessed, and checked on the friends of Johns Hopkins: little hangs on them."""
 
+FIRST_SHARE: Final = 0.25
+"""Of the budget (shares of 1 / multiplier^2 add up), for the first sum; see docs/private.md."""
+
 OWN_WEIGHTS: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
 CLEARLY: Final = 2.0
 
@@ -194,6 +197,8 @@ def neighbour_moves(settings: FeatureSettings) -> float:
     phi moves by delta = sqrt(b^2 + g^2) / (d0 length), within its graph part, which is no longer
     than beta = sqrt(b^2 + g^2) / length: delta sqrt(2 (1 + beta^2) + 1).
     """
+    if not settings.graph:
+        return 0.0
     beta = math.hypot(*parts(settings)) / length()
     return beta / settings.divisor * math.sqrt(2 * (1 + beta**2) + 1)
 
@@ -231,6 +236,7 @@ def planned(
         norm=float(info.num_nodes),
         node=Influence(moved=Fixed(1.0), links=settings.links),
         edge=NOTHING,
+        noisier=math.sqrt(1 / FIRST_SHARE - 1),
     )
     return [sums, products]
 

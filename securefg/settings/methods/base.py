@@ -9,3 +9,8 @@ class MethodSettings(Settings):
     """The `method` part of a config; every method has its own."""
 
     name: str
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What a rule chose in this run, with its reason, by the setting's name."""
+        return {}

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
-from securefg.run.planning import plan
+from securefg.run.choosing import settled
+from securefg.run.planning import plan, published
 from securefg.settings.config import load_config
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -22,7 +23,9 @@ def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def planned(name: str, *overrides: str):
-    return plan(load_config(CONFIGS / f"{name}.yaml", overrides))
+    given = load_config(CONFIGS / f"{name}.yaml", overrides)
+    info = published(given)
+    return plan(settled(given, info), info)
 
 
 def test_many_labels_are_worth_it_and_few_at_a_small_epsilon_are_not():
@@ -47,13 +50,17 @@ def test_the_command_says_whether_it_is_worth_it():
     assert good.exit_code == 0
     assert "ClassSums.sums" in good.output
     assert "Worth it" in good.output
+    assert "By the rule, method.scale is 1: links / 8" in " ".join(good.output.split())
     bad = CliRunner().invoke(app, ["plan", path, "--set", "privacy.target_epsilon=0.5"])
     assert "Not worth it" in bad.output
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
-    [("data.split.kind=public", "which share trains"), ("data={name: subcora}", "published sizes")],
+    [
+        ("data.split.kind=public", "how many nodes train"),
+        ("data={name: subcora}", "published sizes"),
+    ],
 )
 def test_what_cannot_be_planned_says_why(override: str, words: str):
     with pytest.raises(ConfigError, match=words):

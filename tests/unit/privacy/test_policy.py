@@ -183,3 +183,17 @@ def test_a_mask_is_no_noise() -> None:
 def test_distributed_noise_without_masking_is_refused() -> None:
     with pytest.raises(ConfigError, match="distributed_discrete wants secure_aggregation"):
         settled(gaussian(mechanism="distributed_discrete"))
+
+
+def test_a_method_shares_one_epsilon_out_among_its_releases() -> None:
+    """A multiplier sqrt 3 times as large is a quarter of the budget: 1/z^2 adds up."""
+    planned = [PLANNED[0], PlannedRelease(Update, "labels", count=10, noisier=math.sqrt(3))]
+    settings = gaussian(noise_multiplier=None, target_epsilon=4, per="message")
+    rules = make_policy(settings, planned, 5).rules
+    first, second = (rules[release.name].noise_multiplier for release in planned)
+    assert first is not None
+    assert second == pytest.approx(math.sqrt(3) * first)
+    alone = make_policy(settings, planned[:1], 5).rules[planned[0].name].noise_multiplier
+    assert alone == pytest.approx(math.sqrt(3 / 4) * first, rel=1e-3)
+    given = make_policy(gaussian(per="message"), planned, 5).rules
+    assert {rule.noise_multiplier for rule in given.values()} == {3.0}
