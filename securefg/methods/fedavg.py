@@ -7,6 +7,7 @@ DP-SGD through Opacus, refused where a node is in other nodes' gradients.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -23,9 +24,10 @@ from securefg.federation.evaluation import (
 )
 from securefg.federation.roles import Cohort, Host, PublicInfo, Site
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.streams import derive_seed
+from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import AveragingServer, Counted, HowMany, Method
 from securefg.models import any_network
+from securefg.models.neighbor_sampling import Incoming, batches
 from securefg.privacy.dp_sgd import (
     DpSgdPlan,
     refuse_where_gradients_are_not_the_samples,
@@ -116,6 +118,16 @@ def _refuse_wrong_gradients(made: torch.nn.Module, info: PublicInfo, num_samples
         )
 
 
+def _refuse_other_depths(made: torch.nn.Module, settings: Settings) -> None:
+    """A network of torch-geometric says how many layers it has; one's own may not."""
+    layers, found = getattr(made, "num_layers", None), len(settings.sampling.fan_out)
+    if layers is not None and layers != found:
+        raise ConfigError(
+            f"method.sampling.fan_out has {found} numbers; {settings.network} has {layers} layers "
+            f"and wants as many"
+        )
+
+
 def _plan(training: TrainingSettings, settings: Settings) -> DpSgdPlan:
     asked = training.dp_sgd
     assert asked is not None
@@ -154,6 +166,10 @@ class Client(Host):
         self._edges = graph.edge_index.to(site.device)
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.nonzero().flatten().to(site.device)
+        sampled = len(self._x) > site.method.sampling.above
+        self._incoming = Incoming.of(self._edges, len(self._x)) if sampled else None
+        if sampled:
+            _refuse_other_depths(self._network, site.method)
         asked = site.training.dp_sgd
         if asked is not None and len(self._train) > asked.num_samples:
             raise ConfigError(
@@ -189,15 +205,29 @@ class Client(Host):
         )
         self._network.train()
         with any_network.seeded(derive_seed(self._seed, "dropout", self._shard.client, turn.round)):
-            for _ in range(self._training.local_epochs):
+            for x, edges, nodes, labels in self._batches(turn):
                 optimizer.zero_grad()
-                logits = self._network(self._x, self._edges)[self._train]
-                loss = cross_entropy(logits, self._labels[self._train])
+                loss = cross_entropy(self._network(x, edges)[nodes], labels)
                 if self._settings.proximal:
                     apart = torch.nn.utils.parameters_to_vector(self._network.parameters()) - start
                     loss = loss + self._settings.proximal / 2 * apart.square().sum()
                 torch.autograd.backward(loss)
                 optimizer.step()
+
+    def _batches(self, turn: Turn) -> Iterator[tuple[Tensor, Tensor, Tensor | slice, Tensor]]:
+        """Features, edges, which nodes have labels, and these: for every step of a round."""
+        if self._incoming is None:
+            whole = (self._x, self._edges, self._train, self._labels[self._train])
+            yield from [whole] * self._training.local_epochs
+            return
+        sampling = self._settings.sampling
+        names = ("neighbors", self._shard.client, turn.round)
+        stream = torch_stream(self._seed, *names, device=str(self._device))
+        for _ in range(self._training.local_epochs):
+            for batch in batches(len(self._train), sampling.batch_size, stream):
+                nodes = self._train[batch]
+                known, edges = self._incoming.around(nodes, sampling.fan_out, stream)
+                yield self._x[known], edges, slice(len(nodes)), self._labels[nodes]
 
     def _private_steps(self, turn: Turn) -> None:
         """Poisson samples of the training nodes, each by itself; noise in every step."""

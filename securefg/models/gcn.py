@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
+from securefg.models.neighbor_sampling import sampled_rows
 from securefg.models.network import Shapes, dropped, glorot, num_parameters, split
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
 from securefg.protocol.meanings import Layer, Layout, Matrix
@@ -74,6 +75,26 @@ def gcn(
     values = dropped(features.values, dropout, stream)
     hidden = torch.relu(adjacency @ features.matmul(first, values))
     return hidden, adjacency @ (dropped(hidden, dropout, stream) @ second)
+
+
+def sampled_gcn(
+    weights: Sequence[Tensor],
+    terms: Sequence[SparseMatrix],
+    features: FeatureMatrix,
+    nodes: Tensor,
+    fan_out: tuple[int, ...],
+    dropout: float,
+    streams: tuple[torch.Generator, torch.Generator],
+) -> Tensor:
+    """Logits of `nodes` in training with A the sum of `terms`, where entries of A's rows are drawn:
+    `fan_out` a row and term. The streams are those of the draws and of dropout."""
+    first, second = weights
+    drawing, dropping = streams
+    outer, middle = sampled_rows(terms, nodes, fan_out[0], drawing)
+    inner, inputs = sampled_rows(terms, middle, fan_out[1], drawing)
+    own = features.at(inputs)
+    hidden = torch.relu(inner @ own.matmul(first, dropped(own.values, dropout, dropping)))
+    return outer @ (dropped(hidden, dropout, dropping) @ second)
 
 
 def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:

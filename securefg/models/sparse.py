@@ -39,10 +39,10 @@ class SparseMatrix:
         """From entries sorted by row, then column; no two at one place."""
         to_transposed = torch.argsort(column.int(), stable=True)
         return cls(
-            rows=_pointers(row, shape[0]),
+            rows=pointers(row, shape[0]),
             columns=column.int(),
             values=values,
-            rows_transposed=_pointers(column, shape[1]),
+            rows_transposed=pointers(column, shape[1]),
             columns_transposed=row[to_transposed].int(),
             values_transposed=values[to_transposed],
             to_transposed=to_transposed,
@@ -70,6 +70,18 @@ class SparseMatrix:
         """M' @ dense, where M' has the pattern of M and these values, in CSR order."""
         return _Product.apply(self, values, dense)  # type: ignore[no-any-return, no-untyped-call]
 
+    def at(self, rows: Tensor) -> SparseMatrix:
+        """Some rows, in the order asked for."""
+        first = self.rows[rows].long()
+        counts = self.rows[rows + 1].long() - first
+        row = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+        places = torch.arange(len(row), device=rows.device)
+        places += (first - (counts.cumsum(0) - counts))[row]
+        shape = (len(rows), self.shape[1])
+        return SparseMatrix.from_sorted_entries(
+            row, self.columns[places], self.values[places], shape
+        )
+
     def to(self, device: torch.device) -> SparseMatrix:
         moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
         return SparseMatrix(**moved, shape=self.shape)
@@ -83,6 +95,10 @@ class DenseMatrix:
 
     def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
         return values @ dense
+
+    def at(self, rows: Tensor) -> DenseMatrix:
+        """Some rows, in the order asked for."""
+        return DenseMatrix(self.values[rows])
 
     def to(self, device: torch.device) -> DenseMatrix:
         return DenseMatrix(self.values.to(device))
@@ -117,6 +133,7 @@ def csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -
     return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
 
 
-def _pointers(rows: Tensor, num_rows: int) -> Tensor:
+def pointers(rows: Tensor, num_rows: int) -> Tensor:
+    """Where every row's entries begin, when entries are sorted by row."""
     counts = torch.bincount(rows, minlength=num_rows)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()

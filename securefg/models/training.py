@@ -1,4 +1,4 @@
-"""Full-batch training on labelled nodes: of any network, and of a GCN over changing inputs."""
+"""Training on labelled nodes: of any network, and of a GCN over changing inputs, sampled too."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg.models.gcn import GcnShape, Operator, gcn
+from securefg.models.gcn import GcnShape, Operator, gcn, sampled_gcn
+from securefg.models.neighbor_sampling import batches
 from securefg.models.network import Network, Shapes, split
 from securefg.models.optimizers import Adam, Sgd
-from securefg.models.sparse import FeatureMatrix
+from securefg.models.sparse import FeatureMatrix, SparseMatrix
 from securefg.settings.methods.alone import Optimizer
+from securefg.settings.methods.sampling import NeighborSampling
 
 
 class Trained:
@@ -33,6 +35,9 @@ class Trained:
 
     def vector(self) -> Tensor:
         return torch.cat([w.detach().flatten() for w in self.weights])
+
+    def step(self, loss: Tensor) -> None:
+        self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
     def state(self) -> dict[str, Tensor]:
         return {"weights": self.vector(), **self._optimizer.state()}
@@ -62,7 +67,7 @@ class Trainer(Trained):
         for _ in range(updates if len(nodes) else 0):
             logits = self._network.logits(self.weights, dropout, stream if dropout else None)
             loss = cross_entropy(logits[nodes], classes)
-            self._optimizer.step(torch.autograd.grad(loss, self.weights))
+            self.step(loss)
 
 
 @dataclass(frozen=True)
@@ -96,4 +101,31 @@ class GcnTrainer(Trained):
             loss = logits.new_zeros(())
             for target in present:
                 loss = loss + target.factor * cross_entropy(logits[target.nodes], target.classes)
-            self._optimizer.step(torch.autograd.grad(loss, self.weights))
+            self.step(loss)
+
+    def train_sampled(
+        self,
+        epochs: int,
+        terms: Sequence[SparseMatrix],
+        features: FeatureMatrix,
+        targets: list[Targets],
+        dropout: float,
+        streams: tuple[torch.Generator, torch.Generator],
+        sampling: NeighborSampling,
+    ) -> None:
+        """Minimise the same by steps on batches, each an unbiased estimate of the loss over nodes;
+        the streams are those of batches and neighbours, and of dropout."""
+        present = [target for target in targets if len(target.nodes)]
+        if not present:
+            return
+        nodes = torch.cat([target.nodes for target in present])
+        classes = torch.cat([target.classes for target in present])
+        shares = [t.factor / len(t.nodes) * torch.ones_like(t.nodes).float() for t in present]
+        factors = len(nodes) * torch.cat(shares)
+        for _ in range(epochs):
+            for batch in batches(len(nodes), sampling.batch_size, streams[0]):
+                logits = sampled_gcn(
+                    self.weights, terms, features, nodes[batch], sampling.fan_out, dropout, streams
+                )
+                losses = cross_entropy(logits, classes[batch], reduction="none")
+                self.step((factors[batch] * losses).mean())

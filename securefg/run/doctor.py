@@ -23,6 +23,7 @@ from securefg.run.runner import start
 from securefg.settings.config import parse_config
 
 EXTRAS = {
+    "faiss": "faiss",
     "nvflare": "flare",
     "pymetis": "metis",
     "pandas": "pandas",

@@ -13,14 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from securefg.data.graph import Graph
-from securefg.federation.evaluation import (
-    Evaluator,
-    LocalScore,
-    Scores,
-    score_locally,
-    score_logits,
-)
+from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import (
     Cohort,
     Host,
@@ -32,8 +25,9 @@ from securefg.federation.roles import (
     require_replies,
 )
 from securefg.foundation.errors import PrivacyError
-from securefg.foundation.streams import torch_stream
+from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method, asked_at_once, participants
+from securefg.methods.fedgl.goal import GlobalGoal, complemented
 from securefg.methods.fedgl.messages import (
     Count,
     Globals,
@@ -44,9 +38,9 @@ from securefg.methods.fedgl.messages import (
     networks,
     planned,
 )
+from securefg.models.approximate_neighbors import faiss
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
-from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
-from securefg.models.sparse import SparseMatrix
+from securefg.models.pseudo_graph import PseudoGraph, build_nearly, build_pseudo_graph
 from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
@@ -112,18 +106,21 @@ class Client(Host):
         adjacency = self._complemented(request)  # line 5
         targets = [self._own_targets(), *self._pseudo_targets(request)]
         trainer = GcnTrainer(self._shape, weights, self._training.lr, self._training.weight_decay)
-        stream = torch_stream(
-            self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
-        )
-        trainer.train(  # line 7
-            self._training.local_epochs,
-            adjacency,
-            self._features,
-            targets,
-            self._settings.dropout,
-            stream,
-        )
+        epochs, sampling = self._training.local_epochs, self._settings.sampling
+        dropout, dropping = self._settings.dropout, self._stream("dropout", turn)
+        if len(self._node_ids) > sampling.above:  # line 7
+            terms = adjacency.terms if isinstance(adjacency, SumOf) else (self._adjacency,)
+            streams = (self._stream("neighbors", turn), dropping)
+            trainer.train_sampled(
+                epochs, terms, self._features, targets, dropout, streams, sampling
+            )
+        else:
+            trainer.train(epochs, adjacency, self._features, targets, dropout, dropping)
         return self._update(trainer, adjacency, request)  # lines 6 and 8
+
+    def _stream(self, name: str, turn: Turn) -> torch.Generator:
+        names = (name, self._shard.client, turn.round)
+        return torch_stream(self._seed, *names, device=str(self._device))
 
     def _complemented(self, request: Globals) -> Operator:
         """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
@@ -194,18 +191,6 @@ class Client(Host):
         return [score_locally(self._shard.client, logits.cpu(), self._shard.graph.labels, split)]
 
 
-def complemented(
-    adjacency: SparseMatrix, request: Globals, node_ids: Tensor, settings: Settings
-) -> Operator:
-    """The client's own operator, plus the pseudo graph projected to its nodes where one came."""
-    parts = (request.graph_counts, request.graph_columns, request.graph_values)
-    counts, columns, values = (part if part is None else part.to(node_ids.device) for part in parts)
-    if counts is None or columns is None or values is None:
-        return adjacency
-    pseudo = PseudoGraph(counts, columns, values)
-    return SumOf((adjacency, projected(pseudo, node_ids, settings.beta, settings.degree)))
-
-
 # --------------------------------------------------------------------------------------- server
 
 
@@ -228,6 +213,9 @@ class FedGLServer(Server):
             released=None,
         )
         self._census: State = {}
+        self._recall: float | None = None
+        if settings.pseudo_graph and self._is_searched_nearly(info.num_nodes):
+            faiss()  # a library that is missing is missed before anybody trains
 
     def round(self, number: int) -> Globals:
         clients = participants(self._info, self._training, number)
@@ -235,7 +223,7 @@ class FedGLServer(Server):
             self._census = self._counted(number)
         asked = replace(self._globals, released=self._enough_holders())
         replies = require_replies(self._cohort.ask(asked, Update, clients), number)
-        pseudo = self._pseudo_graph(replies) if number >= self._settings.warmup else None
+        pseudo = self._pseudo_graph(replies, number) if number >= self._settings.warmup else None
         self._globals = Globals(
             weights=self._model(replies),  # line 11
             index_size=self._info.num_nodes,
@@ -276,10 +264,12 @@ class FedGLServer(Server):
         return self._census["holds"].flatten() >= self._cohort.min_holders + absent
 
     def facts(self) -> dict[str, float]:
-        released = self._globals.released
-        return (
-            {} if released is None else {"share_of_nodes_released": float(released.float().mean())}
-        )
+        found = {}
+        if self._globals.released is not None:
+            found["share_of_nodes_released"] = float(self._globals.released.float().mean())
+        if self._recall is not None:
+            found["pseudo_graph_recall"] = self._recall
+        return found
 
     def _pseudo_labels(self, replies: Replies[Update]) -> Tensor | None:
         """Lines 12-13: fuse the predictions, keep the confident ones."""
@@ -288,12 +278,19 @@ class FedGLServer(Server):
         confidence, label = self._fused(replies, "predictions").max(-1)
         return torch.where(confidence > self._settings.threshold, label, -1).to(torch.int16)
 
-    def _pseudo_graph(self, replies: Replies[Update]) -> PseudoGraph | None:
+    def _pseudo_graph(self, replies: Replies[Update], number: int) -> PseudoGraph | None:
         """Lines 14-15: fuse the embeddings, connect the similar."""
         if not self._settings.pseudo_graph:
             return None
         fused = self._fused(replies, "embeddings").to(self._info.device)
+        if self._is_searched_nearly(len(fused)):
+            seed = derive_seed(self._info.seed, "pseudo_graph", number)
+            near, self._recall = build_nearly(fused, self._settings.num_neighbors, seed)
+            return near
         return build_pseudo_graph(fused, self._settings.num_neighbors)
+
+    def _is_searched_nearly(self, num_nodes: int) -> bool:
+        return num_nodes > self._settings.exact_nodes and self._info.device.type == "cpu"
 
     def _fused(self, replies: Replies[Update], field: str) -> Tensor:
         """Equations 11 and 13: sum_k N_k / M x_k; renormalised, M counts a node's holders alone."""
@@ -325,7 +322,13 @@ class FedGLServer(Server):
     def state(self) -> State:
         values = self._globals.values()
         kept = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-        return {**kept, **{f"census.{name}": value for name, value in self._census.items()}}
+        census = {f"census.{name}": value for name, value in self._census.items()}
+        recall = (
+            {}
+            if self._recall is None
+            else {"recall": torch.tensor(self._recall, dtype=torch.float64)}
+        )
+        return {**kept, **census, **recall}
 
     def restore(self, state: State) -> None:
         self._census = {
@@ -333,6 +336,7 @@ class FedGLServer(Server):
             for name, value in state.items()
             if name.startswith("census.")
         }
+        self._recall = float(state["recall"]) if "recall" in state else None
         self._globals = Globals(
             weights=state["weights"],
             index_size=self._info.num_nodes,
@@ -342,29 +346,6 @@ class FedGLServer(Server):
             graph_values=state.get("graph_values"),
             released=state.get("released"),
         )
-
-
-# ----------------------------------------------------------------------------------- evaluation
-
-
-class GlobalGoal(Evaluator):
-    """The global model on the union graph, complemented as a client would complement its own."""
-
-    def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
-        self._graph, self._settings, self._device = union, settings, device
-        inputs = gcn_inputs(union, settings.hidden, device)
-        self._shape, self._adjacency, self._features = inputs
-        self._nodes = torch.arange(union.num_nodes, device=device)
-
-    def score(self, release: Message) -> Scores:
-        return score_logits(self.answers(release), self._graph.labels, self._graph.split)
-
-    @torch.no_grad()
-    def answers(self, release: Message) -> Tensor:
-        assert isinstance(release, Globals)
-        weights = self._shape.split(release.weights.to(self._device))
-        adjacency = complemented(self._adjacency, release, self._nodes, self._settings)
-        return gcn(weights, adjacency, self._features)[1].cpu()
 
 
 METHOD = Method(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods.sampling import NeighborSampling
 
 
 class Settings(MethodSettings):
@@ -32,3 +33,4 @@ class Settings(MethodSettings):
         "equal",
         description="weight clients by number of nodes, or equally (then no size is uploaded)",
     )
+    sampling: NeighborSampling = NeighborSampling()

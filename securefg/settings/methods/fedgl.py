@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods.sampling import NeighborSampling
 
 Degree = Literal["count", "weight"]
 
@@ -30,6 +31,12 @@ class Settings(MethodSettings):
     num_neighbors: int = Field(
         100, ge=1, description="s: number of pseudo neighbours kept per node"
     )
+    exact_nodes: int = Field(
+        20_000,
+        ge=1,
+        description="largest number of nodes whose pseudo neighbours are searched exactly; above, "
+        "approximately (needs securefg[faiss]), and the summary has the recall",
+    )
     fusion: Literal["paper", "renormalised"] = Field(
         "paper", description="divide a node's sum by the weight of all clients, or of its holders"
     )
@@ -48,3 +55,13 @@ class Settings(MethodSettings):
         "nodes",
         description="weight clients by number of nodes, or equally (then no size is uploaded)",
     )
+    sampling: NeighborSampling = NeighborSampling()
+
+    @model_validator(mode="after")
+    def _two_layers(self) -> Self:
+        if len(self.sampling.fan_out) != 2:
+            raise ValueError(
+                f"sampling.fan_out has {len(self.sampling.fan_out)} numbers; the network has two "
+                "layers, so allowed: two numbers"
+            )
+        return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import safetensors.torch
 import torch
 
 from securefg.federation.roles import Cohort, PublicInfo, Replies
+from securefg.foundation.errors import ConfigError
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
 from securefg.models.pseudo_graph import build_pseudo_graph
@@ -143,3 +145,19 @@ def test_partial_participation_asks_the_share_of_clients(tmp_path: Path) -> None
     run = runner.start(config(tmp_path, "training.participation=0.5"))
     rounds = [r.round for r in read_transcript(run.folder.transcript) if r.kind == "fedgl.Update"]
     assert rounds == [1, 1, 2, 2, 3, 3, 4, 4]  # two of three clients
+
+
+def test_above_a_size_neighbours_are_searched_nearly_and_the_summary_has_the_recall(
+    tmp_path: Path,
+) -> None:
+    near = runner.start(config(tmp_path / "near", "method.exact_nodes=119")).folder.summary()
+    exact = runner.start(config(tmp_path / "exact", "method.exact_nodes=120")).folder.summary()
+    assert 0.9 < near.method_facts["pseudo_graph_recall"] <= 1
+    assert "pseudo_graph_recall" not in exact.method_facts
+
+
+def test_a_missing_library_is_named_before_anybody_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ConfigError, match=r"pip install 'securefg\[faiss\]'"):
+        after_one_round(exact_nodes=3)
+    assert after_one_round(exact_nodes=4).graph_counts is not None

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg.models import pseudo_graph
-from securefg.models.pseudo_graph import PseudoGraph, build_pseudo_graph, projected
+from securefg.models import approximate_neighbors, pseudo_graph
+from securefg.models.pseudo_graph import (
+    PseudoGraph,
+    build_nearly,
+    build_pseudo_graph,
+    projected,
+)
 from securefg.models.sparse import SparseMatrix
 from securefg.settings.methods.fedgl import Degree
 
@@ -142,3 +147,56 @@ def test_nodes_without_pseudo_edges_among_them_give_an_empty_matrix() -> None:
     found = projected(graph, torch.tensor([1, 3]), 1.0, "count")
     assert found.shape == (2, 2)
     assert not bool(matrix_as_dense(found).any())
+
+
+def logits(count: int, width: int = 5) -> Tensor:
+    """Rows as a classifier gives them: a class stands out by a random amount."""
+    stream = torch.Generator().manual_seed(4)
+    drawn = torch.randn(count, width, generator=stream)
+    one = torch.randint(width, (count,), generator=stream)
+    drawn[torch.arange(count), one] += 3 * torch.rand(count, generator=stream)
+    return drawn - drawn.mean(1, keepdim=True)
+
+
+def test_neighbours_found_nearly_are_those_of_the_exact_graph_and_the_recall_says_how_many() -> (
+    None
+):
+    h = logits(6000)
+    exact = build_pseudo_graph(h, 30)
+    near, recall = build_nearly(h, 30, seed=0)
+    sets = [
+        [set(part.tolist()) for part in graph.columns.split(graph.counts.tolist())]
+        for graph in (exact, near)
+    ]
+    found = sum(len(one & other) for one, other in zip(*sets, strict=True))
+    share = found / int(exact.counts.sum())
+    assert share > 0.98
+    assert recall == pytest.approx(share, abs=0.01)
+
+
+def test_a_poor_search_has_a_poor_recall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approximate_neighbors, "PROBED", 1)
+    assert build_nearly(logits(6000), 30, seed=0)[1] < 0.8
+
+
+def test_a_graph_found_nearly_is_the_same_each_time_and_its_rows_are_of_the_same_form() -> None:
+    h = logits(3000)
+    h[::7] = 0
+    h[5] = float("nan")
+    graphs = [build_nearly(h, 10, seed=1)[0] for _ in range(2)]
+    for name in ("counts", "columns", "values"):
+        assert torch.equal(getattr(graphs[0], name), getattr(graphs[1], name))
+    graph = graphs[0]
+    assert bool((graph.counts[::7] == 0).all())
+    assert int(graph.counts[5]) == 0
+    assert int(graph.counts.max()) == 10
+    row = torch.arange(3000).repeat_interleave(graph.counts)
+    assert bool((torch.diff(row * 3000 + graph.columns) > 0).all())
+    sums = torch.zeros(3000).index_add_(0, row, graph.values)
+    assert torch.allclose(sums, (graph.counts > 0).float(), atol=1e-5)
+
+
+def test_rows_without_any_similarity_give_an_empty_graph_with_nothing_missed() -> None:
+    graph, recall = build_nearly(torch.zeros(400, 3), 5, seed=0)
+    assert int(graph.counts.sum()) == 0
+    assert recall == 1.0
