@@ -133,6 +133,10 @@ class Truth:
         evaluator = x.method.make_evaluator(graph, x.config.method, x.public.device)
         return evaluator.answers(self.release)
 
+    def answers_on_edges(self, edges: Tensor) -> Tensor | None:
+        """The same over other edges."""
+        return self._answers_on(replace(self.graph, edge_index=edges))
+
     def query(self, adversary: Adversary, nodes: Tensor, features: Tensor) -> Tensor:
         """The answers once a client has changed the features of nodes that it holds."""
         held = [self.experiment.shards[k].node_ids for k in sorted(adversary.clients)]

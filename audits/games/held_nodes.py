@@ -1,6 +1,7 @@
 """Which nodes does a client hold? Half of the targets it does; all are held by somebody.
 
-Prior: how many clients hold a node, which masked runs count before anything else.
+The adversary knows the targets' features. Prior: how many clients hold a node, which masked runs
+count before anything else.
 """
 
 from __future__ import annotations
@@ -29,10 +30,17 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     ids = np.concatenate([rng.permutation(side)[:count] for side in sides])
     order = rng.permutation(2 * count)
     holders = np.bincount(truth.experiment.partition.nodes.numpy(), minlength=truth.graph.num_nodes)
+    ids = ids[order]
+    features = truth.features()[ids]
     return BinaryGame(
-        targets=Targets(ids=ids[order], client=client),
+        targets=Targets(
+            ids=ids,
+            client=client,
+            known_ids=ids,
+            known=features if features.ndim == 2 else None,
+        ),
         metric="AUC over nodes that a client holds and others",
         unit="node",
         truth=np.repeat(np.array([1, 0], np.int64), count)[order],
-        prior_scores=holders[ids[order]].astype(np.float64),
+        prior_scores=holders[ids].astype(np.float64),
     )
