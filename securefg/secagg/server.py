@@ -92,6 +92,7 @@ class Aggregator:
         self._tell, self._round, self._least = blame, 0, settings.min_clients
         self.blamed: dict[int, str] = {}
         self._setup: Setup | None = None
+        self._odd: set[tuple[int, int]] = set()
 
     def collect(
         self, request: Message, reply: type[Message], clients: Clients | None, round: int
@@ -235,26 +236,32 @@ class Aggregator:
         return replies
 
     def _leave_out_odd(self, dealt: Dealt, graph: MaskGraph) -> None:
-        """Of two whose tags differ one lies. Who is at odds with more than there can be colluders
-        is named; of the rest both stay out of this session."""
+        """Of two whose tags differ one lies. Who was at odds with more than there can be liars, in
+        this session or before, is named; of the rest both stay out of this session."""
         odd = dealt.at_odds()
-        counts = Counter(client for pair in odd for client in pair)
-        least = self._threat.num_corrupt(graph.parameters.num_clients) + 1
-        liars = [c for c, count in counts.items() if count > least]
+        self._odd.update(odd)
+        counts = Counter(client for pair in self._odd for client in pair)
+        named = {client for pair in odd for client in pair}
+        liars = [c for c in sorted(named) if counts[c] > self._most_liars(graph)]
         for client in liars:
             self._blame(client, "does not agree with its neighbours on their masks")
         rest = {c for pair in odd if not set(pair) & set(liars) for c in pair}
         dealt.leave_out({*liars, *rest})
         self._require(len(dealt.sharers), self._least, "agree on their masks")
 
+    def _most_liars(self, graph: MaskGraph) -> int:
+        """As many as may collude; and never none, or one client's word would cast another out."""
+        return max(self._threat.num_corrupt(graph.parameters.num_clients), 1)
+
     def _deliver(self, dealt: Dealt, graph: MaskGraph) -> Clients:
         """Carry every sealed share to its holder; the server cannot read any. More complaints than
-        there can be colluders prove a sender wrong: all is delivered once more, without it."""
+        there can be liars prove a sender wrong: all is delivered once more, without it. A box that
+        fewer complain of is one share less."""
         while True:
             request = dealt.delivery()
             ready = self._step(request, Ready, Clients.of(dealt.sharers), graph)
-            least = self._threat.num_corrupt(graph.parameters.num_clients) + 1
-            wrong = [c for c, count in dealt.complaints(ready).items() if count >= least]
+            most = self._most_liars(graph)
+            wrong = [c for c, count in dealt.complaints(ready).items() if count > most]
             if not wrong:
                 clients: Clients = ready.clients
                 return clients

@@ -339,6 +339,14 @@ def flip(name: str, client: int, *place: int) -> Any:
     return change
 
 
+def two(*changes: Any) -> Any:
+    def change(message: Any, numbers: list[int]) -> None:
+        for one in changes:
+            one(message, numbers)
+
+    return change
+
+
 def zero(name: str, client: int) -> Any:
     def change(message: Any, numbers: list[int]) -> None:
         if client in numbers:
@@ -352,7 +360,7 @@ BAD: dict[str, tuple[type[Message], Any, bool]] = {
     "a bad signature on its keys": (Keys, flip("signature", 3, 5), False),
     "a key of zeros": (Keys, zero("box_key", 3), False),
     "bad boxes for all": (Shares, zero("boxes", 3), False),
-    "one bad box": (Shares, flip("boxes", 3, 0, 40), False),
+    "two bad boxes": (Shares, two(flip("boxes", 3, 0, 40), flip("boxes", 3, 1, 40)), False),
     "digests of other shares": (Shares, zero("share_digests", 3), False),
     "a bad signature on the survivors": (Agreed, flip("signature", 3, 9), True),
     "a bad share": (Revealed, flip("shares", 3, 1, 7), True),
@@ -399,6 +407,45 @@ def test_a_receiver_that_finds_everything_bad_blames_nobody() -> None:
     tampered(bed, Ready, change)
     assert same_sums(bed.sums(), bed.plain_sums(range(6)))
     assert bed.aggregator.blamed == {}
+
+
+@pytest.mark.parametrize("num_clients", [3, 4, 5, 6, 40])
+def test_one_client_s_word_does_not_cast_another_out(num_clients: int) -> None:
+    """Client 0 calls good boxes of others bad, half of them at once, in every round."""
+    bed = world(num_clients, malicious=True)
+
+    def change(message: Any, numbers: list[int]) -> None:
+        half = message.bad.shape[1] // 2
+        message.bad[numbers.index(0), 1 : 1 + half] = 1
+
+    tampered(bed, Ready, change)
+    for _ in range(2):
+        assert same_sums(bed.sums(), bed.plain_sums(range(num_clients)))
+    assert bed.aggregator.blamed == {}
+
+
+def test_one_bad_box_is_one_share_less() -> None:
+    bed = world(6, malicious=True)
+    tampered(bed, Shares, flip("boxes", 3, 0, 40))
+    assert same_sums(bed.sums(), bed.plain_sums(range(6)))
+    assert bed.aggregator.blamed == {}
+
+
+def test_who_is_at_odds_with_one_after_the_other_is_named() -> None:
+    """Client 3 wraps a wrong tag for one peer a session: both stay out, until it is the second."""
+    bed = world(6, malicious=True)
+    wrong = [0]
+
+    def change(message: Any, numbers: list[int]) -> None:
+        if 3 in numbers:
+            message.wrapped[numbers.index(3), wrong[0], -1] ^= 1
+
+    tampered(bed, Shares, change)
+    assert same_sums(bed.sums(), bed.plain_sums([1, 2, 4, 5]))
+    assert bed.aggregator.blamed == {}
+    wrong[0] = 1
+    assert same_sums(bed.sums(), bed.plain_sums([0, 1, 2, 4, 5]))
+    assert list(bed.aggregator.blamed) == [3]
 
 
 def test_shares_that_are_not_of_the_secret_name_their_owner() -> None:

@@ -176,7 +176,7 @@ def test_a_sender_whose_box_did_not_open_is_left_out_of_the_sum() -> None:
         boxes[0, 2, 40] ^= 1
         return edited(d, boxes=boxes)
 
-    bed.lie(Deliver, liar, 0)
+    bed.lie(Deliver, liar, 0, 1)  # two holders: one alone would not be believed
     assert same_sums(bed.sums(), bed.plain_sums([0, 1, 3, 4, 5]))
     assert list(bed.aggregator.blamed) == [2]
 
