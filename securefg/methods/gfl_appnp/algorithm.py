@@ -197,18 +197,20 @@ class Users(Host):
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:
         """softmax(A_kk h_k + C_k) with the C_k that the client was sent: a node by the mean of its
-        samples, or each sample where these are labelled apart. Only for the round's own model: the
-        sums for another one are gone."""
+        samples, or each sample where these are labelled apart or `scored` says so. Only for the
+        round's own model: the sums for another one are gone."""
         assert isinstance(release, Globals)
         if release.number != self._number or not bool(self._told.any()):
             return []
         users = self._told.nonzero().flatten().to(self._device)
         layers = self._shape.split(release.weights.to(self._device))
         hidden = mlp(layers, self._x[users])
-        if self._labels.dim() == 1:
+        if self._labels.dim() == 1 and self._settings.scored == "nodes":
             hidden = hidden.mean(1, keepdim=True)
         logits = self._own[users, None, None] * hidden + self._context[users, None]
-        labels, split = self._labels[users].reshape(len(users), -1), self._split[users]
+        scored = logits.shape[:2]
+        labels = self._labels[users].reshape(len(users), -1).expand(scored)
+        split = Split(*(mask.expand(scored) for mask in vars(self._split[users]).values()))
         numbers = self._clients[self._told.numpy()].tolist()
         return score_clients(numbers, logits, labels, split)
 

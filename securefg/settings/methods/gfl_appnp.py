@@ -36,3 +36,7 @@ class Settings(MethodSettings):
         "server",
         description="who computes C_k: the server from every h_j, or only client k, under masks",
     )
+    scored: Literal["nodes", "samples"] = Field(
+        "nodes",
+        description="score a node by the mean over its samples, or every sample by itself (SNC)",
+    )

@@ -386,3 +386,14 @@ def test_a_run_goes_on_without_a_host_that_fails_in_any_step(
     assert run.summary.rounds == 4
     dropped = [line["dropped"] for line in run.folder.metrics()]
     assert dropped[0] == 0 < dropped[1] == dropped[3]
+
+
+def test_samples_of_a_node_are_scored_apart_where_asked(tmp_path: Path) -> None:
+    asked = (TASKS["snc"], "method.hidden=5", "training.rounds=3", "training.keep=last")
+    by_node = runner.start(gfl(tmp_path, *asked)).folder
+    by_sample = runner.start(gfl(tmp_path, *asked, "method.scored=samples")).folder
+    found = [run.summary().test_scores for run in (by_node, by_sample)]
+    counts = [sum(c.count for c in scores.per_class) for scores in found if scores]
+    assert counts[1] == 6 * counts[0]
+    models = [(run.path / "model.safetensors").read_bytes() for run in (by_node, by_sample)]
+    assert models[0] == models[1]
