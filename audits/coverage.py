@@ -57,6 +57,14 @@ class Spoken:
                     break
         return found
 
+    def heard_by(self, attack: Attack) -> set[Place]:
+        """What the server sends that the attack reads: the first field for every need."""
+        found = set()
+        for need in attack.hears:
+            fits = [p for p, m in self.sent.items() if any(m.fits(o) for o in options(need))]
+            found |= set(fits[:1])
+        return found
+
     def _has(self, need: Need, spoken: Mapping[Place, Meaning]) -> bool:
         for option in options(need):
             if isinstance(option, Answers) and self.answers:
@@ -67,27 +75,45 @@ class Spoken:
 
 
 def unread(spoken: Spoken, played: Iterable[tuple[Attack, str]], method: str) -> list[Finding]:
-    """A finding for every upload and release that no played attack reads. What a client uploads is
-    private by declaration: that it means nothing of anybody's is a claim, and no reading."""
+    """A finding for every upload and release that no played attack reads, and for what the server
+    sends to clients beside the release. What a client uploads is private by declaration: that it
+    means nothing of anybody's is a claim, and no reading."""
+    played = list(played)
     read = {
         place
         for attack, adversary in played
         for place in spoken.read_by(attack)
-        if adversary != "outsider" or place in spoken.released  # it sees no upload
+        if adversary == "server" or place in spoken.released  # nobody else sees others' uploads
     }
-    said = {**spoken.uploads, **spoken.released}
+    uploads = [("server", p, m) for p, m in spoken.uploads.items() if p not in read]
+    released = [("outsider", p, m) for p, m in spoken.released.items() if p not in read]
+    found = [*uploads, *(one for one in released if not isinstance(one[2], Public))]
+    for place, meaning in _unheard(spoken, played).items():
+        found.append(("client", place, meaning))
     return [
         _finding(
             method,
             UNREAD,
-            "server" if place in spoken.uploads else "outsider",
+            adversary,
             f"{place[0]}.{place[1]}",
             f"no attack that was run reads {place[0]}.{place[1]}: {meaning.words}; what it tells "
             "is not known",
         )
-        for place, meaning in said.items()
-        if place not in read and (place in spoken.uploads or not isinstance(meaning, Public))
+        for adversary, place, meaning in found
     ]
+
+
+def _unheard(spoken: Spoken, played: list[tuple[Attack, str]]) -> dict[Place, Meaning]:
+    """What clients are sent, was made of others' uploads, and no client's attack reads. What means
+    the same as a part of the release tells no more than that, of which it is said apart."""
+    clients = [attack for attack, adversary in played if adversary.startswith("client")]
+    heard = {place for attack in clients for place in spoken.heard_by(attack)}
+    known = list(spoken.released.values())
+    return {
+        place: meaning
+        for place, meaning in spoken.sent.items()
+        if place not in heard and meaning not in known and not isinstance(meaning, Public)
+    }
 
 
 def untaken(taken: Iterable[str], method: str) -> list[Finding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.foundation.files import write_atomically
+from securefg.foundation.units import number, plural
 from securefg.reports.findings_section import FindingsSection, findings_section
 from securefg.reports.forest import Forest, forest
 from securefg.reports.templating import page_environment
@@ -40,11 +41,22 @@ def build_sites_page(
             run=run,
             parts=parts,
             missing=missing,
-            worst=worst_sentence(everything if shared else None),
+            worst=_worst(sites, missing, everything if shared else None),
         )
     )
     write_atomically(path, text)
     return path
+
+
+def _worst(sites: Sequence[str], missing: Sequence[str], found: Sequence[Finding] | None) -> str:
+    """What sites did not share is not known, whatever the others found."""
+    said = worst_sentence(found)
+    if found is None or not missing:
+        return said
+    return (
+        f"{number(len(missing))} of {plural(len(sites), 'site')} shared no findings: what can be "
+        f"learnt of their parts is not known. Of the others: {said}"
+    )
 
 
 def _part(name: str, findings: Sequence[Finding] | None) -> SitePart:

@@ -39,6 +39,11 @@ def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
             f"Leaks cannot be ruled out: {number(unsure)} of {number(len(findings))} checks were "
             "not made or did not hold."
         )
+    if not any(finding.gain for finding in findings):
+        return (
+            f"None of {number(len(findings))} checks found a broken promise; no attack was tried, "
+            "so what can be learnt from this run is not known."
+        )
     return (
         f"None of {number(len(findings))} checks found a leak, and every attack works where the "
         "defence is off; what no attack was tried for is not known."

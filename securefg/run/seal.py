@@ -42,6 +42,7 @@ BEHIND = (
     "partition.json",
     "model.safetensors",
     "audit/findings.json",
+    "audit/scores.npz",
 )
 PAGES = ("report.html", "dpo.html")
 
@@ -92,7 +93,8 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     chain = broken_link(folder.transcript, summary.transcript_chain)
     checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
     checks += _against_the_data(folder)
-    pages = [name for name in PAGES if (folder.path / name).is_file()]
+    signed = _read(folder.path) if (folder.path / FILE).is_file() else {}
+    pages = [name for name in PAGES if name in signed or (folder.path / name).is_file()]
     if not pages:
         checks.append(Check("page", "there is none; `securefg report` builds it"))
     return checks + [_signature(folder.path, name, key) for name in pages]
@@ -150,6 +152,8 @@ def _signature(folder: Path, name: str, key: str | None) -> Check:
         verify(public, bytes.fromhex(entry["signature"]), PURPOSE, _statement(digests))
     except (BadSignature, KeyError, ValueError, TypeError):
         return Check(name, "its signature does not fit")
+    if not (folder / name).is_file():
+        return Check(name, "it was signed and is not here")
     if key is not None and public.hex() != key.lower():
         return Check(name, f"signed by {public.hex()[:16]}…, not by the key that was given")
     now = {name: _digest(folder / name), **_behind(folder)}

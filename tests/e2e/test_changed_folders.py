@@ -31,6 +31,7 @@ SIGNED = (
     "partition.json",
     "model.safetensors",
     "audit/findings.json",
+    "audit/scores.npz",
     "report.html",
     "transcript/messages.bin",
     "fingerprints.json",

@@ -15,7 +15,15 @@ from audits.games import game_module
 from audits.plan import Plan
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import only_known_modules
-from securefg.protocol.meanings import Answers, NodeRows, Other, Predictions, Public, Weights
+from securefg.protocol.meanings import (
+    Answers,
+    GraphSums,
+    NodeRows,
+    Other,
+    Predictions,
+    Public,
+    Weights,
+)
 from securefg.run.findings import COVERAGE, Verdict
 
 MODEL, FIRST, SECOND = ("m.Update", "weights"), ("m.Update", "first"), ("m.Update", "second")
@@ -75,7 +83,7 @@ def test_without_an_attack_every_upload_and_release_is_unread() -> None:
     assert by["m.Update.weights"] == "server"
 
 
-def test_what_is_public_or_sent_down_needs_no_reader() -> None:
+def test_what_is_public_or_sent_down_as_it_is_released_needs_no_reader() -> None:
     assert not {"m.Model.mask", "m.Start.weights"} & named()
 
 
@@ -170,3 +178,23 @@ def test_an_outsider_reads_no_upload() -> None:
     left = {finding.metric for finding in unread(SPOKEN, played, "made")}
     assert "m.Update.weights" in left
     assert "m.Model.weights" not in left
+
+
+def test_what_others_uploads_were_made_into_for_a_client_is_unread_until_a_client_reads_it() -> (
+    None
+):
+    sums = ("m.Sums", "context")
+    spoken = replace(SPOKEN, sent={**SPOKEN.sent, sums: GraphSums(NodeRows("hidden"))})
+
+    def left(*played: tuple[Attack, str]) -> dict[str, str]:
+        return {f.metric: f.adversary for f in unread(spoken, played, "made")}
+
+    reads = attack(hears=(GraphSums(),))
+    assert left()["m.Sums.context"] == "client"
+    assert "m.Sums.context" in left((reads, "server"), (attack(Answers()), "client:0"))
+    assert "m.Sums.context" not in left((reads, "client:3,5"))
+
+
+def test_a_client_reads_no_upload_of_others() -> None:
+    left = {f.metric for f in unread(SPOKEN, [(attack(NodeRows("final")), "client:0")], "made")}
+    assert "m.Update.second" in left

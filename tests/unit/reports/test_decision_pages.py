@@ -14,6 +14,7 @@ from securefg.reports import tested as coverage
 from securefg.reports.dpo import build_dpo_page
 from securefg.reports.forest import forest
 from securefg.reports.page import build_report
+from securefg.reports.sites import build_sites_page
 from securefg.reports.worst import worst_sentence
 from securefg.run import runner
 from securefg.run.findings import Finding, FindingsFile, Verdict
@@ -73,6 +74,7 @@ NAMED = {"named": 52.0, "named_of": 140.0, "named_false_alarms": 0.05}
         ([finding("LEAK"), finding("VIOLATION", because="x")], "promise of this run is broken: x"),
         ([finding("INCONCLUSIVE")] * 3, "3 of 3 checks were not made or did not hold"),
         ([finding("NOT_DETECTED")], "None of 1 checks found a leak"),
+        ([finding("NOT_DETECTED").model_copy(update={"gain": None})], "no attack was tried"),
     ],
 )
 def test_the_worst_finding_is_one_sentence(findings: list[Finding] | None, words: str) -> None:
@@ -165,6 +167,22 @@ def test_a_signed_page_verifies_until_anything_changes(copied: RunFolder) -> Non
     findings.write_text(before)
     page.write_text(page.read_text().replace("52 can be named", "0 can be named"))
     assert wrong(copied)["report.html"] == "changed since it was signed: report.html"
+
+
+def test_a_signed_page_that_was_taken_away_is_missed(copied: RunFolder) -> None:
+    for page in (build_report(copied), build_dpo_page(copied)):
+        sign_page(copied, page)
+    (copied.path / "dpo.html").unlink()
+    assert wrong(copied) == {"dpo.html": "it was signed and is not here"}
+
+
+def test_a_site_that_shared_nothing_is_in_the_first_sentence(tmp_path: Path) -> None:
+    silent = [finding("NOT_DETECTED")]
+    page = build_sites_page("run", ["a", "b", "c"], {"a": silent, "b": silent}, tmp_path / "p.html")
+    head = page.read_text().partition("<main>")[0]
+    assert "1 of 3 sites shared no findings: what can be learnt of their parts is not known" in head
+    whole = build_sites_page("run", ["a"], {"a": silent}, tmp_path / "q.html").read_text()
+    assert "shared no findings" not in whole
 
 
 def test_another_key_does_not_make_an_old_signature_fit(copied: RunFolder, tmp_path: Path) -> None:
