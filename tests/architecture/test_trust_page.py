@@ -1,14 +1,17 @@
-"""Every test that the page on folders names is there."""
+"""Every test that the pages on folders and on verdicts name is there."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
 
-def test_the_page_on_folders_names_tests_that_are_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", Path("docs/trust_in_folders.md").read_text()))
+
+@pytest.mark.parametrize(("page", "least"), [("trust_in_folders", 30), ("audit", 25)])
+def test_the_page_names_tests_that_are_there(page: str, least: int) -> None:
+    named = set(re.findall(r"`(test_\w+)`", Path(f"docs/{page}.md").read_text()))
     texts = [path.read_text() for path in Path("tests").rglob("test_*.py")]
     there = {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.M)}
-    assert len(named) > 30
+    assert len(named) > least
     assert named - there == set()

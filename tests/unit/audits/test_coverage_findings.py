@@ -180,9 +180,7 @@ def test_an_outsider_reads_no_upload() -> None:
     assert "m.Model.weights" not in left
 
 
-def test_what_others_uploads_were_made_into_for_a_client_is_unread_until_a_client_reads_it() -> (
-    None
-):
+def test_what_a_client_is_sent_of_others_is_unread_until_a_client_reads_it() -> None:
     sums = ("m.Sums", "context")
     spoken = replace(SPOKEN, sent={**SPOKEN.sent, sums: GraphSums(NodeRows("hidden"))})
 
