@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from securefg.secagg.derive import box_key
-from securefg.secagg.encoding import in_a_row, tupled
+from securefg.secagg.encoding import in_a_row, tupled, two_numbers
 from securefg.secagg.errors import BadBox
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
@@ -50,7 +50,7 @@ def open_box(root: Secret, session: bytes, sender: int, receiver: int, box: byte
 
 
 def _associated(session: bytes, sender: int, receiver: int) -> bytes:
-    return tupled(_about_boxes(session), in_a_row(sender, receiver))
+    return tupled(_about_boxes(session), two_numbers(sender, receiver))
 
 
 @lru_cache(maxsize=16)

@@ -10,12 +10,13 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, final
 
-from securefg.secagg.encoding import Item, encode, in_a_row, tupled
+from securefg.secagg.encoding import Item, encode, in_a_row, tupled, two_numbers
 from securefg.secagg.errors import MaskKeyReused
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SECRET_BYTES, Secret
 
 TAG_BYTES: Final = 16
+RATCHET: Final = encode((PROTOCOL, VERSION, "ratchet"))
 
 
 class Purpose(StrEnum):
@@ -66,7 +67,7 @@ def session_id(setup: bytes, ordinal: int, round: int, message: str, model_hash:
 
 def ratcheted(link: Secret) -> Secret:
     """The link after this one; there is no way back."""
-    return expand(link, encode((PROTOCOL, VERSION, "ratchet")))
+    return expand(link, RATCHET)
 
 
 def session_root(link: Secret, session: bytes) -> Secret:
@@ -76,7 +77,7 @@ def session_root(link: Secret, session: bytes) -> Secret:
 
 def info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
     """The HKDF info string: version, purpose, both parties, and what the key is for."""
-    return tupled(_head(purpose), in_a_row(first, second, *items))
+    return tupled(_head(purpose), two_numbers(first, second), in_a_row(*items))
 
 
 @lru_cache(maxsize=16)
@@ -125,6 +126,7 @@ def box_key(root: Secret, sender: int, receiver: int) -> Secret:
     return expand(root, info(Purpose.SHARE_BOX, sender, receiver))
 
 
+@lru_cache(maxsize=64)
 def _items(context: MaskContext) -> tuple[Item, ...]:
     return (
         context.round,

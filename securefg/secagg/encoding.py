@@ -28,6 +28,12 @@ def tupled(*encoded: bytes) -> bytes:
     return _tagged(b"t", b"".join(encoded))
 
 
+@lru_cache(maxsize=32768)
+def two_numbers(one: int, other: int) -> bytes:
+    """`in_a_row` for the two parties that a key or a box is of, who meet again and again."""
+    return in_a_row(one, other)
+
+
 def in_a_row(*items: Item) -> bytes:
     """The encodings of several items, for `tupled`."""
     return b"".join([encode(item) for item in items])

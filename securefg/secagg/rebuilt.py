@@ -39,7 +39,8 @@ class Secrets:
         self._places = {number: place for place, number in enumerate(self._numbers)}
         self._graph, self._session, self._dealt, self._blame = graph, session, dealt, blame
         self._alive = [self._places[n] for n in survivors]
-        self._dropped = sorted({self._places[n] for n in dealt.sharers} - set(self._alive))
+        self._is_alive = frozenset(self._alive)
+        self._dropped = sorted({self._places[n] for n in dealt.sharers} - self._is_alive)
         self._shares = self._sorted_out(revealed)
 
     def _sorted_out(self, revealed: Any) -> dict[int, list[shamir.Share]]:
@@ -62,7 +63,7 @@ class Secrets:
 
     def _checked(self, owner: int, holder: int, raw: bytes) -> shamir.Share | None:
         """The share, if its owner dealt it."""
-        alive = owner in self._alive
+        alive = owner in self._is_alive
         said = self._dealt.digest(owner, holder)
         try:
             share = shamir.Share.decode(holder + 1, raw)
@@ -97,8 +98,7 @@ class Secrets:
 
     def _roots(self, gone: int) -> list[tuple[int, Secret]]:
         """The roots of a dropped client's pair masks, each as the other end knows it."""
-        alive = set(self._alive)
-        peers = [peer for peer in self._graph.neighbours(gone) if peer in alive]
+        peers = [peer for peer in self._graph.neighbours(gone) if peer in self._is_alive]
         found: list[tuple[int, Secret]] = []
 
         def unwrap(drop_key: Secret) -> None:
