@@ -235,10 +235,12 @@ class Shadows:
 
     logits  (shadows, targets, classes): what each says of every target
     member  (shadows, targets): whether the target was in its training set
+    around  (shadows, targets, classes): the mean log p that each says of a target's neighbours
     """
 
     logits: NDArray[np.float32]
     member: NDArray[np.bool_]
+    around: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)

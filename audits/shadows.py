@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Shadows
+from attacks.neighbour_answers import said_around
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
@@ -32,7 +33,7 @@ from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs, normalized_adjacency
 from securefg.protocol.meanings import Layout
 
-VERSION = 1
+VERSION = 2
 GROUP = 16
 EDGES_LEFT_OUT = 0.1
 MANY_EPOCHS = 300
@@ -81,7 +82,8 @@ def shadows_for(truth: Truth, targets: NDArray[np.int64], count: int) -> Shadows
     with _ONE_AT_A_TIME:  # all attacks of an audit want the same ones
         found = _load(path) or _stored(path, train_shadows(graph, ordered, recipe, truth.device))
     place = np.searchsorted(ordered, targets)
-    return Shadows(found.logits[:, place], found.member[:, place])
+    around = None if found.around is None else found.around[:, place]
+    return Shadows(found.logits[:, place], found.member[:, place], around)
 
 
 def train_shadows(
@@ -89,13 +91,14 @@ def train_shadows(
 ) -> Shadows:
     """A batch per group, one after the other."""
     members = halves(graph.labels.numpy()[targets], recipe.count, recipe.seed)
-    logits = []
+    logits, around = [], []
     for start in range(0, recipe.count, GROUP):
         chosen = torch.zeros(len(members[start : start + GROUP]), graph.num_nodes, dtype=torch.bool)
         chosen[:, targets] = torch.from_numpy(members[start : start + GROUP])
-        answers = _group(graph, chosen, recipe, start, device).cpu()
-        logits.append(answers[:, targets].numpy())
-    return Shadows(np.concatenate(logits), members)
+        answers = _group(graph, chosen, recipe, start, device).cpu().numpy()
+        logits.append(answers[:, targets])
+        around += [said_around(one, graph.edge_index.numpy(), targets) for one in answers]
+    return Shadows(np.concatenate(logits), members, np.stack(around).astype(np.float32))
 
 
 def halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
@@ -158,7 +161,7 @@ def _load(path: Path) -> Shadows | None:
         return None
     try:
         arrays = read_npz(path)
-        return Shadows(arrays["logits"], arrays["member"])
+        return Shadows(arrays["logits"], arrays["member"], arrays["around"])
     except (DataError, KeyError):
         return None  # they are made again
 
@@ -166,6 +169,7 @@ def _load(path: Path) -> Shadows | None:
 def _stored(path: Path, shadows: Shadows) -> Shadows:
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
-    np.savez(buffer, logits=shadows.logits, member=shadows.member)
+    assert shadows.around is not None
+    np.savez(buffer, logits=shadows.logits, member=shadows.member, around=shadows.around)
     write_atomically(path, buffer.getvalue())
     return shadows

@@ -38,7 +38,9 @@ Case = tuple[str, str, str, tuple[str, ...]]
 """Method, defence, configuration, and what is set in it."""
 
 SAGE, GFL, USERS = "fedavg_graphsage_csbm", "gfl_dnc_private", "nfedgnn_masked"
-ROUNDS = (*SHORT, "training.rounds=10")
+ROUNDS = (*SHORT, "training.rounds=5")
+SMALL = "data={name: csbm, csbm: {task: dnc, num_nodes: 600, degree: 10, lambda_: 2, mu: 6}}"
+SUMS = ("output.transcript_every=1", SMALL)
 CASES: dict[str, list[Case]] = {
     "made": [
         ("FedGL", "plain", "quickstart", FEDGL),
@@ -68,6 +70,9 @@ CASES: dict[str, list[Case]] = {
             USERS,
             (*ROUNDS, BY_CLIENT, "method={name: nfedgnn, smoothness: 100}"),
         ),
+        ("two_sums", "plain", "private_cora", (*SUMS, "privacy={}")),
+        ("two_sums", "masked", "private_cora", (*SUMS, MASKED)),
+        ("two_sums", "noised, epsilon 8 per node", "private_cora", SUMS),
     ],
     "cora": [
         ("FedGL on Cora", "plain", "fedgl_cora", (*SHORT, "training.rounds=30")),

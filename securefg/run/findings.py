@@ -9,11 +9,13 @@ INCONCLUSIVE  the attack could not run, or its controls say that its silence mea
 from __future__ import annotations
 
 import io
+import json
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from securefg.foundation.errors import DataError, RunFolderError
-from securefg.foundation.files import write_atomically, write_json
+from securefg.foundation.files import write_atomically
 from securefg.foundation.interval import Interval
 from securefg.foundation.json_text import read_json
 from securefg.foundation.npz import read_npz
@@ -122,6 +124,7 @@ class FindingsFile:
         ]
         self._today = datetime.now(UTC).date().isoformat()
         self._asked: set[tuple[str, str]] = set()
+        self._texts: dict[int, tuple[Finding, str]] = {}
         self._closed = False
 
     @classmethod
@@ -174,12 +177,20 @@ class FindingsFile:
         self._write()
 
     def _write(self) -> None:
-        tree = {
-            "schema": SCHEMA,
-            "run": self._about,
-            "findings": [finding.model_dump(mode="json") for finding in self._stored()],
-        }
-        write_json(self._folder / "findings.json", tree)
+        """As `write_json` would; a finding is put into words once, since all are written again and
+        again."""
+        about = json.dumps({"schema": SCHEMA, "run": self._about}, indent=2, allow_nan=False)
+        found = ",\n".join(map(self._text, self._stored()))
+        listed = f"[\n{found}\n  ]" if found else "[]"
+        whole = f'{about[:-2]},\n  "findings": {listed}\n}}\n'
+        write_atomically(self._folder / "findings.json", whole)
+
+    def _text(self, finding: Finding) -> str:
+        if id(finding) not in self._texts:
+            tree = finding.model_dump(mode="json")
+            text = indent(json.dumps(tree, indent=2, allow_nan=False), "    ")
+            self._texts[id(finding)] = (finding, text)  # kept, so that nobody else gets its id
+        return self._texts[id(finding)][1]
 
     def _stored(self) -> list[Finding]:
         if self._closed:

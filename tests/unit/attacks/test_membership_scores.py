@@ -10,15 +10,22 @@ import torch
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from attacks import likelihood, membership_lira, membership_loss, membership_rmia
+from attacks import (
+    likelihood,
+    membership_bayes,
+    membership_lira,
+    membership_loss,
+    membership_rmia,
+)
 from attacks.base import CannotAttack, Shadows, Targets, View
 from attacks.confidence import log_confidence, scaled_confidence, standardised
+from attacks.neighbour_answers import said_around
 from audits.metrics import BadMetricInput, auc, oriented_auc
 from securefg.federation.roles import PublicInfo
 from securefg.protocol.transcript import Adversary
 
 NODES, CLASSES, COUNT = 200, 3, 32
-ATTACKS = (membership_loss, membership_lira, membership_rmia)
+ATTACKS = (membership_loss, membership_lira, membership_rmia, membership_bayes)
 
 
 def _world(
@@ -71,9 +78,9 @@ def test_the_scaled_confidence_is_the_log_odds_of_the_label() -> None:
 
 def test_shadows_make_unlike_nodes_comparable() -> None:
     view, targets, truth = _world()
-    loss, lira, rmia = (auc(truth, _run(attack, view, targets)) for attack in ATTACKS)
+    loss, lira, rmia, bayes = (auc(truth, _run(attack, view, targets)) for attack in ATTACKS)
     assert loss < 0.75
-    assert lira > 0.9
+    assert min(lira, bayes) > 0.9
     assert rmia > loss + 0.1
 
 
@@ -180,3 +187,22 @@ def test_a_null_model_is_at_chance_over_50_seeds() -> None:
     for values in found.values():
         assert abs(np.mean(values) - 0.5) < 3 * sd / np.sqrt(50)
         assert np.mean(np.abs(np.array(values) - 0.5) < 2 * sd) >= 0.88
+
+
+def test_what_is_said_of_neighbours_is_the_mean_of_their_logs() -> None:
+    logits = np.random.default_rng(0).normal(size=(4, 3))
+    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    found = said_around(logits, edges, np.array([1, 3]))
+    logs = log_softmax(logits, axis=1)
+    assert np.allclose(found, [(logs[0] + logs[2]) / 2, logs[3]])
+
+
+def test_neighbours_that_move_with_a_member_tell_more_than_it_alone() -> None:
+    rng = np.random.default_rng(2)
+    member = np.stack([rng.permutation(np.arange(COUNT) % 2 == 0) for _ in range(NODES)], 1)
+    truth = rng.permutation(np.arange(NODES) % 2)
+    signs = member[..., None] + rng.normal(size=(COUNT, NODES, 2)) * (1.0, 1.5)
+    own = truth[:, None] + rng.normal(size=(NODES, 2)) * (1.0, 1.5)
+    both = membership_bayes.log_ratio(own, signs, member)
+    alone = membership_bayes.log_ratio(own[:, :1], signs[..., :1], member)
+    assert auc(truth, both) > auc(truth, alone) + 0.01

@@ -198,3 +198,16 @@ def test_findings_about_another_record_are_refused_and_not_added_to(tmp_path: Pa
         FindingsFile.begin(tmp_path, {"record": "cd34"}, anew=False)
     FindingsFile.begin(tmp_path, {"record": "cd34"}, anew=True).add([finding("b")])
     assert stored(tmp_path) == [("b", "server", "")]
+
+
+def test_the_file_is_the_json_that_anybody_would_write(tmp_path: Path) -> None:
+    file = begun(tmp_path)
+    for number in range(3):
+        file.add([finding(f"attack_{number}", details={"a": 0.5}, assumptions=("x", "y"))])
+        text = (tmp_path / "findings.json").read_text()
+        assert text == json.dumps(json.loads(text), indent=2) + "\n"
+    file.findings = []
+    file.close({})
+    text = (tmp_path / "findings.json").read_text()
+    assert text == json.dumps(json.loads(text), indent=2) + "\n"
+    assert json.loads(text)["findings"] == []
