@@ -3,8 +3,9 @@
 A file of lines, each with a link = SHA-256(link before, line) and a signature on it: what was done
 is written, and on the disk, before anything that follows from it leaves. Whoever changes, drops or
 swaps lines breaks the chain, and the clients then take part in nothing. A file that is shorter than
-the clients' books say (`require`), or that grew by another hand, is refused too; a disk that is set
-back as a whole, books and all, is not noticed.
+the clients' books say (`require`), that has fewer agreements than were counted beside it, or that
+grew by another hand, is refused too; a disk that is set back as a whole, books and all, is not
+noticed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from securefg.foundation.files import write_atomically
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import encode
 from securefg.secagg.errors import AskedBefore, BadSignature, MemoryDamaged, Refused
@@ -71,6 +73,8 @@ class Memory:
         self.head, self.length = FIRST, 0
         if path is not None and path.exists():
             self._load(path)
+        if path is not None:
+            self._check_count(_count_of(path))
 
     # --------------------------------------------------------------------------------- what to do
 
@@ -164,6 +168,8 @@ class Memory:
     ) -> None:
         said = hashlib.sha256(encode(tuple(survivors))).digest()
         self._append(self._entry("agreed", round, message, numbers, session, len(survivors), said))
+        if self._path is not None:  # the books do not tell of it, and would not miss the line
+            write_atomically(_count_of(self._path), f"{self._agreements()}\n")
 
     def agreed_to(self) -> set[tuple[int, str, int]]:
         """The uploads that clients agreed to have opened in a sum: round, message, client."""
@@ -174,6 +180,10 @@ class Memory:
             if entry.did == "agreed"
             for client in Clients.parse(entry.clients).numbers()
         }
+
+    def _agreements(self) -> int:
+        entries = [entry for found in self._entries.values() for entry in found]
+        return sum(entry.did == "agreed" for entry in entries)
 
     # ------------------------------------------------------------------------------------ the file
 
@@ -251,3 +261,17 @@ class Memory:
                 ) from error
             self._keep(entry, link)
         self._size = path.stat().st_size
+
+    def _check_count(self, path: Path) -> None:
+        """An agreement is written, then counted: a crash in between leaves one that is not."""
+        text = path.read_text() if path.exists() else "0"
+        counted, found = int(text) if text.strip().isdigit() else -1, self._agreements()
+        if found not in (counted, counted + 1):
+            raise MemoryDamaged(
+                f"{path.name} counts {text.strip()[:20]!r} agreements to open a sum, and these "
+                f"clients remember {found}: one of the two was set back; nothing leaves"
+            )
+
+
+def _count_of(path: Path) -> Path:
+    return path.with_suffix(".agreed")

@@ -151,8 +151,9 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
     stop.unlink()
     world.between = lambda site, packet, deliver: deliver(site, packet)
     own = home / "runs" / job.run
-    (memory,) = (own / "memories").iterdir()
-    kept = {path: path.read_bytes() for path in (*first, memory, own / "ledger.jsonl")}
+    (memory,) = (own / "memories").glob("*.jsonl")
+    count = memory.with_suffix(".agreed")
+    kept = {path: path.read_bytes() for path in (*first, memory, count, own / "ledger.jsonl")}
 
     def refused(why: str) -> None:
         with pytest.raises(RunFailed, match=rf"site-1 refuses: .*{why}"):
@@ -161,8 +162,10 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
             path.write_bytes(content)
 
     memory.unlink()
+    count.unlink()
     refused("the books say that clients 0 sent .* deleted or set back")
     memory.write_bytes(b"".join(memory.read_bytes().splitlines(True)[:-2]))
+    count.write_text(str(int(count.read_text()) - 1))
     refused("the books say that clients 0 sent fedgl.Update in round [12], and what they remember")
     for path, content in first.items():
         path.write_bytes(content)  # books that fit one another, from before the run

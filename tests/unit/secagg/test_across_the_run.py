@@ -216,6 +216,26 @@ def test_a_memory_that_was_changed_in_any_way_ends_all(tmp_path: Path) -> None:
         restarted(bed, tmp_path, 0)
 
 
+def test_an_agreement_that_was_cut_off_is_missed(tmp_path: Path) -> None:
+    """The books do not tell of it; without it, all clients would let the round be summed again."""
+    bed = kept(tmp_path, 4)
+    ask_round(bed, 1)
+    for number in range(4):
+        path = tmp_path / f"{number}.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(lines[:-1]))
+        with pytest.raises(MemoryDamaged, match="one of the two was set back"):
+            restarted(bed, tmp_path, number)
+        path.write_text("".join(lines))
+        count = path.with_suffix(".agreed")
+        count.write_text("-3")
+        with pytest.raises(MemoryDamaged, match="one of the two was set back"):
+            restarted(bed, tmp_path, number)
+        count.unlink()  # a crash came between the line and its count
+        restarted(bed, tmp_path, number)
+    assert same_sums(ask_round(bed, 2), bed.plain_sums(range(4)))
+
+
 def test_a_line_that_a_crash_cut_short_is_dropped(tmp_path: Path) -> None:
     bed = kept(tmp_path, 4)
     ask_round(bed, 1)
