@@ -38,20 +38,22 @@ class LawTest:
 
 
 def law_tests(
-    noise: Floats, slack: float = 0.0, rounds: int = 1, step: float = 0.0
+    noise: Floats, slack: float = 0.0, rounds: int = 1, step: float = 0.0, rounded: int = 0
 ) -> list[LawTest]:
     """All tests of (messages, rows, width) numbers.
 
     slack   by how much rounding may add to the variance, as a share of it
     step    of the grid that the noise lies on, in standard deviations; 0 for none
     rounds  the messages are so many rounds of as many messages each
+    rounded so many values were rounded to that grid and added up: what is left of a number without
+            noise are their roundings
     """
     if not np.isfinite(noise).all():
         return [_no_numbers(noise)]
     found = [
         *_levels(noise, slack, rounds),
         *_sums(noise, rounds),
-        _zeros(noise, step),
+        _zeros(noise, step, rounded),
         _repeated(noise, "row", step),
         _repeated(noise, "message", step),
         _lagged(noise),
@@ -136,11 +138,13 @@ def _no_numbers(noise: Floats) -> LawTest:
     return LawTest("numbers that are not finite", 0.0, True, words)
 
 
-def _zeros(noise: Floats, step: float = 0.0) -> LawTest:
+def _zeros(noise: Floats, step: float = 0.0, rounded: int = 0) -> LawTest:
     """Numbers that carry no noise at all; sound noise is as small once in a million, and noise on a
-    grid is 0 with the grid's step times the density there."""
-    bare = int((np.abs(noise) < 1e-6).sum())
-    expected = noise.size * (8e-7 + step / math.sqrt(2 * math.pi))
+    grid is 0 with the grid's step times the density there. A rounding scatters by half a step at
+    most, so that many of them together rarely pass sqrt(rounded) steps."""
+    near = max(1e-6, step * math.sqrt(rounded))
+    bare = int((np.abs(noise) < near).sum())
+    expected = noise.size * (2 * near + step) / math.sqrt(2 * math.pi)
     # Chernoff: P[X >= k] <= exp(k - m) (m / k)^k for k > m.
     p = math.exp(bare - expected + bare * math.log(expected / bare)) if bare > expected else 1.0
     return LawTest("bare numbers", p, True, f"{bare} of {noise.size} numbers carry no noise")

@@ -4,6 +4,7 @@ integrity   the transcript is the one that was recorded
 books       ledger, plan, summary and transcript tell the same story
 mechanisms  every epsilon that is claimed, beside the lower bound that the mechanism itself shows
 recorded    the noise in the uploads that were recorded is the claimed noise
+influence   nodes and edges of the run's data move no more than the method declares
 canaries    where the run carries any, the lower bound that they show
 exposure    where sums are sent, what follows from them by algebra alone
 """
@@ -17,6 +18,7 @@ from typing import Any
 from audits.books import reconciled
 from audits.canary_audit import canaries
 from audits.exposure import exposures
+from audits.influence import influences
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result
 from audits.recorded import recorded_noise
@@ -39,6 +41,7 @@ def promises(truth: Truth, trials: int, seed: int) -> Checks:
         "books": lambda: [reconciled(truth)],
         "mechanisms": lambda: mechanisms(truth, trials, seed),
         "recorded": lambda: recorded_noise(truth),
+        "influence": lambda: influences(truth, seed),
         "canaries": lambda: canaries(truth),
         "exposure": lambda: exposures(truth, seed),
     }

@@ -51,6 +51,7 @@ class Residuals:
     noise       (clients, rows, width) of every message, over the claimed standard deviation
     zero        rows of a client that were zero before noise in all messages that were replayed
     structural  by client: these rows in messages that were not replayed
+    rounded     how many clients' values were rounded to a grid and are in one sum
     """
 
     release: PlannedRelease
@@ -62,6 +63,7 @@ class Residuals:
     structural: dict[int, list[Floats]] = field(default_factory=dict)
     first: tuple[Tensor, Clients, tuple[str | int, ...]] | None = None
     seconds: float = 0.0
+    rounded: int = 0
 
     @property
     def numbers(self) -> int:
@@ -243,6 +245,8 @@ class _Replay:
         assert exact is not None
         planned = rule.least_noises if isinstance(rule, DistributedDiscrete) else 1
         sigma = found.sigma * math.sqrt(len(survivors) / planned)
+        if isinstance(rule, DistributedDiscrete):
+            found.rounded = max(found.rounded, len(survivors))
         noise = (total.double().numpy().reshape(exact.shape) - exact) / sigma
         if found.numbers < MOST_NUMBERS:
             found.noise.append(noise[None])
@@ -273,7 +277,9 @@ def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
     tests = []
     if found.noise:
         step = grid_step(truth.experiment.policy.rules[found.release.name], found.sigma)
-        tests += law_tests(np.concatenate(found.noise), found.slack, step=step)
+        tests += law_tests(
+            np.concatenate(found.noise), found.slack, step=step, rounded=found.rounded
+        )
     for client, parts in found.structural.items():
         for test in law_tests(np.stack(parts), found.slack):
             words = f"client {client}, rows that are zero: {test.words}"
