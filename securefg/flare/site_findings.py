@@ -38,14 +38,20 @@ class SiteFindings:
     findings: tuple[Finding, ...]
 
     def statement(self) -> dict[str, Any]:
-        """Without groups: how many of a site's nodes are of a class or degree is not shared."""
+        """Without groups: how many of a site's nodes are of a class or degree is not shared; nor is
+        what an attack said when it broke off, which may quote a row."""
         return {
             "site": self.site,
             "run": self.run,
             "config_hash": self.config_hash,
             "record": self.record,
-            "findings": [one.model_dump(mode="json", exclude={"groups"}) for one in self.findings],
+            "findings": [_without_rows(one) for one in self.findings],
         }
+
+
+def _without_rows(found: Finding) -> dict[str, Any]:
+    told = found.model_dump(mode="json", exclude={"groups"})
+    return told | ({"because": "it failed; the reason stays at the site"} if found.failed else {})
 
 
 def shared(found: SiteFindings, signer: Signer, path: Path) -> Path:

@@ -104,6 +104,28 @@ def test_a_site_finds_at_home_what_its_uploads_tell(world: World, files: dict[st
     assert leaks > 0
 
 
+def test_what_an_attack_says_when_it_breaks_off_stays_at_home(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, out = world.kits.site("site-1"), tmp_path / "shared.json"
+    row = load_shards(world.kits.home("site-1") / "shards" / "client-0.safetensors")[0]
+    secret = repr(row.graph.features[0].tolist())
+
+    def breaks(*anything: object) -> None:
+        raise ValueError(f"cannot be fitted: {secret}")
+
+    monkeypatch.setattr("audits.site.recorded_noise", breaks)
+    command = ["deploy", "audit", str(kit), "--only", "promises", "--trials", "1000"]
+    done = CliRunner().invoke(app, [*command, "--out", str(out)])
+    assert done.exit_code == 3, done.output
+    home = world.kits.home("site-1")
+    assert any(secret in path.read_text() for path in home.rglob("findings.json"))
+    found = read_shared(out, Root.load(world.kits.admin / "startup"))
+    (failed,) = [one for one in found.findings if one.failed]
+    assert failed.because == "it failed; the reason stays at the site"
+    assert "cannot be fitted" not in out.read_text()
+
+
 def test_a_site_that_shares_nothing_is_named(
     world: World, files: dict[str, Path], tmp_path: Path
 ) -> None:
