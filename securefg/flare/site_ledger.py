@@ -15,7 +15,8 @@ import datetime
 import fcntl
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from securefg.flare.chain import BooksDamaged, Chain, Clock, Line, utc_now
@@ -54,6 +55,10 @@ class SiteBooks:
 
     def take_up(self, job: Job, most: int) -> None:
         """Note a job; refuse one that was taken up before, is older, or comes once too often."""
+        with self._turn("jobs"):
+            self._take_up(job, most)
+
+    def _take_up(self, job: Job, most: int) -> None:
         seen = [line for line in self._jobs.lines() if line["run"] == job.run]
         last = max((line["submission"] for line in seen), default=0)
         if job.submission <= last:
@@ -86,14 +91,20 @@ class SiteBooks:
         releases: list[Release],
     ) -> None:
         """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
+        with self._turn("ledger"):
+            self.check(policy, more)
+            self.book(run, num_clients, releases)
+
+    @contextmanager
+    def _turn(self, book: str) -> Iterator[None]:
+        """One process after the other: what was read still holds when it is written."""
         try:
-            turn = (self.home / "ledger.turn").open("a")
+            turn = (self.home / f"{book}.turn").open("a")
         except OSError as error:
             raise BooksDamaged(f"{self.home}: no books: {error}") from error
         with turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
-            self.check(policy, more)
-            self.book(run, num_clients, releases)
+            yield
 
     def book(self, run: str, num_clients: int, releases: list[Release]) -> None:
         self._ledger.append(
@@ -106,11 +117,12 @@ class SiteBooks:
     def book_scores(self, run: str, round: int, at_end: bool, clients: str) -> bool:
         """Note that scores are told; False where they were, of this round, before."""
         line = {"run": run, "round": round, "at_end": at_end, "clients": clients}
-        told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in self._scores.lines()}
-        if tuple(line.values()) in told:
-            return False
-        self._scores.append([line])
-        return True
+        with self._turn("scores"):
+            told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in self._scores.lines()}
+            if tuple(line.values()) in told:
+                return False
+            self._scores.append([line])
+            return True
 
     def booked(self, run: str) -> Ledger | None:
         """What a run has released here, by client; None where nothing was."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.flare.chain import BooksDamaged, Chain
+from securefg.flare.job import Job, Sizes
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
 from securefg.flare.site_ledger import SiteBooks, open_books
+from securefg.flare.site_policy import JobRefused
 from securefg.foundation.chained_lines import read_chained
 from securefg.foundation.errors import RunFailed
 from tests.small import config
@@ -117,6 +121,31 @@ def test_a_site_with_damaged_books_takes_part_in_nothing(tmp_path: Path) -> None
     with pytest.raises(RunFailed, match=r"site-1 refuses: .*no books"):
         world.run()
     assert all(world.left(site) == [] for site in ("site-2", "site-3"))
+
+
+def test_two_processes_do_not_both_take_up_a_submission(tmp_path: Path) -> None:
+    """A server may start several jobs of one number at a site at the same moment."""
+    open_books(tmp_path)
+    job = Job("r", 1, "localhost", {}, Sizes(1, 1, 1, 1), {})
+    began = threading.Barrier(6)
+
+    def take_up(number: int) -> bool:
+        books = SiteBooks(tmp_path)
+        began.wait()
+        try:
+            books.take_up(job, most=5)
+        except JobRefused:
+            return False
+        return True
+
+    def tell(number: int) -> bool:
+        books = SiteBooks(tmp_path)
+        began.wait()
+        return books.book_scores("r", 1, False, "0-1")
+
+    with ThreadPoolExecutor(6) as pool:
+        for once in (take_up, tell):
+            assert sum(pool.map(once, range(6))) == 1
 
 
 def test_scores_are_told_once_for_a_round(tmp_path: Path) -> None:
