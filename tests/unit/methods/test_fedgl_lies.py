@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from securefg.federation.federation import Federation
-from securefg.foundation.errors import PrivacyError
+from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.fedgl.algorithm import FedGLServer
+from securefg.methods.fedgl.goal import complemented
 from securefg.methods.fedgl.messages import Count, Globals, Held, Update
 from securefg.protocol.messages import Message
 from securefg.run.assembly import start_engine
 from securefg.secagg.errors import AskedBefore, MemoryDamaged
+from securefg.settings.methods.fedgl import Settings
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
 
@@ -115,3 +117,21 @@ def test_of_two_servers_of_one_run_the_second_gets_nothing(tmp_path: Path) -> No
         second.begin_round(2)
         with pytest.raises(MemoryDamaged, match="another process wrote to it"):
             other.round(2)
+
+
+@pytest.mark.parametrize(
+    "counts", [[2**40, 0, 0, 0], [2**62] * 4, [-1, 4, 0, 0], [1, 1, 1, 1], [3, 0, 0, 0]]
+)
+def test_a_small_pseudo_graph_is_not_written_out_as_a_huge_one(counts: list[int]) -> None:
+    """Four counts of 2^62 add up to nothing: every one is looked at."""
+    request = Globals(
+        weights=torch.zeros(1),
+        index_size=4,
+        pseudo_labels=None,
+        graph_counts=torch.tensor(counts),
+        graph_columns=torch.tensor([1, 0]),
+        graph_values=torch.ones(2),
+        released=None,
+    )
+    with pytest.raises(ProtocolError, match="counts do not add up"):
+        complemented(None, request, torch.arange(4), Settings())  # type: ignore[arg-type]
