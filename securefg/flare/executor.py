@@ -57,6 +57,9 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             # Not a request of the server's, or not of this job: it is told no more than that.
             self.logger.error(f"refused a request: {error}")
             return cell_reply(defs.ReturnCode.INVALID_REQUEST)
+        except Exception as error:  # FLARE would send its text to the server
+            self.logger.error(f"a request failed: {type(error).__name__}: {error}")
+            return cell_reply(defs.ReturnCode.PROCESS_EXCEPTION)
         return cell_reply(defs.ReturnCode.OK, body=reply.pack())
 
     def _ping(self, request: Message) -> Message:

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from securefg.data.shard import Shard, load_shards
-from securefg.engines.breaches import breach
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import HostSpec, build_endpoint, require_memory
 from securefg.federation.engine import Answer
@@ -58,7 +57,6 @@ from securefg.foundation.errors import (
     BREACHES,
     ConfigError,
     DataError,
-    PrivacyError,
     ProtocolError,
 )
 from securefg.foundation.json_text import read_json
@@ -132,9 +130,16 @@ class SiteRun:
             if opened.content.get("do") == "begin":
                 return self._begin(read_begin(opened.content)), b""
             return self._do(opened)
-        except BREACHES as error:
+        except Exception as error:
             self._note_refusal(error)
-            return breach(error), b""
+            return {"breach": _kind(error), "reason": self._told(error)}, b""
+
+    def _told(self, error: Exception) -> str:
+        """What the server hears of a fault: its kind alone where the text is not written for it,
+        since FLARE would pass it on; never where the site keeps its files."""
+        if not isinstance(error, (*BREACHES, ConfigError)):
+            return f"{type(error).__name__} at the site"
+        return str(error).replace(str(self._kit.home), "its home")
 
     def _note_refusal(self, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}"
@@ -148,10 +153,8 @@ class SiteRun:
             try:
                 self._take_up(begin)
             except Exception as error:
-                # The whole reason is for the site; a text about its own files is for it alone.
                 self._note_refusal(error)
-                told = isinstance(error, PrivacyError | ProtocolError | ConfigError)
-                self._refusal = str(error) if told else f"{type(error).__name__} at the site"
+                self._refusal = self._told(error)
         return {"refused": self._refusal} if self._refusal is not None else {"ready": True}
 
     def _take_up(self, begin: Begin) -> None:
@@ -340,6 +343,10 @@ class SiteRun:
             )
         with (self._folder / "messages.jsonl").open("a") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__ if isinstance(error, BREACHES) else ProtocolError.__name__
 
 
 def _still_to_come(planned: dict[Mechanism, int], before: Ledger | None) -> dict[Mechanism, int]:

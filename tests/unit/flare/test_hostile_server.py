@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from securefg.flare.certificates import Signer
 from securefg.flare.packets import REQUEST, Packet, Route, seal
+from securefg.flare.site_policy import POLICY_FILE
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from tests.small import config
@@ -117,8 +121,6 @@ def test_a_round_is_answered_once_and_no_more_rounds_than_planned(tmp_path: Path
 
 def test_a_field_leaves_no_oftener_than_planned_over_all_submissions(tmp_path: Path) -> None:
     """The server says that it never got beyond the start, and has the run done once more."""
-    import shutil
-
     world = World(tmp_path, config(tmp_path, "training.rounds=2"))
     world.policy("site-1", "submissions: 2")
     for _ in range(3):
@@ -156,6 +158,42 @@ def test_crafted_models_are_scored_once_a_round_without_the_training_loss(tmp_pa
     wanted = {"client", "val_loss", "val_correct", "val_count", "test_correct", "test_count"}
     assert all(set(score) == wanted for told in scores for score in told)
     assert all(score["val_loss"] == round(score["val_loss"], 2) for t in scores for score in t)
+
+
+def with_weights(count: int) -> Change:
+    """A model that fits no network."""
+
+    def change(envelope: Envelope) -> Envelope:
+        fields = codec.decode_fields(envelope.body) | {"weights": torch.zeros(count)}
+        return dataclasses.replace(envelope, body=codec.encode_fields(fields))
+
+    return change
+
+
+def test_what_goes_wrong_at_a_site_is_told_without_its_files_and_sizes(tmp_path: Path) -> None:
+    """FLARE sends the text of an exception back to whoever asked."""
+    world = World(tmp_path, config(tmp_path, "training.rounds=3"))
+    home, told = str(world.kits.home("site-1")), list[dict[str, Any]]()
+
+    def meddle(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
+        if site == "site-1" and asks(packet, "measure") and not told:
+            reply = deliver(site, changed(packet, site, with_weights(7)))
+            assert reply is not None
+            told.append(json.loads(reply.header)["content"])
+            return reply
+        return deliver(site, packet)
+
+    world.between = meddle
+    world.run(world.job(has_truth=False))
+    assert told == [{"breach": "ProtocolError", "reason": "RuntimeError at the site"}]
+    noted = (world.kits.home("site-1") / "refusals.jsonl").read_text()
+    assert "RuntimeError: " in noted  # the site itself can read what it was
+    (world.kits.home("site-1") / POLICY_FILE).unlink()
+    world.between = lambda site, packet, deliver: deliver(site, packet)
+    shutil.rmtree(world.kits.server / "securefg_runs")
+    _, error = world.start(world.job(), "again").execute()
+    assert "site-1 refuses: no policy of this site: its home/site_policy.yaml" in str(error)
+    assert home not in str(error)
 
 
 NONSENSE: list[dict[str, Any]] = [
