@@ -14,6 +14,7 @@ from rich.table import Table
 
 from securefg.cli import deploy_audit
 from securefg.foundation.errors import ConfigError, RunFolderError
+from securefg.foundation.quoting import printable
 
 app = typer.Typer(help="Run across organisations, on NVIDIA FLARE.", no_args_is_help=True)
 app.command()(deploy_audit.audit)
@@ -27,6 +28,11 @@ Sets = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c")]
 def _console() -> Console:
     """Paths and names are shown as they are."""
     return Console(markup=False)
+
+
+def _say(text: str) -> None:
+    """One line; whatever another party put into it cannot move the cursor."""
+    _console().print(printable(text), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -127,10 +133,8 @@ def review(kit: Kit) -> None:
 
     lines, refusal = reviewed(kit)
     for line in lines:
-        _console().print(line, highlight=False, soft_wrap=True)
-    _console().print(
-        "the floor allows it" if refusal is None else f"the floor refuses it: {refusal}"
-    )
+        _say(line)
+    _say("the floor allows it" if refusal is None else f"the floor refuses it: {refusal}")
     if refusal is not None:
         raise typer.Exit(1)
 
@@ -143,7 +147,7 @@ def check(kit: Kit) -> None:
     lines = posture(kit)
     table = Table("", "what", "found", box=None, pad_edge=False)
     for line in lines:
-        table.add_row("wrong" if line.bad else "ok", line.what, line.bad or line.found)
+        table.add_row("wrong" if line.bad else "ok", line.what, printable(line.bad or line.found))
     _console().print(table)
     if any(line.bad for line in lines):
         raise typer.Exit(1)
@@ -176,7 +180,7 @@ def ledger(kit: Kit) -> None:
     )
     table = Table("run", "field", "rule", "times", box=None, pad_edge=False)
     for (run, field, rule), count in sorted(counts.items()):
-        table.add_row(run, field, rule, str(count))
+        table.add_row(*map(printable, (run, field, rule, str(count))))
     _console().print(table if counts else "nothing private has left this site")
     for words, own, within in (
         ("this month", policy.budget_per_month, MONTH),
@@ -210,7 +214,7 @@ def submit(
         admin.await_sites(list(plan.sites), within)
         job_id = admin.submit(folder)
     past.add(number, job_id)
-    _console().print(f"submission {number} of {plan.run}: job {job_id}", highlight=False)
+    _say(f"submission {number} of {plan.run}: job {job_id}")
 
 
 @app.command()
@@ -225,8 +229,8 @@ def status(kits: AllKits) -> None:
         connected = set(admin.sites())
         state = admin.status(past.last) if past.all() else "nothing submitted"
     for name in plan.sites:
-        _console().print(f"{name}: {'connected' if name in connected else 'not connected'}")
-    _console().print(f"job: {state}")
+        _say(f"{name}: {'connected' if name in connected else 'not connected'}")
+    _say(f"job: {state}")
 
 
 @app.command()
@@ -250,7 +254,7 @@ def fetch(
         state = admin.await_end(past.last, wait)
         if not state.startswith("FINISHED"):
             raise RunFolderError(f"the job is {state}; it can be fetched when it has finished")
-        found = list(admin.download(past.last).rglob("securefg_run"))
+        found = [x for x in admin.download(past.last).rglob("securefg_run") if x.is_dir()]
     if not found:
         raise RunFolderError(f"the job ended as {state} and left no run; the server's log says why")
     shutil.copytree(found[0], target)

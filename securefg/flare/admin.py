@@ -22,6 +22,7 @@ from typing import Any
 
 from securefg.flare.guard.doors import ADMINISTRATOR
 from securefg.foundation.errors import ConfigError, RunFailed
+from securefg.foundation.quoting import shown
 
 ADMIN = ADMINISTRATOR
 
@@ -36,9 +37,13 @@ def require_flare() -> None:
 
 @dataclass(frozen=True)
 class Admin:
-    """A logged-in session; FLARE's chatter on the terminal is swallowed."""
+    """A logged-in session; FLARE's chatter on the terminal is swallowed.
+
+    kit  the administrator's own folder, into which results are fetched
+    """
 
     _session: Any
+    kit: Path
 
     def sites(self) -> list[str]:
         """The sites that are connected."""
@@ -65,7 +70,12 @@ class Admin:
         return state
 
     def download(self, job_id: str) -> Path:
-        return Path(self._ask("download_job_result", job_id))
+        told = self._ask("download_job_result", job_id)
+        if not isinstance(told, str) or not Path(told).resolve().is_relative_to(self.kit.resolve()):
+            raise RunFailed(
+                f"the FLARE server says that its result lies in {shown(told)}: not taken"
+            )
+        return Path(told)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with redirect_stdout(io.StringIO()):
@@ -97,7 +107,7 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
                     raise RunFailed(f"no FLARE server answers: {error}") from error
                 patience = min(2 * patience, 16.0)  # a busy machine's server answers, but late
                 time.sleep(0.2)
-        yield Admin(session)
+        yield Admin(session, kit)
     finally:
         if session is not None:
             session.close()

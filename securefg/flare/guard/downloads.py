@@ -6,7 +6,8 @@ its administrator's program writes wherever the server's file names say.
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import zipfile
+from pathlib import Path, PurePath
 from typing import Any
 
 from nvflare.fuel.f3.cellnet.defs import ReturnCode
@@ -38,6 +39,7 @@ def _is_result(put_up: Any) -> bool:
 def stay_in_folder() -> None:
     """At the administrator: what is fetched lands in the folder for it, whatever its name."""
     path_of, pull = FileTransferModule._tx_path, FileTransferModule.pull_binary_file
+    unzip = FileTransferModule._unzip_file
 
     def checked_path(self: Any, tx_id: str, folder_name: str) -> Any:
         return path_of(self, plain(tx_id), plain(folder_name))
@@ -46,8 +48,21 @@ def stay_in_folder() -> None:
         plain(args[5])
         return pull(self, args, ctx)
 
+    def checked_unzip(api: Any, file_path: str) -> None:
+        require_stored(Path(file_path))
+        unzip(api, file_path)
+
     FileTransferModule._tx_path = checked_path
     FileTransferModule.pull_binary_file = checked_pull
+    FileTransferModule._unzip_file = staticmethod(checked_unzip)
+
+
+def require_stored(path: Path) -> None:
+    """FLARE packs without compression: an archive that unpacks to more than itself is a bomb."""
+    with zipfile.ZipFile(path) as archive:
+        whole = sum(entry.file_size for entry in archive.infolist())
+    if whole > path.stat().st_size:
+        raise ValueError(f"{path.name}: {whole} bytes in {path.stat().st_size}: not unpacked")
 
 
 def plain(name: str) -> str:

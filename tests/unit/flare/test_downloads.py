@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import shutil
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +18,11 @@ from nvflare.fuel.f3.streaming.download_service import DownloadService
 from nvflare.fuel.f3.streaming.file_downloader import FileDownloadable
 from nvflare.fuel.hci.client.file_transfer import FileTransferModule
 
+from securefg.flare.admin import Admin
 from securefg.flare.guard.commands import checked_handler
 from securefg.flare.guard.doors import RESULT
 from securefg.flare.guard.downloads import plain, stay_in_folder
+from securefg.foundation.errors import RunFailed
 
 
 def asked_for(put_up: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -52,8 +57,7 @@ def test_a_name_with_a_way_in_it_is_not_taken(name: str) -> None:
 def test_a_hostile_servers_names_write_nothing_outside_the_administrators_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_tx_path", "pull_binary_file"):  # put back after the test
-        monkeypatch.setattr(FileTransferModule, name, getattr(FileTransferModule, name))
+    put_back(monkeypatch)
     (tmp_path / "fetched").mkdir()
     module = FileTransferModule(str(tmp_path / "fetched"), str(tmp_path / "fetched"))
 
@@ -75,6 +79,44 @@ def test_a_hostile_servers_names_write_nothing_outside_the_administrators_folder
         with pytest.raises(ValueError, match="not taken"):
             pulled(tx_id, name)
     assert {path.name for path in tmp_path.rglob("*")} == {"fetched", "job__t", "inside"}
+
+
+def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the test FLARE's own functions are there again."""
+    for name in ("_tx_path", "pull_binary_file", "_unzip_file"):
+        own = inspect.getattr_static(FileTransferModule, name)
+        monkeypatch.setattr(FileTransferModule, name, own)
+
+
+def test_an_archive_that_unpacks_to_more_than_itself_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_back(monkeypatch)
+    api = SimpleNamespace(debug=lambda text: None, fire_session_event=lambda *x: None)
+    for name, how in (("bomb", zipfile.ZIP_DEFLATED), ("honest", zipfile.ZIP_STORED)):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w", how) as archive:
+            archive.writestr("zeros", bytes(10**7))
+    shutil.copy(tmp_path / "bomb.zip", tmp_path / "control.zip")
+    FileTransferModule._unzip_file(api, str(tmp_path / "control.zip"))
+    assert (tmp_path / "control" / "zeros").stat().st_size == 10**7
+    stay_in_folder()
+    FileTransferModule._unzip_file(api, str(tmp_path / "honest.zip"))
+    assert (tmp_path / "honest" / "zeros").stat().st_size == 10**7
+    with pytest.raises(ValueError, match="not unpacked"):
+        FileTransferModule._unzip_file(api, str(tmp_path / "bomb.zip"))
+    assert not (tmp_path / "bomb").exists()
+
+
+@pytest.mark.parametrize("told", ["/", "", "/etc", None, 3, "KIT/../.."])
+def test_a_result_elsewhere_on_the_administrators_disk_is_not_taken(
+    tmp_path: Path, told: object
+) -> None:
+    """FLARE's program returns the server's own word on where it lies if it names no files."""
+    said = told.replace("KIT", str(tmp_path)) if isinstance(told, str) else told
+    with pytest.raises(RunFailed, match="not taken"):
+        Admin(SimpleNamespace(download_job_result=lambda job: said), tmp_path).download("1")
+    inside = SimpleNamespace(download_job_result=lambda job: str(tmp_path / "transfer"))
+    assert Admin(inside, tmp_path).download("1") == tmp_path / "transfer"
 
 
 class Context:
