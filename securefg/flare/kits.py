@@ -94,7 +94,7 @@ def provision(folder: Path, plan: Plan) -> Kits:
         if path.suffix in (".sh", ".ipynb", ".txt"):  # they would start FLARE without the guard
             path.unlink()
     # Where the server will lie is not known here; its start writes it down.
-    own_settings = settings_of(True, plan.server, plan.server, plan.port, Path("/"))
+    own_settings = settings_of(True, plan.server, plan.server, plan.port, Path(os.devnull))
     _tighten(folder / plan.server, own_settings)
     entries = []
     for site, hosts in plan.sites.items():

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
-from securefg.flare.deployed import read_plan
+from securefg.flare.certificates import Root, Signer
+from securefg.flare.deployed import PLAN_FILE, read_plan
 from securefg.flare.guard.doors import DOORS, Kind
 from securefg.flare.guard.modes import problems
 from securefg.flare.guard.process import MODULE, REVIEWED
 from securefg.flare.guard.settings import strange
+from securefg.flare.job import Job
 from securefg.flare.provisioning import home_of
+from securefg.flare.roster import read_roster
 from securefg.flare.site_ledger import SiteBooks
 from securefg.flare.site_policy import POLICY_FILE, load_policy
 from securefg.foundation.errors import DataError, SecurefgError
@@ -62,7 +66,18 @@ def _keys(kit: Path) -> Iterator[Line]:
         bad = f"ends {ends:%Y-%m-%d}" if late else ""
         if not key.exists():
             bad = f"{key} is missing: `securefg deploy install`"
+        elif not _belong_together(path, key):
+            bad = f"{key} is not the certificate's: `securefg deploy install`"
         yield Line("certificate", f"{path.name}, until {ends:%Y-%m-%d}", bad)
+
+
+def _belong_together(certificate: Path, key: Path) -> bool:
+    try:
+        found = serialization.load_pem_private_key(key.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError):
+        return False
+    shown = x509.load_pem_x509_certificate(certificate.read_bytes())
+    return found.public_key() == shown.public_key()
 
 
 def _network(kit: Path) -> Iterator[Line]:
@@ -117,6 +132,25 @@ def _ports(kit: Path) -> Iterator[Line]:
     yield Line("listens on", ", ".join(sorted(found)) or "nothing: not started")
 
 
+def _hosts(kit: Path, home: Path) -> Iterator[Line]:
+    """The hosts' shards, and their masking keys where the roster has their other halves."""
+    try:
+        job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+        own = job.sites[Signer.load(kit / "startup").name]
+        read_roster(
+            kit / "local" / "securefg" / "roster.json", Root.load(kit / "startup"), job.sites
+        )
+        wanted = [
+            *(home / "shards" / f"{name}.safetensors" for name in own),
+            *(home / "keys" / f"{name}.keys" for name in own),
+        ]
+        missing = [str(path) for path in wanted if not path.is_file()]
+        bad = f"missing: {', '.join(missing)}" if missing else ""
+        yield Line("hosts", f"{', '.join(own)}; roster signed by all", bad)
+    except (SecurefgError, KeyError) as error:
+        yield Line("hosts", "none", str(error))
+
+
 def _site(kit: Path) -> Iterator[Line]:
     home = home_of(kit)
     try:
@@ -124,6 +158,7 @@ def _site(kit: Path) -> Iterator[Line]:
         yield Line("plan", f"{plan['run']} with {len(plan['sites'])} sites")
     except SecurefgError as error:
         yield Line("plan", "none", str(error))
+    yield from _hosts(kit, home)
     try:
         policy = load_policy(home / POLICY_FILE)
         words = ", ".join(f"{k} {v}" for k, v in policy.model_dump(mode="json").items())

@@ -26,10 +26,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.foundation.settings import Settings
@@ -49,15 +56,27 @@ class JobRefused(PrivacyError):
     """A site will not take part in a job."""
 
 
-class Budget(Settings):
+class _Floor(Settings):
+    """`no` is a truth value to YAML and would be the number 0; `yes` in quotes would be true."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_written(cls, value: Any, info: ValidationInfo) -> Any:
+        is_switch = cls.model_fields[str(info.field_name)].annotation is bool
+        if isinstance(value, bool) is not is_switch:
+            raise ValueError("wanted true or false" if is_switch else "true and false are no value")
+        return value
+
+
+class Budget(_Floor):
     """What all jobs together may cost a unit of this site."""
 
     epsilon: PositiveFloat
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: float = Field(1e-5, gt=0, le=0.01)
     unit: Unit = "client"
 
 
-class SitePolicy(Settings):
+class SitePolicy(_Floor):
     """The floor. By default it is high."""
 
     methods: tuple[str, ...] | Literal["any"] = ()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from securefg.flare.flare_job import write_flare_job
+from securefg.flare.guard.settings import settle
 from securefg.flare.kits import Kits
 from securefg.flare.party import command_for, environment
 from securefg.flare.plan_file import FederationPlan
@@ -56,6 +57,7 @@ class Parties:
 
     def intrude(self, name: str, orders: list[dict[str, Any]]) -> None:
         kind = "server" if name == self.kits.server.name else "site"
+        settle(self.kits.path / name)
         path = self._folder / f"{name}.orders"
         path.write_text(json.dumps(orders))
         script = str(Path(__file__).with_name("flare_intruder.py"))

@@ -25,6 +25,7 @@ from securefg.protocol.codec import Clients
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent
+from tests.e2e.test_flare_doors import reviewed
 from tests.small import config, tree
 
 pytest.importorskip("nvflare")
@@ -93,6 +94,8 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
     outcome = run_locally(prepare(parsed), folder, Silent(), look)
     assert outcome.summary is not None
     assert same(here, folder)
+    reviewed(federation_of(folder.path).site("site-1"), "site_job")
+    reviewed(federation_of(folder.path).server, "server_job")
     assert {k: seen[k] for k in ("own", "none", "foreign")} == {
         "own": True,
         "none": False,

@@ -47,8 +47,10 @@ def guard(kind: str, kit: Path) -> None:
     install(Visits(kit, kind))
     if kind == "site":
         from securefg.flare.deployed import admitter
+        from securefg.flare.guard.registration import ask_again
 
         strip_site(admitter(kit))
+        ask_again()
     if kind == "server":
         strip_server()
     if kind == "admin":

@@ -52,6 +52,11 @@ def test_nothing_secret_of_a_party_or_of_the_root_is_where_kits_are_made(place: 
     assert not [path for path in place.iterdir() if path.name.startswith(".")]
 
 
+def give_data(kit: Path, host: str) -> None:
+    (kit / "securefg" / "shards").mkdir()
+    (kit / "securefg" / "shards" / f"{host}.safetensors").touch()
+
+
 def test_a_kit_that_came_back_is_completed_with_ones_own_keys(place: Path) -> None:
     kit = place / "kits" / "bank-a"
     assert call("check", kit)[0] == 1  # the key is missing
@@ -66,6 +71,9 @@ def test_a_kit_that_came_back_is_completed_with_ones_own_keys(place: Path) -> No
     roster = read_roster(kit / "local" / "securefg" / "roster.json", root, sites)
     own = Request.read(place / "bank-a.own" / "request.json")
     assert roster[0] == own.masking_keys[0]
+    code, said = call("check", kit)
+    assert (code, "missing" in said) == (1, True)  # its data is still to come
+    give_data(kit, "client-0")
     code, said = call("check", kit)
     assert code == 0, said
     assert "securefg/ask" in said.replace("\n", "")
@@ -104,6 +112,13 @@ def test_requests_that_do_not_fit_are_refused(place: Path, tmp_path: Path) -> No
 def test_a_kit_says_what_is_wrong_with_it(place: Path) -> None:
     kit = place / "kits" / "bank-b"
     call("install", kit, place / "bank-b.own")
+    give_data(kit, "client-1")
+    assert call("check", kit)[0] == 0
+    key, other = kit / "startup" / "client.key", place / "bank-a.own" / "private" / "party.key"
+    own = key.read_bytes()
+    key.write_bytes(other.read_bytes())
+    assert "not the certificate's" in " ".join(call("check", kit)[1].split())
+    key.write_bytes(own)
     assert call("check", kit)[0] == 0
     policy = kit / "securefg" / "site_policy.yaml"
     text = policy.read_text()
@@ -115,5 +130,5 @@ def test_a_kit_says_what_is_wrong_with_it(place: Path) -> None:
     assert call("check", kit)[0] == 1
     (kit / "startup" / "client.key").chmod(0o644)
     assert "0644" in call("check", kit)[1]
-    key = serialization.load_pem_private_key((kit / "startup" / "client.key").read_bytes(), None)
-    assert key.key_size == 3072  # type: ignore[union-attr]
+    found = serialization.load_pem_private_key(own, None)
+    assert found.key_size == 3072  # type: ignore[union-attr]

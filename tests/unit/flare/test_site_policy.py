@@ -235,6 +235,16 @@ def test_where_every_sites_budget_is_used_up_the_run_ends_with_what_it_has(tmp_p
         ("- a", "wanted a policy"),
         ("{", "no policy"),
         ("budget_total: {epsilon: .inf}", "epsilon"),
+        ("least_noise: no", "least_noise: .* true and false are no value"),
+        ("budget_total: false", "budget_total: .* true and false are no value"),
+        ("budget_total: {epsilon: true}", "epsilon: .* true and false are no value"),
+        ("budget_total: {epsilon: 8, delta: 0.9}", "delta"),
+        ("scores: 'yes'", "scores: .* wanted true or false"),
+        ("least_noise: .nan", "least_noise"),
+        ("least_noise: -1", "least_noise"),
+        ("max_rounds: 2\nmax_rounds: 9", "given twice"),
+        ("max_rounds: " + "9" * 50, "50 characters"),
+        ("!!python/object/apply:os.system [id]", "the tag"),
     ],
 )
 def test_a_policy_that_cannot_be_read_is_not_taken_for_none(
