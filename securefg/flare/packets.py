@@ -16,9 +16,11 @@ from typing import Any
 
 from securefg.flare.certificates import Root, Signer
 from securefg.foundation.errors import ProtocolError
+from securefg.foundation.json_text import MOST_BYTES
 from securefg.secagg.encoding import Item
 
 LENGTHS = struct.Struct(">QQQQ")
+MOST_PROOF = 64 * 1024  # a certificate, a signature
 REQUEST = "request"
 REPLY = "reply"
 
@@ -42,6 +44,10 @@ class Packet:
         if not isinstance(content, bytes | bytearray | memoryview) or len(content) < LENGTHS.size:
             raise ProtocolError("not a packet")
         lengths = LENGTHS.unpack_from(content)
+        header, _, *proof = lengths
+        # A header is parsed before anybody's signature is looked at, into twenty times its size.
+        if header > MOST_BYTES or max(proof) > MOST_PROOF:
+            raise ProtocolError(f"a packet with a header of {header} bytes, proof of {max(proof)}")
         return cls(*split(lengths, bytes(content[LENGTHS.size :])))
 
 
