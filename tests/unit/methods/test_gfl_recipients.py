@@ -240,7 +240,7 @@ def test_parts_never_leave_without_masks(secure: str, message: str, tmp_path: Pa
 
 
 def test_a_server_that_may_lie_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MaskingRefused, match="none of them can check"):
+    with pytest.raises(MaskingRefused, match="the others cannot check"):
         prepare(v2(tmp_path, *MASKED, "privacy.secure_aggregation={malicious: true}"))
 
 
