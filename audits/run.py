@@ -10,7 +10,6 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from audits.promises import Checks, promises
 from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.lock import owned
+from securefg.foundation.side_by_side import side_by_side
 from securefg.protocol.exchange import is_foreign
 from securefg.run.findings import Finding, FindingsFile, Verdict
 from securefg.run.folder import RunFolder
@@ -178,16 +178,14 @@ class Auditing:
 
     def _play_all(self, player: Player, tasks: list[Task]) -> None:
         # Attacks on noise divide by zero and fail to converge as a matter of course.
-        with warnings.catch_warnings(), ThreadPoolExecutor(max(1, self._plan.jobs)) as pool:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            playing = {pool.submit(player.play, task): task for task in tasks}
-            for number, done in enumerate(as_completed(playing), 1):
-                task = playing[done]
-                try:
-                    finding, scores = done.result()
-                except Exception as error:
-                    self._fail(task.attack.name, task.adversary, error)
+            played = side_by_side(player.play, tasks, self._plan.jobs)
+            for number, (task, found) in enumerate(played, 1):
+                if isinstance(found, Exception):
+                    self._fail(task.attack.name, task.adversary, found)
                 else:
+                    finding, scores = found
                     self._keep([finding])
                     self._result.scores |= scores
                     if finding.failed:

@@ -13,6 +13,7 @@ from securefg.reports.headline import headline
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import page_environment
 from securefg.reports.tested import tested
+from securefg.reports.verdicts import verdicts
 from securefg.reports.worst import worst_sentence
 from securefg.run.folder import RunFolder
 
@@ -42,6 +43,7 @@ REFERENCES = (
 class ClaimBeside:
     unit: str
     claim: str
+    meaning: str
     measured: str
     beside: str
 
@@ -85,15 +87,20 @@ def render_dpo(results: Results) -> str:
 
 
 def _claims(results: Results) -> list[ClaimBeside]:
-    """Every claimed epsilon beside the largest lower bound that was measured, for any unit."""
-    bounds = [f.epsilon_lower for f in results.findings or () if f.epsilon_lower is not None]
-    measured = f"at least {max(bounds):.3g}" if bounds else "not measured"
+    """Every claimed epsilon with what it means, beside the largest lower bound of the same unit."""
     return [
         ClaimBeside(
-            unit=unit,
-            claim=claim.bound(unit),
-            measured=measured,
+            unit=verdict.unit,
+            claim=claim.bound(verdict.unit),
+            meaning=verdict.meaning,
+            measured=_measured(results, verdict.unit),
             beside="" if claim.epsilon is None else "; ".join(claim.not_covered),
         )
-        for unit, claim in results.summary.epsilon.items()
+        for verdict, claim in zip(verdicts(results), results.summary.epsilon.values(), strict=True)
     ]
+
+
+def _measured(results: Results, unit: str) -> str:
+    found = [f for f in results.findings or () if f.unit == unit]
+    bounds = [f.epsilon_lower for f in found if f.epsilon_lower is not None]
+    return f"at least {max(bounds):.3g}" if bounds else f"not measured per {unit}"

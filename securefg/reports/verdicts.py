@@ -43,7 +43,7 @@ WEAK = 0.99
 
 _COVERS: dict[Unit, str] = {
     "client": "all that one client sent in the whole run",
-    "row": "one row of what a client sent, in all rounds together",
+    "row": "one row of what a client sent, in all rounds together; it is no person, who moves many",
     "node": "one node's features, label and links, at every client that holds it, in all rounds",
     "edge": "one edge, at every client that holds it, in all rounds",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefg.foundation.units import number, significant
+from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import adversary_words, attack_words
 from securefg.run.findings import Finding
 
@@ -37,7 +37,7 @@ def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
         unsure = sum(f.verdict == "INCONCLUSIVE" for f in findings)
         return (
             f"Leaks cannot be ruled out: {number(unsure)} of {number(len(findings))} checks were "
-            "not made or did not hold."
+            f"not made or did not hold; {_held(findings)}."
         )
     if not any(finding.gain for finding in findings):
         return (
@@ -48,6 +48,15 @@ def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
         f"None of {number(len(findings))} checks found a leak, and every attack works where the "
         "defence is off; what no attack was tried for is not known."
     )
+
+
+def _held(findings: Sequence[Finding]) -> str:
+    """Promises that were kept are no attacks that failed: those are counted apart."""
+    attacks = [finding for finding in findings if finding.gain]
+    silent = sum(finding.verdict == "NOT_DETECTED" for finding in attacks)
+    if not attacks:
+        return "no attack was run to its end"
+    return f"of {plural(len(attacks), 'attack')} that were run, {number(silent)} found no leak"
 
 
 def _people_found(finding: Finding) -> float:

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from securefg.cli.main import app
 from securefg.foundation.interval import Interval
 from securefg.reports import tested as coverage
-from securefg.reports.dpo import build_dpo_page
+from securefg.reports.dpo import _claims, build_dpo_page
 from securefg.reports.forest import forest
 from securefg.reports.page import build_report
+from securefg.reports.results import read_results
 from securefg.reports.sites import build_sites_page
 from securefg.reports.worst import worst_sentence
 from securefg.run import runner
@@ -44,6 +45,7 @@ def finding(verdict: str, gain: float = 0.2, **more: object) -> Finding:
     return Finding(**{**filled, **more})  # type: ignore[arg-type]
 
 
+PROMISE = finding("NOT_DETECTED", attack="books").model_copy(update={"gain": None})
 NAMED = {"named": 52.0, "named_of": 140.0, "named_false_alarms": 0.05}
 
 
@@ -73,6 +75,14 @@ NAMED = {"named": 52.0, "named_of": 140.0, "named_false_alarms": 0.05}
         ([finding("LEAK")], "reaches 0.7 instead of 0.5"),
         ([finding("LEAK"), finding("VIOLATION", because="x")], "promise of this run is broken: x"),
         ([finding("INCONCLUSIVE")] * 3, "3 of 3 checks were not made or did not hold"),
+        (
+            [finding("INCONCLUSIVE"), finding("NOT_DETECTED"), PROMISE],
+            "did not hold; of 2 attacks that were run, 1 found no leak",
+        ),
+        (
+            [finding("INCONCLUSIVE", measured=False).model_copy(update={"gain": None})],
+            "no attack was run",
+        ),
         ([finding("NOT_DETECTED")], "None of 1 checks found a leak"),
         ([finding("NOT_DETECTED").model_copy(update={"gain": None})], "no attack was tried"),
     ],
@@ -148,6 +158,24 @@ def test_the_page_for_an_assessment_goes_by_article_35(run: RunFolder) -> None:
     assert places == sorted(places)
     for reference in ("Opinion 28/2024", "SP 800-226", "AISVS C11.2 and C12.5"):
         assert reference in text
+
+
+def test_a_measured_epsilon_stands_beside_the_claim_of_its_own_unit(tmp_path: Path) -> None:
+    tree = small.tree(tmp_path)
+    tree["method"]["weighting"] = "equal"
+    tree["training"]["rounds"] = 1
+    tree["privacy"] = {"mechanism": "local_gaussian", "noise_multiplier": 0.3, "unit": "row"}
+    folder = runner.start(parse_config(tree)).folder
+    file = FindingsFile.begin(
+        folder.path / "audit", {"record": folder.summary().transcript_chain}, anew=True
+    )
+    file.add([finding("NOT_DETECTED", unit="client", epsilon_claimed=90.0, epsilon_lower=61.5)])
+    file.close({})
+    claims = {claim.unit: claim for claim in _claims(read_results(folder))}
+    assert claims["client"].measured == "at least 61.5"
+    assert claims["row"].measured == "not measured per row"
+    assert "hardly protects" in claims["node"].meaning
+    assert "hardly protects" in build_dpo_page(folder).read_text()
 
 
 def wrong(folder: RunFolder, key: str | None = None) -> dict[str, str]:
