@@ -266,6 +266,7 @@ class Targets:
     shadow_pairs    (m, 2): pairs of nodes of a graph that the adversary knows, with
     shadow_linked   (m,) whether they are linked, and
     shadow_client   the client whose graph it is, where it is one client's
+    queries         nodes about which the adversary may ask the released model
     sum_without     (targets, ...): a sum without the target, where the adversary knows all others
     moves           (targets, ...): by how much the target moves it
     """
@@ -287,6 +288,7 @@ class Targets:
     shadow_pairs: NDArray[np.int64] | None = field(default=None, repr=False)
     shadow_linked: NDArray[np.int64] | None = field(default=None, repr=False)
     shadow_client: int | None = None
+    queries: NDArray[np.int64] | None = field(default=None, repr=False)
     sum_without: NDArray[np.float64] | None = field(default=None, repr=False)
     moves: NDArray[np.float64] | None = field(default=None, repr=False)
 
