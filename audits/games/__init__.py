@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pkgutil
 from types import ModuleType
-from typing import Final, Protocol
+from typing import Final, Protocol, get_type_hints
 
 import numpy as np
 
 from audits.foreign import ForeignTruth
-from audits.games.base import Game
+from audits.games.base import Game, NotAsked
 from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module
@@ -44,4 +44,6 @@ def make_game(
     make: Make | None = getattr(game_module(name), "make", None)
     if make is None:
         raise ConfigError(f"game: module {name!r} has no `make`")
+    if isinstance(truth, ForeignTruth) and get_type_hints(make).get("truth") is Truth:
+        raise NotAsked("its targets are drawn from a graph, which another framework's run has not")
     return make(truth, adversary, rng)
