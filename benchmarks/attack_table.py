@@ -127,8 +127,9 @@ def made(name: str, settings: tuple[str, ...], root: Path, seed: int) -> Path:
 
 def table(rows: list[Row], old: list[Row]) -> Iterator[str]:
     """Means over seeds; of gains, the lowest and the highest end of any seed's interval."""
-    yield "| run | attack, by whom | prior | before | now | gain [least, greatest end] | verdicts |"
-    yield "|---|---|---|---|---|---|---|"
+    beside = "before | " if old else ""
+    yield f"| run | attack, by whom | prior | {beside}now | gain [least, greatest end] | verdicts |"
+    yield f"|---|---|---|{'---|' if old else ''}---|---|---|"
     before = _grouped(old)
     for key, own in _grouped(rows).items():
         then = f"{_mean(before[key], 'value'):.3f}" if key in before else "-"
@@ -137,8 +138,9 @@ def table(rows: list[Row], old: list[Row]) -> Iterator[str]:
         gain = f"{statistics.fmean(g[0] for g in gains):+.3f} {spread}"
         verdicts = sorted({row["verdict"].lower().replace("_", " ") for row in own})
         yield (
-            f"| {key[0]} | `{key[1]}`, {key[2]} | {_mean(own, 'prior'):.3f} | {then} | "
-            f"{_mean(own, 'value'):.3f} | {gain} | {' / '.join(verdicts)} |"
+            f"| {key[0]} | `{key[1]}`, {key[2]} | {_mean(own, 'prior'):.3f} | "
+            f"{f'{then} | ' if old else ''}{_mean(own, 'value'):.3f} | {gain} | "
+            f"{' / '.join(verdicts)} |"
         )
 
 
