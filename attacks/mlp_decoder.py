@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from attacks.base import Array, Attack, Targets, View
+from attacks.latent_inversion import is_words
 from attacks.uploaded_rows import ROWS, decoder_pairs
 from securefg.models.optimizers import Adam
 
@@ -32,7 +33,10 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
     taught = rng.permutation(len(places)) >= HELD_OUT * len(places)
     tried = taught_network(pairs.known[taught], places[taught], pairs.known[~taught], stream)
-    trust = fitted_share(tried, places[~taught])
+    assert targets.known is not None
+    features = targets.known[~taught].astype(np.float64)
+    share = fitted_share(tried, places[~taught])
+    trust = helpful(share, tried @ directions, features - pairs.rest[~taught], features)
     guessed = taught_network(pairs.known, places, pairs.wanted, stream)
     found: Array = pairs.prior + trust * guessed @ directions
     return found
@@ -43,6 +47,24 @@ def fitted_share(guess: Array, truth: Array) -> float:
     so that they break ties of the mean and no more."""
     share = float((guess * truth).sum() / max(float((guess**2).sum()), 1e-12))
     return min(max(share, TRACE), 1.0)
+
+
+def helpful(share: float, guess: Array, prior: Array, truth: Array) -> float:
+    """As much of the share as makes guesses of nodes that did not teach better than the prior is:
+    a smaller square error can still put words in a worse order."""
+    tried = (TRACE, share / 4, share / 2, share)
+    return max(tried, key=lambda trust: likeness(prior + trust * guess, truth))
+
+
+def likeness(guess: Array, truth: Array) -> float:
+    """Mean over nodes: of words the share of pairs in the right order, else the cosine."""
+    if not is_words(truth):
+        sizes = np.linalg.norm(guess, axis=1) * np.linalg.norm(truth, axis=1)
+        return float(((guess * truth).sum(1) / np.maximum(sizes, 1e-12)).mean())
+    there = truth > 0
+    ranks, ones = guess.argsort(1).argsort(1) + 1, there.sum(1)
+    below = (ranks * there).sum(1) - ones * (ones + 1) / 2
+    return float((below / np.maximum(ones * (truth.shape[1] - ones), 1)).mean())
 
 
 def taught_network(known: Array, places: Array, wanted: Array, stream: torch.Generator) -> Array:

@@ -16,7 +16,7 @@ from attacks.jacobian_samples import above_noise
 from attacks.latents import clip_factors
 from attacks.leaning import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
 from attacks.linear_decoder import ridge_decoded
-from attacks.mlp_decoder import fitted_share, taught_network
+from attacks.mlp_decoder import TRACE, fitted_share, helpful, likeness, taught_network
 from attacks.whitened_links import whiten
 from audits.metrics import auc
 
@@ -125,3 +125,13 @@ def test_latents_are_clipped_as_the_policy_says() -> None:
 def test_no_search_is_made_where_noise_is_longer_than_any_change() -> None:
     assert hides(Noise(1.0, 1.0), 100)
     assert not hides(Noise(0.01, 1.0), 100)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_a_decoder_that_makes_the_prior_worse_is_not_trusted(shift: float) -> None:
+    truth = (RNG.random((80, 60)) < 0.1) - shift
+    prior = truth + RNG.standard_normal(truth.shape)
+    worse, better = RNG.standard_normal(truth.shape), truth - prior
+    assert helpful(1.0, worse, prior, truth) == TRACE
+    assert helpful(1.0, better, prior, truth) == 1.0
+    assert likeness(truth, truth) == pytest.approx(1.0)
