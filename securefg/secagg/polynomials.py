@@ -22,44 +22,26 @@ PRIME: Final = 2**256 + 297
 _LIMBS: Final = 17
 _LIMB_BITS: Final = 16
 _LARGEST_TABLE: Final = 20_000
-_APART: Final = 1024
-_ROOM: Final = _APART - 264
-"""Bits by which a number below p may grow before it reaches into the next; every step of Horner's
-rule adds those of the point, and all additions together one."""
-_LOWEST: Final = (1 << _APART) - 1
+_LAZY_STEPS: Final = 16
+"""Horner's rule reduces mod p so often: intermediate numbers grow by a point's few bits a step."""
 
 
 def evaluate(coefficients: Sequence[int], points: Sequence[int]) -> list[int]:
     """f(x) mod p at every point; the first coefficient is that of the highest power."""
-    return evaluate_all([coefficients], points)[0]
-
-
-def evaluate_all(polynomials: Sequence[Sequence[int]], points: Sequence[int]) -> list[list[int]]:
-    """The same for several polynomials of one degree."""
-    count, length = len(points), len(polynomials[0])
+    count = len(points)
     in_a_row = count > 0 and points[0] == 1 and points[-1] == count
-    if in_a_row and count * length <= _LARGEST_TABLE and sorted(points) == list(points):
-        return [_by_table(coefficients, count) for coefficients in polynomials]
-    beside = [_beside(coefficients) for coefficients in zip(*polynomials, strict=True)]
-    values = [_horner(beside, x, len(polynomials)) for x in points]
-    return [[value[i] for value in values] for i in range(len(polynomials))]
+    if in_a_row and count * len(coefficients) <= _LARGEST_TABLE and sorted(points) == list(points):
+        return _by_table(coefficients, count)
+    return [_horner(coefficients, x) for x in points]
 
 
-def _beside(numbers: Sequence[int]) -> int:
-    return sum(number << (_APART * i) for i, number in enumerate(numbers))
-
-
-def _horner(beside: Sequence[int], x: int, count: int) -> list[int]:
-    """Horner's rule for `count` polynomials at once, whose coefficients stand beside one another in
-    one number, `_APART` bits each; reduced mod p before one could reach into the next."""
-    steps = _ROOM // x.bit_length()
-    value, reduced = 0, [0] * count
-    for start in range(0, len(beside), steps):
-        for coefficients in beside[start : start + steps]:
-            value = value * x + coefficients
-        reduced = [(value >> (_APART * i) & _LOWEST) % PRIME for i in range(count)]
-        value = _beside(reduced)
-    return reduced
+def _horner(coefficients: Sequence[int], x: int) -> int:
+    value = 0
+    for start in range(0, len(coefficients), _LAZY_STEPS):
+        for coefficient in coefficients[start : start + _LAZY_STEPS]:
+            value = value * x + coefficient
+        value %= PRIME
+    return value
 
 
 def _by_table(coefficients: Sequence[int], count: int) -> list[int]:

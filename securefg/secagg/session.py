@@ -139,8 +139,8 @@ class Session:
         holders = self.graph.holders(place)
         points = [holder + 1 for holder in holders]
         threshold = self.graph.parameters.threshold
-        secrets = (party.drop_key, party.seed)
-        of_key, of_seed = shamir.split_all(secrets, points, threshold, random_bytes)
+        of_key = shamir.split(party.drop_key, points, threshold, random_bytes)
+        of_seed = shamir.split(party.seed, points, threshold, random_bytes)
         drop_root = derive.session_root(party.drop_key, self.id)
         made = Sealed([], [], [])
         for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):

@@ -18,7 +18,7 @@ from typing import Final, final
 from securefg.secagg.encoding import encode, in_a_row, tupled
 from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.keys import PROTOCOL, VERSION
-from securefg.secagg.polynomials import PRIME, evaluate_all
+from securefg.secagg.polynomials import PRIME, evaluate
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
 
 SHARE_BYTES: Final = 33
@@ -67,28 +67,14 @@ def split(
     random_bytes: RandomBytes = SYSTEM_RANDOM,
 ) -> tuple[Share, ...]:
     """Shares f(x) at the points, f(x) = secret + a_1 x + … + a_(t-1) x^(t-1) mod p, a_i uniform."""
-    return split_all([secret], points, threshold, random_bytes)[0]
-
-
-def split_all(
-    secrets: Sequence[Secret],
-    points: Sequence[int],
-    threshold: int,
-    random_bytes: RandomBytes = SYSTEM_RANDOM,
-) -> list[tuple[Share, ...]]:
-    """The same for several secrets, each under a polynomial of its own."""
     _require_points(points, threshold)
-    polynomials = [_polynomial(secret, threshold, random_bytes) for secret in secrets]
-    return [tuple(map(Share, points, values)) for values in evaluate_all(polynomials, points)]
-
-
-def _polynomial(secret: Secret, threshold: int, random_bytes: RandomBytes) -> list[int]:
     drawn = random_bytes(_COEFFICIENT_BYTES * (threshold - 1))
     coefficients = [
         int.from_bytes(drawn[at : at + _COEFFICIENT_BYTES], "big") % PRIME
         for at in range(0, len(drawn), _COEFFICIENT_BYTES)
     ]
-    return [*coefficients, int.from_bytes(secret.reveal(), "big")]
+    coefficients.append(int.from_bytes(secret.reveal(), "big"))
+    return tuple(map(Share, points, evaluate(coefficients, points)))
 
 
 def combine(shares: Sequence[Share], threshold: int, check: Check) -> Secret:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefg.secagg import polynomials
-from securefg.secagg.polynomials import PRIME, evaluate, evaluate_all
+from securefg.secagg.polynomials import PRIME, evaluate
 
 FIELD = st.integers(0, PRIME - 1)
 
@@ -35,25 +35,6 @@ def test_the_largest_numbers_of_the_field_do_not_overflow_the_limbs() -> None:
     coefficients = [PRIME - 1] * 67
     points = range(1, 102)
     assert evaluate(coefficients, points) == [summed(coefficients, x) for x in points]
-
-
-@given(
-    polynomials=st.integers(1, 30).flatmap(
-        lambda length: st.lists(st.lists(FIELD, min_size=length, max_size=length), min_size=1)
-    ),
-    points=st.lists(FIELD.filter(bool), min_size=1, max_size=4, unique=True),
-)
-def test_polynomials_beside_one_another_do_not_touch(
-    polynomials: list[list[int]], points: list[int]
-) -> None:
-    wanted = [[summed(coefficients, x) for x in points] for coefficients in polynomials]
-    assert evaluate_all(polynomials, points) == wanted
-
-
-@pytest.mark.parametrize("x", [2, 3, 255, 10_001, 2**256 + 296])
-def test_neither_do_the_largest_numbers_of_the_field_beside_one_another(x: int) -> None:
-    largest = [PRIME - 1] * 800
-    assert evaluate_all([largest, largest, largest], [x]) == [[summed(largest, x)]] * 3
 
 
 def test_a_table_that_would_be_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
