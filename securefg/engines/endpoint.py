@@ -17,7 +17,7 @@ from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients, Envelope, Turn
+from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
 from securefg.secagg.arrays import to_ring
@@ -39,7 +39,7 @@ class Endpoint:
     attempt: int = 1
     secure: SecureClients | None = None
 
-    def answer(self, framed: bytes) -> Answer:
+    def answer(self, framed: Body) -> Answer:
         request = codec.unframe(framed)
         if not request.clients.within(self.clients):
             raise ProtocolError(f"{self.name} was asked for the clients {request.clients}")
@@ -89,7 +89,7 @@ class Endpoint:
         self.secure.open(rows, turn.clients.numbers(), context)
         return masked.decode(rows, values.shape)
 
-    def measure(self, framed: bytes) -> list[LocalScore]:
+    def measure(self, framed: Body) -> list[LocalScore]:
         envelope = codec.unframe(framed)
         release = codec.decode(envelope.body, self.method.message(envelope.kind))
         at_end = envelope.step == AT_THE_END

@@ -13,8 +13,9 @@ from securefg.data.shard import load_shards
 from securefg.engines.breaches import breach
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
-from securefg.engines.processes import receive, send
+from securefg.engines.pipes import receive, send
 from securefg.foundation.errors import BREACHES, ProtocolError, SecurefgError
+from securefg.protocol.codec import Body
 
 
 def serve(pipe: Connection) -> None:
@@ -38,9 +39,7 @@ def serve(pipe: Connection) -> None:
             send(pipe, {"dropped": type(error).__name__})
 
 
-def _perform(
-    endpoint: Endpoint, header: dict[str, Any], blob: bytes
-) -> tuple[dict[str, Any], bytes]:
+def _perform(endpoint: Endpoint, header: dict[str, Any], blob: Body) -> tuple[dict[str, Any], Body]:
     match header["do"]:
         case "answer":
             answer = endpoint.answer(blob)

@@ -10,6 +10,7 @@ from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import BREACHES
 from securefg.foundation.outside import lacks_memory
+from securefg.protocol.codec import Body
 
 
 class InProcess(Engine):
@@ -17,10 +18,10 @@ class InProcess(Engine):
         self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
         self.hosts = {endpoint.name: endpoint.clients for endpoint in endpoints}
 
-    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+    def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         return {name: self._answer(name, framed) for name, framed in requests.items()}
 
-    def _answer(self, name: HostId, framed: bytes) -> Answer | Dropped:
+    def _answer(self, name: HostId, framed: Body) -> Answer | Dropped:
         try:
             return self._endpoints[name].answer(framed)
         except BREACHES:
@@ -30,7 +31,7 @@ class InProcess(Engine):
                 raise  # It is this machine's memory, and not one client's of many.
             return Dropped(name, self.hosts[name], type(error).__name__)
 
-    def measure(self, release: bytes) -> list[LocalScore]:
+    def measure(self, release: Body) -> list[LocalScore]:
         return [score for e in self._endpoints.values() for score in e.measure(release)]
 
     def save(self, folder: Path) -> None:

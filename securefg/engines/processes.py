@@ -1,13 +1,13 @@
 """Every host in a process of its own, which gets its shard from a file and nothing else.
 
-A socket carries the same framed bytes as any engine, behind a one-line JSON header for control; no
-object of the parent's is reachable from a host, so a method that shares memory by accident fails
-here. A process that dies is a drop-out, for the rest of the run.
+A socket, or memory passed over it (`pipes.py`), carries the same framed bytes as any engine, behind
+a one-line JSON header for control; no object of the parent's is reachable from a host, so a method
+that shares memory by accident fails here. A process that dies is a drop-out, for the rest of the
+run.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -17,10 +17,12 @@ from typing import Any
 from securefg.engines.breaches import raise_breach as _raise_breach
 from securefg.engines.hosting import HostSpec
 from securefg.engines.nursery import Child, nursery
+from securefg.engines.pipes import receive, send
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import RunFailed
 from securefg.privacy.ledger import Release
+from securefg.protocol.codec import Body
 from securefg.settings.methods.registry import SHIPPED
 
 
@@ -43,12 +45,12 @@ class Processes(Engine):
             self.close()
             raise
 
-    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+    def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         for name, framed in requests.items():
             self._send(name, {"do": "answer"}, framed)
         return {name: self._answer(name) for name in requests}
 
-    def measure(self, release: bytes) -> list[LocalScore]:
+    def measure(self, release: Body) -> list[LocalScore]:
         headers = self._ask_all({"do": "measure"}, release)
         return [LocalScore(**score) for header in headers for score in header["scores"]]
 
@@ -71,7 +73,7 @@ class Processes(Engine):
     def pids(self) -> dict[HostId, int]:
         return {name: worker.pid for name, worker in self._workers.items()}
 
-    def _send(self, name: HostId, header: dict[str, Any], blob: bytes = b"") -> None:
+    def _send(self, name: HostId, header: dict[str, Any], blob: Body = b"") -> None:
         if name not in self._pipes:
             return
         try:
@@ -88,7 +90,7 @@ class Processes(Engine):
             return Dropped(name, self.hosts[name], header["dropped"])
         return Answer(blob, [Release.from_json(release) for release in header["releases"]])
 
-    def _receive(self, name: HostId) -> tuple[dict[str, Any], bytes] | None:
+    def _receive(self, name: HostId) -> tuple[dict[str, Any], Body] | None:
         if name not in self._pipes:
             return None
         try:
@@ -105,7 +107,7 @@ class Processes(Engine):
         self._pipes.pop(name).close()
         self._workers[name].end()
 
-    def _ask_all(self, header: dict[str, Any], blob: bytes = b"") -> list[dict[str, Any]]:
+    def _ask_all(self, header: dict[str, Any], blob: Body = b"") -> list[dict[str, Any]]:
         for name in list(self._pipes):
             self._send(name, header, blob)
         return self._await_all()
@@ -125,12 +127,3 @@ def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
     # Our own child reads this before any message; nothing from outside is ever unpickled.
     pipe.send((spec, shard_file))
     return pipe, worker
-
-
-def send(pipe: Connection, header: dict[str, Any], blob: bytes = b"") -> None:
-    pipe.send_bytes(json.dumps(header, allow_nan=False).encode())
-    pipe.send_bytes(blob)
-
-
-def receive(pipe: Connection) -> tuple[dict[str, Any], bytes]:
-    return json.loads(pipe.recv_bytes()), pipe.recv_bytes()

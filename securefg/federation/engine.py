@@ -9,7 +9,7 @@ from pathlib import Path
 
 from securefg.federation.evaluation import LocalScore
 from securefg.privacy.ledger import Release
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Body, Clients
 
 HostId = str
 
@@ -21,7 +21,7 @@ AT_THE_END = 1
 class Answer:
     """A host's framed reply, and the releases that its channel booked for it."""
 
-    framed: bytes
+    framed: Body
     releases: list[Release]
 
 
@@ -45,11 +45,11 @@ class Engine(ABC):
     peers_may_lie: bool = False
 
     @abstractmethod
-    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+    def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         """Carry each framed request to its host; every host asked is in the result."""
 
     @abstractmethod
-    def measure(self, release: bytes) -> list[LocalScore]:
+    def measure(self, release: Body) -> list[LocalScore]:
         """For the experiment alone: every host's own scores of a released model."""
 
     @abstractmethod

@@ -17,6 +17,7 @@ from typing import Any
 from securefg.flare.certificates import Root, Signer
 from securefg.foundation.errors import ProtocolError
 from securefg.foundation.json_text import MOST_BYTES
+from securefg.protocol.codec import Body
 from securefg.secagg.encoding import Item
 
 LENGTHS = struct.Struct(">QQQQ")
@@ -103,7 +104,7 @@ def open_packet(root: Root, purpose: str, wanted: Route, packet: Packet) -> Open
     return Opened(content, packet.blob)
 
 
-def join(parts: Sequence[bytes]) -> tuple[list[int], bytes]:
+def join(parts: Sequence[Body]) -> tuple[list[int], bytes]:
     """Several blobs as one, and their lengths."""
     return [len(part) for part in parts], b"".join(parts)
 

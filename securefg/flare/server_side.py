@@ -19,7 +19,7 @@ from securefg.flare.packets import Opened, join, split
 from securefg.flare.scores import heard
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Body, Clients
 
 Results = Mapping[HostId, tuple[dict[str, Any], bytes]]
 
@@ -65,7 +65,7 @@ class Flare(Engine):
             words = "; ".join(f"{site} refuses: {reason}" for site, reason in refusals.items())
             raise RunFailed(words)
 
-    def deliver(self, requests: Mapping[HostId, bytes]) -> Mapping[HostId, Answer | Dropped]:
+    def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         results, silent = self._ask("answer", requests)
         return {
             name: self._answer(name, *results[name])
@@ -74,7 +74,7 @@ class Flare(Engine):
             for name in requests
         }
 
-    def _answer(self, name: HostId, result: dict[str, Any], framed: bytes) -> Answer | Dropped:
+    def _answer(self, name: HostId, result: dict[str, Any], framed: Body) -> Answer | Dropped:
         site = self._site_of[name]
         try:
             if "dropped" in result:
@@ -85,7 +85,7 @@ class Flare(Engine):
             reason = f"{site} sent nonsense: {type(error).__name__}"
             return Dropped(name, self.hosts[name], self._complain(site, reason))
 
-    def measure(self, release: bytes) -> list[LocalScore]:
+    def measure(self, release: Body) -> list[LocalScore]:
         results, _ = self._ask("measure", dict.fromkeys(self.hosts, release))
         found: list[LocalScore] = []
         for name, (result, _) in results.items():
@@ -114,7 +114,7 @@ class Flare(Engine):
         self._ask("close", dict.fromkeys(self.hosts, b""))
 
     def _ask(
-        self, do: str, blobs: Mapping[HostId, bytes], **more: Any
+        self, do: str, blobs: Mapping[HostId, Body], **more: Any
     ) -> tuple[Results, dict[str, Silent]]:
         """One exchange with every site that has a host among `blobs`."""
         packets = {}

@@ -224,9 +224,10 @@ def _frame_head(envelope: Envelope) -> list[bytes]:
     return [MAGIC, bytes([VERSION]), _LENGTH.pack(len(header)), header]
 
 
-def unframe(data: bytes) -> Envelope:
-    if data[:3] != MAGIC:
-        raise CodecError(f"not a securefg message: it starts with {data[:3]!r}, wanted {MAGIC!r}")
+def unframe(data: Body) -> Envelope:
+    start = bytes(data[:3])
+    if start != MAGIC:
+        raise CodecError(f"not a securefg message: it starts with {start!r}, wanted {MAGIC!r}")
     if data[3:4] != bytes([VERSION]):
         found = data[3] if len(data) > 3 else "nothing"
         raise CodecError(f"a message of version {found}; this is version {VERSION}")
@@ -240,7 +241,7 @@ def unframe(data: bytes) -> Envelope:
         raise CodecError(f"a message header that cannot be read: {reason}") from error
 
 
-def size_of(framed: bytes) -> Size:
+def size_of(framed: Body) -> Size:
     """Payload and envelope of an encoded message."""
     _, body = _read_block(framed, 4)
     _, arrays = _read_block(framed, body)

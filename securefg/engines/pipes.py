@@ -1,0 +1,76 @@
+"""Frames between two processes of one machine: a small one through their socket, a large one in
+memory that its sender writes once and its receiver reads where it lies.
+
+Such memory has no name (Linux memfd): it is gone with the last process that holds it, however that
+process ends. It is sealed before it is passed on, so nobody can change or cut what is being read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import socket
+from multiprocessing.connection import Connection
+from typing import Any
+
+from securefg.protocol.codec import Body
+
+if os.name == "posix":
+    import fcntl
+
+LARGE = 2**18
+"""Bytes from which on mapping costs less than two copies through a socket."""
+
+_CAN_SHARE = hasattr(os, "memfd_create")
+
+
+def send(pipe: Connection, header: dict[str, Any], blob: Body = b"") -> None:
+    shared = _CAN_SHARE and len(blob) >= LARGE
+    pipe.send_bytes(json.dumps({"shared": shared, "header": header}, allow_nan=False).encode())
+    if not shared:
+        pipe.send_bytes(blob)
+        return
+    memory = _written(blob)
+    try:
+        with _socket(pipe) as line:
+            socket.send_fds(line, [b"\0"], [memory])
+    finally:
+        os.close(memory)
+
+
+def receive(pipe: Connection) -> tuple[dict[str, Any], Body]:
+    """A header and its blob, which cannot be written to; memory goes back with its last view."""
+    told = json.loads(pipe.recv_bytes())
+    if not told["shared"]:
+        return told["header"], pipe.recv_bytes()
+    with _socket(pipe) as line:
+        _, memories, *_ = socket.recv_fds(line, 1, 1)
+    if not memories:
+        raise EOFError  # the other side ended between a header and its blob
+    try:
+        return told["header"], memoryview(mmap.mmap(memories[0], 0, access=mmap.ACCESS_READ))
+    finally:
+        os.close(memories[0])
+
+
+def _written(blob: Body) -> int:
+    memory = os.memfd_create("securefg-frame", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        rest = memoryview(blob)
+        while rest:
+            rest = rest[os.write(memory, rest) :]
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+    except BaseException:
+        os.close(memory)
+        raise
+    return memory
+
+
+@contextlib.contextmanager
+def _socket(pipe: Connection) -> Any:
+    """A pipe's socket, which alone can carry descriptors."""
+    with socket.socket(fileno=os.dup(pipe.fileno())) as line:
+        yield line
