@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+import checkout  # noqa: F401  (before what lies in tests)
+
 from securefg.flare.launch import start
 from securefg.foundation.errors import SecurefgError
 from securefg.run.folder import RunFolder

@@ -12,8 +12,13 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+import checkout  # noqa: F401  (before what lies in tests)
+from limits import Row
 
 from securefg.flare.certificates import Root, Signer
 from securefg.flare.launch import start
@@ -21,28 +26,40 @@ from securefg.flare.packets import REQUEST, Route, open_packet, seal
 from tests.small import config
 
 SIZES = (1_000, 1_000_000, 10_000_000)
+LARGE = 300_000_000
 ROUNDS = 5
+
+Facts = Mapping[str, float]
+
+
+def step(root: Path, size: int) -> tuple[Facts, Path, float]:
+    """One run: what the server measured, the kits, and the seconds of the whole command."""
+    parsed = config(
+        root / str(size),
+        f"method={{name: tests.e2e.echo, size: {size // 4}}}",
+        "partition.shares=[0.5, 0.5, 0.5, 0.5]",
+        f"training.rounds={1 if size > 100_000_000 else ROUNDS}",
+        "output.transcript_every=0",
+        "output.checkpoint_every=1000",
+        "engine.name=flare",
+    )
+    began = time.monotonic()
+    folder = start(parsed).folder
+    kits = folder.path / "private" / "flare" / "kits"
+    return folder.summary().method_facts, kits, time.monotonic() - began
+
+
+def rows() -> list[Row]:
+    """Seconds: for an idle machine."""
+    with tempfile.TemporaryDirectory() as root:
+        facts, _, _ = step(Path(root), LARGE)
+    return [Row("300 MB to each of four sites over TLS and back", 30, facts["step_seconds"], "s")]
 
 
 def main(root: Path, large: bool) -> int:
     print(f"cores {os.cpu_count()}, load {os.getloadavg()[0]:.1f}, 4 sites, each way; medians")
-    kits: Path | None = None
-    for size in (*SIZES, *((300_000_000,) if large else ())):
-        rounds = 1 if size > 100_000_000 else ROUNDS
-        parsed = config(
-            root / str(size),
-            f"method={{name: tests.e2e.echo, size: {size // 4}}}",
-            "partition.shares=[0.5, 0.5, 0.5, 0.5]",
-            f"training.rounds={rounds}",
-            "output.transcript_every=0",
-            "output.checkpoint_every=1000",
-            "engine.name=flare",
-        )
-        began = time.monotonic()
-        folder = start(parsed).folder
-        whole = time.monotonic() - began
-        facts = folder.summary().method_facts
-        kits = folder.path / "private" / "flare" / "kits"
+    for size in (*SIZES, *((LARGE,) if large else ())):
+        facts, kits, whole = step(root, size)
         print(
             f"{size / 1e6:10.3f} MB  step {facts['step_seconds']:.3f} s, of it at the site "
             f"{facts['site_seconds']:.3f} s; signing and checking "

@@ -18,6 +18,8 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import checkout  # noqa: F401  (before what lies in tests)
+
 from securefg.flare import local
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.processes import LocalProcesses

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from limits import Row
 from secagg_growth import LoneClient, Others, encoded_bytes
 from secagg_turns import (
     CLIP,
@@ -164,10 +165,11 @@ class Flower:
 # ---------------------------------------------------------------------------------------- the table
 
 
-def compare(flower: Flower, ours: Work, turns: int, runs: int) -> None:
+def compare(flower: Flower, ours: Work, turns: int, runs: int) -> list[Row]:
     print(f"{FLOWER}; {NUM_VALUES} values, {NUM_NEIGHBOURS} neighbours, ", end="")
     print(f"{NUM_SHARES} shares of which {THRESHOLD} open; CPU ms, {turns} turns of {runs}")
     print(f"{'':22} {'Flower':>10} {'ours':>8} {'ratio':>7} {'wanted':>7}   bytes: Flower, ours")
+    found = []
     for label, our_name, flowers_name, wanted in ROWS:
         timed = [
             (flower.turn(flowers_name, runs), turn(ours[our_name], runs)) for _ in range(turns)
@@ -179,6 +181,18 @@ def compare(flower: Flower, ours: Work, turns: int, runs: int) -> None:
         print(
             f"{label:22} {theirs:10.2f} {mine:8.2f} {ratio:7.1f} {least:>7}   {sizes}", flush=True
         )
+        if wanted is not None:
+            found.append(Row(f"Flower's SecAgg+ over ours, CPU: {label}", wanted, ratio, "x", True))
+    return found
+
+
+def rows(environment: Path | None = None, turns: int = 5, runs: int = 3) -> list[Row]:
+    torch.set_num_threads(1)
+    flower = Flower(environment or cache_folder() / "benchmarks" / FLOWER)
+    try:
+        return compare(flower, Ours().work(), turns, runs)
+    finally:
+        flower.close()
 
 
 def main() -> None:
@@ -187,12 +201,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--runs", type=int, default=3, help="in a turn")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
-    flower = Flower(asked.environment or cache_folder() / "benchmarks" / FLOWER)
-    try:
-        compare(flower, Ours().work(), asked.turns, asked.runs)
-    finally:
-        flower.close()
+    rows(asked.environment, asked.turns, asked.runs)
 
 
 if __name__ == "__main__":

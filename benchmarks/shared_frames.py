@@ -15,6 +15,8 @@ import resource
 import socket
 from multiprocessing.connection import Connection
 
+from limits import Row
+
 from securefg.engines import pipes
 
 SIZES = (10_000_000, 100_000_000)
@@ -61,6 +63,13 @@ def _cpu() -> float:
 
 def _total(used: resource.struct_rusage) -> float:
     return used.ru_utime + used.ru_stime
+
+
+def rows(repeats: int = 5) -> list[Row]:
+    name = "100 MB to a host's process and back, CPU over a socket"
+    return [
+        Row(name, 0.75, seconds(2**18, SIZES[1], repeats) / seconds(NEVER, SIZES[1], repeats), "x")
+    ]
 
 
 def main() -> None:

@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from limits import Row
+
 CONFIG = Path(__file__).parents[1] / "configs" / "nfedgnn_million.yaml"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
@@ -45,6 +47,21 @@ def measured(num_users: int, root: Path) -> dict[str, float]:
     }
 
 
+def in_a_process(num_users: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--one", str(num_users)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def rows() -> list[Row]:
+    found = in_a_process(1_000_000)
+    return [
+        Row("a round of a million users by the command, CPU", 12, found["round"], "s"),
+        Row("a million users by the command, peak memory", 12, found["peak"], "GiB"),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
@@ -56,9 +73,7 @@ def main() -> None:
             return
         print("    users   CPU s/round   us/user   CPU s in all   peak GiB")
         for users in asked.sizes:
-            command = [sys.executable, __file__, "--one", str(users)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
-            found = json.loads(done.stdout.splitlines()[-1])
+            found = in_a_process(users)
             each = 1e6 * found["round"] / users
             print(
                 f"{users:9,} {found['round']:13.3f} {each:9.1f} {found['all']:14.1f} "
