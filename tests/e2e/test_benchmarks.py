@@ -1,0 +1,73 @@
+"""Benchmarks start by their path alone, and a limit that is not met is told."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.forks import completed
+
+ROOT = Path.cwd()
+SCRIPTS = sorted(path for path in Path("benchmarks").glob("*.py") if "__main__" in path.read_text())
+NOT_STARTED = {"flowers_secagg": "runs in Flower's own environment"}
+
+
+def loaded(script: Path) -> tuple[int, str]:
+    """As `python benchmarks/...` from the checkout, which finds no package beside the installed;
+    up to where it would begin."""
+
+    def work() -> None:
+        installed = ("securefg", "attacks", "audits")
+        for name in [n for n in sys.modules if n.partition(".")[0] in ("tests", "papers")]:
+            del sys.modules[name]
+        kept = [place for place in sys.path if place and Path(place).resolve() != ROOT]
+        sys.path[:] = [str(script.parent.resolve()), *kept]
+        sys.meta_path.insert(0, _Installed(installed))
+        os.environ.pop("PYTHONPATH", None)
+        runpy.run_path(str(script), run_name="loaded")
+
+    done = completed(work, ROOT)
+    return done.returncode, done.stdout + done.stderr
+
+
+class _Installed:
+    """Finds these packages in the checkout, as an editable installation does."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        from importlib.machinery import PathFinder
+
+        if path is None and name in self._names:
+            return PathFinder.find_spec(name, [str(ROOT)])
+        return None
+
+
+@pytest.mark.parametrize(
+    "script", [s for s in SCRIPTS if s.stem not in NOT_STARTED], ids=lambda path: path.stem
+)
+def test_a_benchmark_finds_all_it_needs(script: Path) -> None:
+    code, said = loaded(script)
+    assert code == 0, said
+
+
+def test_the_table_tells_what_is_met_and_what_is_not() -> None:
+    sys.path.insert(0, "benchmarks")
+    try:
+        from bench import LONG, QUICK, Outcome, table
+        from limits import Row
+    finally:
+        sys.path.remove("benchmarks")
+    assert all("def rows(" in Path(f"benchmarks/{name}.py").read_text() for name in QUICK + LONG)
+    fast, slow = Row("speed", 4, 5, "x", least=True), Row("time", 4, 5, "s")
+    assert (fast.met, slow.met) == (True, False)
+    good, bad, broken = Outcome("a", (fast,)), Outcome("b", (slow,)), Outcome("c", failure="gone")
+    assert [each.met for each in (good, bad, broken)] == [True, False, False]
+    lines = table([good, bad, broken]).splitlines()[2:]
+    assert [line.split(" | ")[3] for line in lines] == ["yes", "NO", "NO"]
+    assert "gone" in lines[2]
