@@ -80,17 +80,25 @@ def obey(cell: Any, kit: Path, orders: Path, answers: Path) -> None:
     for order in json.loads(orders.read_text()):
         job = running_job(kit) if "JOB" in order["to"] + order.get("as", "") else ""
         filled = {k: v.replace("JOB", job) if isinstance(v, str) else v for k, v in order.items()}
-        try:
-            said = send(cell, filled)
-        except Exception as error:
-            said = f"error: {type(error).__name__}: {error}"
+        until = time.monotonic() + order.get("again", 0.0)
+        said = _tried(cell, filled)
+        while not said.startswith("ok") and time.monotonic() < until:
+            time.sleep(0.5)
+            said = _tried(cell, filled)
         done.append({**filled, "said": said})
         answers.with_suffix(".part").write_text(json.dumps(done))
     answers.with_suffix(".part").rename(answers)
 
 
+def _tried(cell: Any, order: dict[str, Any]) -> str:
+    try:
+        return send(cell, order)
+    except Exception as error:
+        return f"error: {type(error).__name__}: {error}"
+
+
 def running_job(kit: Path) -> str:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         for path in kit.iterdir():
             if path.is_dir() and path.name.count("-") == 4:

@@ -82,7 +82,7 @@ class Parties:
     def answers(self, name: str) -> Path:
         return self._folder / f"{name}.answers"
 
-    def await_answers(self, name: str, seconds: float = 120) -> list[dict[str, Any]]:
+    def await_answers(self, name: str, seconds: float = 600) -> list[dict[str, Any]]:
         end = time.monotonic() + seconds
         while not self.answers(name).exists():
             assert time.monotonic() < end, self.log(name)
@@ -128,7 +128,7 @@ class Parties:
             check=False,
         )
 
-    def ended(self, number: int = 1, seconds: float = 150) -> dict[str, Any]:
+    def ended(self, number: int = 1, seconds: float = 600) -> dict[str, Any]:
         """How the run ended, as the server wrote it."""
         run = FederationPlan.read(self.kits.path).run
         path = self.kits.server / "securefg_runs" / run / "private" / "outcome.json"

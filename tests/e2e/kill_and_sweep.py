@@ -82,7 +82,7 @@ def ends(root: Path) -> dict[str, tuple[int, int]]:
 
 def gone(pids: list[int]) -> bool:
     """All of them end by themselves, soon."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120
     while any(psutil.pid_exists(pid) for pid in pids):
         if time.monotonic() > until:
             return False

@@ -117,8 +117,11 @@ def test_a_guarded_site_gives_nothing_to_a_hostile_server_and_a_hostile_site(
 ) -> None:
     kits = deployment(tmp_path, sites=["bank-a", "bank-b"])
     with parties(kits, tmp_path) as found:
-        control = [order for order in to("bank-b", 3.0) if order.get("command") == "sys.shell"]
-        found.intrude("localhost", [*control, *to("bank-a")])
+        shell = next(order for order in to("bank-b", 3.0) if order.get("command") == "sys.shell")
+        there = {"to": "bank-a", "channel": "admin", "topic": "admin", "command": "train.status"}
+        # Both must be there before anything is asked of them.
+        waits = [{**order, "again": 300.0} for order in (shell, there)]
+        found.intrude("localhost", [*waits, *to("bank-a")])
         found.start("bank-a")
         found.intrude("bank-b", to("bank-a"))
         by_server, by_site = found.await_answers("localhost"), found.await_answers("bank-b")

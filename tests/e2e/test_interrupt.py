@@ -27,10 +27,10 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     config.write_text(yaml.safe_dump(settings))
     run = start(config)
     assert run.stdout is not None
-    while not any((tmp_path / "runs").glob("long-*/metrics.jsonl")):
+    while run.poll() is None and not any((tmp_path / "runs").glob("long-*/metrics.jsonl")):
         time.sleep(0.05)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 130, out + err
     (folder,) = (tmp_path / "runs").glob("long-*")
     assert f"securefg run --resume {folder}" in err

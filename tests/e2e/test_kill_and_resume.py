@@ -28,7 +28,7 @@ def test_a_killed_run_resumes_to_the_same_weights(
     command = [sys.executable, str(SCRIPT), str(tmp_path), method, engine, str(kills), str(seed)]
     environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+        command, capture_output=True, text=True, env=environment, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"kills {kills}" in done.stdout

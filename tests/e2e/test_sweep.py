@@ -37,7 +37,7 @@ def test_a_killed_sweep_repeats_no_point(kills: int, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(REPOSITORY)},
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +52,7 @@ def long_sweep(root: Path, num_points: int) -> tuple[subprocess.Popen[str], list
         text=True,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
-    until = time.monotonic() + 90
+    until = time.monotonic() + 600
     while len(list(root.glob("run-*/metrics.jsonl"))) < num_points and time.monotonic() < until:
         time.sleep(0.05)
     return parent, psutil.Process(parent.pid).children(recursive=True)
@@ -62,7 +62,7 @@ def test_ctrl_c_checkpoints_every_point_and_leaves_no_child(tmp_path: Path) -> N
     parent, children = long_sweep(tmp_path, 2)
     assert len(children) == 2
     parent.send_signal(signal.SIGINT)
-    _, err = parent.communicate(timeout=60)
+    _, err = parent.communicate(timeout=600)
     assert parent.returncode == 130, err
     assert "Traceback" not in err
     assert not [child for child in children if child.is_running()]
@@ -74,7 +74,7 @@ def test_workers_die_with_a_killed_parent(tmp_path: Path) -> None:
     assert len(children) == 1
     parent.kill()
     parent.communicate()
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
     assert not list(tmp_path.glob("run-*/summary.json"))
 

@@ -68,7 +68,7 @@ def outside(python: Path, folder: Path, *arguments: str) -> subprocess.Completed
         env={**env, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
 

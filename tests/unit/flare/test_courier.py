@@ -17,15 +17,17 @@ from tests.unit.flare.federation_world import certificates
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier_module, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(
+        courier_module, "PING_SECONDS", 10
+    )  # a ping that is answered takes none of it
     monkeypatch.setattr(courier_module, "LOOK_SECONDS", 0.02)
 
 
 def made(
     send: Callable[[str, Packet, float], Packet | None],
     ping: Callable[[str, float], bool],
-    timeout: float = 5.0,
-    patience: float = 0.3,
+    timeout: float = 60.0,
+    patience: float = 1.0,
 ) -> Courier:
     server = Signer.load(certificates() / "localhost" / "startup")
     root = Root.load(certificates() / "localhost" / "startup")
@@ -43,7 +45,7 @@ def ask(courier: Courier) -> dict[str, Opened | Silent]:
 
 def test_a_site_at_work_is_waited_for_past_the_patience() -> None:
     def send(site: str, packet: Packet, timeout: float) -> Packet:
-        time.sleep(0.8 if site == "site-2" else 0)
+        time.sleep(1.6 if site == "site-2" else 0)
         return reply(site, packet)
 
     answers = ask(made(send, lambda site, _: True))
@@ -51,36 +53,37 @@ def test_a_site_at_work_is_waited_for_past_the_patience() -> None:
 
 
 def test_a_site_at_work_is_not_waited_for_past_the_timeout() -> None:
+    over = threading.Event()
+
     def send(site: str, packet: Packet, timeout: float) -> Packet:
-        time.sleep(2 if site == "site-2" else 0)
+        if site == "site-2":
+            over.wait(60)
         return reply(site, packet)
 
-    began = time.monotonic()
-    answers = ask(made(send, lambda site, _: True, timeout=0.5))
-    assert answers["site-2"] == Silent("no answer within 0.5 s")
+    answers = ask(made(send, lambda site, _: True, timeout=2))
+    over.set()
+    assert answers["site-2"] == Silent("no answer within 2 s")
     assert isinstance(answers["site-1"], Opened)
-    assert time.monotonic() - began < 1.5
 
 
 def test_a_silent_site_is_given_up_after_the_patience_though_pings_hang() -> None:
-    gone = threading.Event()
+    gone, over = threading.Event(), threading.Event()
 
     def send(site: str, packet: Packet, timeout: float) -> Packet:
         if site == "site-2":
             gone.set()
-            time.sleep(3)
+            over.wait(60)
         return reply(site, packet)
 
     def ping(site: str, seconds: float) -> bool:
         if site == "site-2" and gone.is_set():
-            time.sleep(3)  # FLARE waits longer than it was told
+            over.wait(60)  # FLARE waits longer than it was told
             return False
         return True
 
-    began = time.monotonic()
-    answers = ask(made(send, ping))
-    assert answers["site-2"] == Silent("silent for 0.3 s")
-    assert time.monotonic() - began < 1.5
+    answers = ask(made(send, ping, timeout=30))
+    over.set()
+    assert answers["site-2"] == Silent("silent for 1 s")
 
 
 def test_a_site_that_was_given_up_is_sent_nothing_until_it_gives_a_sign() -> None:
@@ -106,15 +109,15 @@ def test_large_payloads_earn_more_patience_and_late_pings_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pings that wait behind a large payload come late: the sites are at work, not gone."""
-    monkeypatch.setattr(courier_module, "LEAST_BYTES_PER_SECOND", 1000)
+    monkeypatch.setattr(courier_module, "LEAST_BYTES_PER_SECOND", 10)
 
     def send(site: str, packet: Packet, timeout: float) -> Packet:
-        time.sleep(1.5)
+        time.sleep(2.2)
         return reply(site, packet)
 
     def ping(site: str, seconds: float) -> bool:
-        time.sleep(0.6)  # longer than the patience for small payloads
-        return seconds > 0.6 or seconds == courier_module.PING_SECONDS
+        time.sleep(1.3)  # longer than the patience for small payloads
+        return seconds > 1.3
 
     large = made(send, ping)
     large._away.clear()

@@ -23,7 +23,7 @@ from tests.unit.flare.federation_world import Deliver, World
 
 FIVE = "partition.shares=[0.5, 0.6, 0.7, 0.8, 0.9]"
 MASKED = "privacy.secure_aggregation={min_holders: 1, malicious: true}"
-QUICK = ("engine.patience=3", "engine.timeout=20", "engine.start_within=10")
+QUICK = ("engine.patience=3", "engine.timeout=20", "engine.start_within=60")
 
 
 def same(one: RunFolder, other: RunFolder) -> bool:

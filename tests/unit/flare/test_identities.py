@@ -92,7 +92,7 @@ def test_a_certificate_that_ran_out_is_refused() -> None:
 
 def test_a_sites_answers_in_anothers_name_count_as_none(tmp_path: Path) -> None:
     """Site 2 answers what site 1 was asked: site 1 is a drop-out, and site 2's bytes go nowhere."""
-    quick = ("engine.patience=0.2", "engine.start_within=1", "training.rounds=1")
+    quick = ("engine.patience=3", "engine.start_within=60", "training.rounds=1")
     world = World(tmp_path, config(tmp_path, *quick))
 
     def swap(site: str, packet: Packet, deliver: Deliver) -> Packet | None:

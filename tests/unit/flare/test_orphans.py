@@ -24,7 +24,7 @@ def test_a_jobs_process_does_not_outlive_the_one_that_started_it() -> None:
         child = Path("/proc") / parent.stdout.readline().strip() / "environ"
         assert child.read_bytes()
         parent.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 50
         while time.monotonic() < end and _alive(child):
             time.sleep(0.05)
         assert not _alive(child)
