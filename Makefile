@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Two tests at a time have a core each: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install demo test test-all fuzz docs check format clean
+.PHONY: demo install test test-all fuzz bench docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
@@ -14,17 +14,23 @@ demo: $(STAMP)
 
 install: $(STAMP)
 
-# What CI runs: about ten minutes on two idle cores.
+# What CI runs. A worker keeps to its half and takes of the other's when it is done, so that what the
+# tests of a file share is made once.
 test: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q -m "not slow"
+	@echo "About nine minutes on two idle cores."
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
 
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 # Mutated configs, tables, frames, checkpoints and folders, many more than in the tests.
 fuzz: $(STAMP)
 	SECUREFG_FUZZ=long $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q tests/fuzz
+
+# All ratios against peers and limits in one table; `python benchmarks/bench.py --all` has long ones too.
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench.py
 
 # The pages as a site, in site/.
 docs: $(STAMP)
