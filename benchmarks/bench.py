@@ -43,7 +43,11 @@ PAGE = """# Benchmarks
 
 Ratios against peers, and limits. Written by
 `python benchmarks/bench.py{options} --write docs/benchmarks.md` on {cores} cores, at a load of
-{load:.1f} when it began. Ratios, CPU-seconds and memory bear a busy machine; seconds do not.
+{load:.1f} when it began. Every row is one measurement. A busy machine moves all of them: seconds
+most, CPU-seconds and ratios of memory-bound work by tens of percent.
+
+Targets set beforehand: masking, recovery, Flower, OpenFGL, FLARE, a million users. The other limits
+were set from earlier figures, with room, so that a loss shows; to meet them proves no more.
 
 {table}
 """
