@@ -4,7 +4,8 @@ Pairwise alignment returns X'_i = (sum_{j != i} X_j W_ji + X_i) / K, with W_ji f
 holds X_i and X_j knows both, so K X'_i minus the colluders' terms is the sum of the others' rows in
 i's space. With reference alignment the same holds of the one mean that all are sent. K - 1
 colluders get the last client's rows, up to a rotation; fewer get the mean of the rest. Rows may
-count by degree: then the weights of others are theirs, and the sums are not known.
+count by degree: then the weights of others are theirs, and the sums are not known. Of noised rows
+the sum counts by the share of its variance that is no noise, and the colluders' own for the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Message, Noise, Targets, View
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows
 
@@ -30,9 +31,19 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         first = own[min(own)][:, :columns]
         turned = [rotated(x, rotation(x[:, :columns], first)) for x in turned]
     count = view.public.num_clients
-    rest = (count * mean - sum(turned)) / (count - len(own))
-    found: Array = rest[:, :columns].numpy()[targets.ids]
+    honest = count - len(own)
+    rest = ((count * mean - sum(turned)) / honest)[:, :columns]
+    noise = _noise(view)
+    if noise is not None:
+        rest = shrunk(rest, sum(turned)[:, :columns] / len(own), noise.of_sum(honest))
+    found: Array = rest.numpy()[targets.ids]
     return found
+
+
+def shrunk(rows: Tensor, instead: Tensor, noise: Noise) -> Tensor:
+    """Rows by the share of their variance that is no noise, and for the rest other rows, turned."""
+    share = float((1 - noise.sd**2 / rows.var(0).mean().clamp_min(1e-300)).clamp(0, 1))
+    return share * rows + (1 - share) * rotated(instead, rotation(instead, rows))
 
 
 def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:
@@ -50,6 +61,11 @@ def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:
     if missing := [k for k in clients if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded no rows in round {ROUND}")
     return found
+
+
+def _noise(view: View) -> Noise | None:
+    """What the policy adds to these rows, whether or not the view shows any."""
+    return next((n for p, n in view.noise.items() if view.meanings[p].fits(ROWS)), None)
 
 
 def _by_client(message: Message) -> dict[int, Tensor]:

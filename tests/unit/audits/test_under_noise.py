@@ -18,6 +18,12 @@ from securefg.run.findings import Finding, Verdict
 from securefg.settings.config import RunConfig, parse_config
 from tests import small
 
+METHODS = [
+    ("fedgl", "row"),
+    ("gfl_appnp", "client"),
+    ("nfedgnn", "client"),
+    ("ppfl_deepwalk", "row"),
+]
 SURE = 3.29 / 1.96
 """From a 95 % interval to one of 99.9 %: every test draws new noise, and attacks are many."""
 
@@ -62,6 +68,9 @@ def noised(root: Path, method: str, unit: str, epsilon: float) -> RunConfig:
         tree["method"] |= {"weighting": "equal", "embedding": "hidden"}
     if method in ("gfl_appnp", "nfedgnn"):
         tree["partition"] = {"name": "one_node"}
+    if method == "ppfl_deepwalk":
+        tree["partition"] = {"name": "public_private", "num_clients": 3}
+        tree["method"] |= {"scoring": "split"}
     if method == "gfl_appnp":
         tree["method"] |= {"jacobian": "none", "upload": "update"}
     return parse_config(tree)
@@ -69,9 +78,7 @@ def noised(root: Path, method: str, unit: str, epsilon: float) -> RunConfig:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [2, 50, 2000, 100_000])
-@pytest.mark.parametrize(
-    ("method", "unit"), [("fedgl", "row"), ("gfl_appnp", "client"), ("nfedgnn", "client")]
-)
+@pytest.mark.parametrize(("method", "unit"), METHODS)
 def test_no_attack_falls_below_its_prior(
     tmp_path: Path, method: str, unit: str, epsilon: float
 ) -> None:
