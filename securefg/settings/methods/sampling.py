@@ -14,7 +14,7 @@ class NeighborSampling(Settings):
     2017); a local epoch is then a pass over the batches."""
 
     above: int = Field(
-        50_000,
+        200_000,
         ge=0,
         description="clients with more nodes train on sampled neighbourhoods, others on their "
         "whole graph",
