@@ -93,7 +93,10 @@ def test_noise_hides_what_the_code_would_read(tmp_path: Path) -> None:
 def test_a_budget_that_clients_hold_ends_repeated_requests(tmp_path: Path) -> None:
     finding = played(tmp_path, "repeated_requests", *USERS, f"privacy={{{NOISE}, budget: 8}}")
     assert "past privacy.budget = 8" in finding.because
-    assert finding.verdict is not Verdict.LEAK
+    # What one answer at epsilon 8 tells is left, which on some draws of the noise is a trace.
+    assert finding.gain is not None
+    assert finding.positive is not None
+    assert finding.gain.high < finding.positive.low / 2
 
 
 def test_powers_of_two_read_rows_of_0_and_1_with_fewer_numbers_than_words() -> None:
