@@ -32,10 +32,11 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         turned = [rotated(x, rotation(x[:, :columns], first)) for x in turned]
     count = view.public.num_clients
     honest = count - len(own)
-    rest = ((count * mean - sum(turned)) / honest)[:, :columns]
+    known = torch.stack(turned).sum(0)
+    rest = ((count * mean - known) / honest)[:, :columns]
     noise = _noise(view)
     if noise is not None:
-        rest = shrunk(rest, sum(turned)[:, :columns] / len(own), noise.of_sum(honest))
+        rest = shrunk(rest, known[:, :columns] / len(own), noise.of_sum(honest))
     found: Array = rest.numpy()[targets.ids]
     return found
 
