@@ -51,7 +51,7 @@ def law_tests(
     if not np.isfinite(noise).all():
         return [_no_numbers(noise)]
     found = [
-        *_levels(noise, slack, rounds),
+        *_levels(noise, slack, rounds, step),
         *_sums(noise, rounds),
         _zeros(noise, step, rounded),
         _repeated(noise, "row", step),
@@ -75,10 +75,10 @@ def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
 # ---------------------------------------------------------------------------------------- size
 
 
-def _levels(noise: Floats, slack: float, rounds: int) -> Iterator[LawTest]:
+def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[LawTest]:
     """The sum of squares over a message, a row, a column, a row of one message, and over all
-    messages of a round at one place."""
-    squares = np.square(noise)
+    messages of a round at one place. On a grid 0 stands for all that is within half a step."""
+    squares = np.square(np.maximum(np.abs(noise), step / 2))
     parts = {
         "message": (squares.sum((1, 2)), noise[0].size),
         "row": (squares.sum((0, 2)), noise[:, 0].size),

@@ -82,3 +82,15 @@ def test_noise_on_a_grid_is_zero_now_and_then_and_bare_numbers_still_show():
     bare = on_grid.copy()
     bare[:, :, ::50] = 0.0
     assert {t.name: t for t in law_tests(bare, step=1 / 2000)}["bare numbers"].p < 1e-6
+
+
+def test_a_zero_on_a_grid_is_no_place_without_noise() -> None:
+    """One number per place, as in a sum that is opened once: on this grid one of 2,500 is 0."""
+    drawn = np.random.default_rng(0).standard_normal((1, 1, 2000))
+    on_grid = np.round(drawn * 1000) / 1000
+    on_grid[0, 0, 7] = 0.0
+    place = "noise of a place in a round"
+    assert {t.name: t for t in law_tests(on_grid, step=1 / 1000)}[place].p > 0.1
+    assert {t.name: t for t in law_tests(on_grid)}[place].p < 1e-6
+    bare = np.concatenate([on_grid, np.zeros((1, 1, 2000))])
+    assert {t.name: t for t in law_tests(bare, step=1 / 1000)}["noise of a message"].p < 1e-6
