@@ -21,7 +21,7 @@ Printed = tuple[float, float]
 
 
 def gfl(task: str, steps: int) -> Source:
-    """I = steps; of SNC the paper's figure at I = 1 is one of nodes, at more one of samples."""
+    """I = steps; of SNC the paper's figure at I = 1 seems one of nodes, at more one of samples."""
     name, scored = f"gfl_{task.lower()}.yaml", SCORED_BY_NODES if steps == 1 else ()
     if steps == 10:
         return Source(name)
