@@ -20,8 +20,10 @@ from securefg.flare.guard.doors import ASK, CHANNEL, PING
 from securefg.flare.job import Job
 from securefg.flare.orphans import end_with_parent
 from securefg.flare.packets import Packet
+from securefg.flare.plain_bytes import plain_bytes
 from securefg.flare.server_run import ServerKit, ServerRun
 from securefg.foundation.errors import SecurefgError
+from securefg.protocol.codec import Body
 
 RESULT = "securefg_run"
 
@@ -91,18 +93,18 @@ def _sender(cell: Any, job_id: str) -> Any:
 
 def _pinger(cell: Any, job_id: str) -> Any:
     def ping(site: str, timeout: float) -> bool:
-        return _exchange(cell, f"{site}.{job_id}", PING, b"", timeout) is not None
+        return _exchange(cell, f"{site}.{job_id}", PING, [], timeout) is not None
 
     return ping
 
 
-def _exchange(cell: Any, target: str, topic: str, content: bytes, timeout: float) -> Any:
+def _exchange(cell: Any, target: str, topic: str, content: list[Body], timeout: float) -> Any:
     """One request to one site's job; anything but OK is no answer."""
     reply = cell.send_request(
         channel=CHANNEL,
         topic=topic,
         target=target,
-        request=Message(None, content),
+        request=plain_bytes(Message(None, content)),
         timeout=timeout,
         optional=True,
     )

@@ -24,6 +24,7 @@ from securefg.flare.packets import (
     seal,
 )
 from securefg.foundation.errors import ProtocolError
+from securefg.protocol.codec import Body
 
 Send = Callable[[str, Packet, float], Packet | None]
 """Carry a packet to a site and wait so many seconds for its reply; None where none came."""
@@ -98,7 +99,7 @@ class Courier:
         self._away = set(sites)  # nobody has been heard yet
 
     def exchange(
-        self, requests: Mapping[str, tuple[dict[str, Any], bytes]]
+        self, requests: Mapping[str, tuple[dict[str, Any], Body]]
     ) -> dict[str, Opened | Silent]:
         """One request to every site named, all at the same time."""
         self._number += 1
@@ -125,7 +126,7 @@ class Courier:
         end = time.monotonic() + PING_SECONDS
         return {site for site, look in looks.items() if look.heard(end - time.monotonic())}
 
-    def _start(self, site: str, content: dict[str, Any], blob: bytes) -> _Exchange:
+    def _start(self, site: str, content: dict[str, Any], blob: Body) -> _Exchange:
         exchange = _Exchange(Route(self._job, self._signer.name, site, self._number))
 
         def carry() -> None:

@@ -20,6 +20,7 @@ from securefg.flare.guard.doors import ASK, CHANNEL, PING
 from securefg.flare.job import Job
 from securefg.flare.orphans import end_with_parent
 from securefg.flare.packets import Packet
+from securefg.flare.plain_bytes import plain_bytes
 from securefg.flare.site_side import SiteKit, SiteRun
 from securefg.foundation.errors import SecurefgError
 
@@ -60,7 +61,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         except Exception as error:  # FLARE would send its text to the server
             self.logger.error(f"a request failed: {type(error).__name__}: {error}")
             return cell_reply(defs.ReturnCode.PROCESS_EXCEPTION)
-        return cell_reply(defs.ReturnCode.OK, body=reply.pack())
+        return plain_bytes(cell_reply(defs.ReturnCode.OK, body=reply.pack()))
 
     def _ping(self, request: Message) -> Message:
         return cell_reply(defs.ReturnCode.OK, body=b"")

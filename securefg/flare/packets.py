@@ -28,17 +28,17 @@ REPLY = "reply"
 
 @dataclass(frozen=True)
 class Packet:
-    """One message as FLARE carries it; every part is bytes."""
+    """One message as FLARE carries it. A blob may be large: it is never copied here."""
 
     header: bytes
-    blob: bytes
+    blob: Body
     certificate: bytes
     signature: bytes
 
-    def pack(self) -> bytes:
-        """As the network carries it: four lengths, then the parts."""
-        parts = tuple(vars(self).values())
-        return LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+    def pack(self) -> list[Body]:
+        """As the network carries it, to be sent one after the other: four lengths, the parts."""
+        parts: list[Body] = [*vars(self).values()]
+        return [LENGTHS.pack(*map(len, parts)), *parts]
 
     @classmethod
     def unpack(cls, content: Any) -> Packet:
@@ -49,7 +49,8 @@ class Packet:
         # A header is parsed before anybody's signature is looked at, into twenty times its size.
         if header > MOST_BYTES or max(proof) > MOST_PROOF:
             raise ProtocolError(f"a packet with a header of {header} bytes, proof of {max(proof)}")
-        return cls(*split(lengths, bytes(content[LENGTHS.size :])))
+        parts = split(lengths, memoryview(content)[LENGTHS.size :].toreadonly())
+        return cls(bytes(parts[0]), parts[1], bytes(parts[2]), bytes(parts[3]))
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Opened:
     """A packet that was found to be its sender's, for its receiver."""
 
     content: dict[str, Any]
-    blob: bytes
+    blob: Body
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Route:
 
 
 def seal(
-    signer: Signer, purpose: str, route: Route, content: dict[str, Any], blob: bytes = b""
+    signer: Signer, purpose: str, route: Route, content: dict[str, Any], blob: Body = b""
 ) -> Packet:
     """Sign content and blob for this route."""
     header = json.dumps({**vars(route), "content": content}, allow_nan=False).encode()
@@ -104,21 +105,23 @@ def open_packet(root: Root, purpose: str, wanted: Route, packet: Packet) -> Open
     return Opened(content, packet.blob)
 
 
-def join(parts: Sequence[Body]) -> tuple[list[int], bytes]:
+def join(parts: Sequence[Body]) -> tuple[list[int], Body]:
     """Several blobs as one, and their lengths."""
-    return [len(part) for part in parts], b"".join(parts)
+    return [len(part) for part in parts], parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def split(lengths: Sequence[int], blob: bytes) -> list[bytes]:
+def split(lengths: Sequence[int], blob: Body) -> list[Body]:
+    """The blobs where they lie."""
     if sum(lengths) != len(blob) or any(length < 0 for length in lengths):
         raise ProtocolError(f"{len(blob)} bytes came, {sum(lengths)} were announced")
-    parts, first = [], 0
+    parts: list[Body] = []
+    whole, first = memoryview(blob), 0
     for length in lengths:
-        parts.append(blob[first : first + length])
+        parts.append(whole[first : first + length])
         first += length
     return parts
 
 
-def _said(route: Route, header: bytes, blob: bytes) -> tuple[Item, ...]:
+def _said(route: Route, header: bytes, blob: Body) -> tuple[Item, ...]:
     digests = (hashlib.sha256(header).digest(), hashlib.sha256(blob).digest())
     return (route.job, route.sender, route.receiver, route.number, *digests)

@@ -21,7 +21,7 @@ from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body, Clients
 
-Results = Mapping[HostId, tuple[dict[str, Any], bytes]]
+Results = Mapping[HostId, tuple[dict[str, Any], Body]]
 
 
 class Flare(Engine):
@@ -128,7 +128,7 @@ class Flare(Engine):
                     {"do": do, "to": site, "hosts": names, "lengths": lengths, **more},
                     blob,
                 )
-        results: dict[HostId, tuple[dict[str, Any], bytes]] = {}
+        results: dict[HostId, tuple[dict[str, Any], Body]] = {}
         silent: dict[str, Silent] = {}
         refused: list[dict[str, Any]] = []
         for site, answer in self._courier.exchange(packets).items():

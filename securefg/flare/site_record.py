@@ -11,7 +11,7 @@ from pathlib import Path
 
 from securefg.federation.engine import Answer
 from securefg.protocol import codec
-from securefg.protocol.codec import Envelope, Size
+from securefg.protocol.codec import Body, Envelope, Size
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record, TranscriptWriter
 
@@ -37,7 +37,7 @@ class SiteRecord:
         self._folder, self._seq = folder / TRANSCRIPT, 0
         self._chain: str | None = None
 
-    def add(self, framed: bytes, answer: Answer) -> None:
+    def add(self, framed: Body, answer: Answer) -> None:
         """A request and its answer, where they are the method's own messages. No file stays open: a
         site's process may end at any moment. Only the books are waited for."""
         writer = TranscriptWriter(self._folder, chain=self._chain)

@@ -63,7 +63,7 @@ from securefg.foundation.json_text import read_json
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients
+from securefg.protocol.codec import Body, Clients
 from securefg.run.device import choose_device
 
 Content = dict[str, Any]
@@ -125,7 +125,7 @@ class SiteRun:
         content, blob = self._perform(opened)
         return seal(self._kit.signer, REPLY, wanted.back(), content, blob)
 
-    def _perform(self, opened: Opened) -> tuple[Content, bytes]:
+    def _perform(self, opened: Opened) -> tuple[Content, Body]:
         try:
             if opened.content.get("do") == "begin":
                 return self._begin(read_begin(opened.content)), b""
@@ -235,7 +235,7 @@ class SiteRun:
 
     # ------------------------------------------------------------------------------- answering
 
-    def _do(self, opened: Opened) -> tuple[Content, bytes]:
+    def _do(self, opened: Opened) -> tuple[Content, Body]:
         if self._endpoints is None:
             raise ProtocolError("asked before the job was taken up")
         control = read_control(opened.content, self._kit.name, self._endpoints)
@@ -254,7 +254,7 @@ class SiteRun:
                 return self._each(chosen, lambda e: None)
         raise ProtocolError(f"no control {control.do!r:.30}")
 
-    def _answers(self, chosen: dict[str, Endpoint], blobs: list[bytes]) -> tuple[Content, bytes]:
+    def _answers(self, chosen: dict[str, Endpoint], blobs: list[Body]) -> tuple[Content, Body]:
         """Every host's answer; booked before any leaves, and none leaves where one may not."""
         assert self._terms is not None
         for name, framed in zip(chosen, blobs, strict=True):
@@ -279,7 +279,7 @@ class SiteRun:
         lengths, blob = join([answer.framed for answer in answers])
         return {"results": results, "lengths": lengths}, blob
 
-    def _answer(self, name: str, endpoint: Endpoint, framed: bytes) -> Answer | str:
+    def _answer(self, name: str, endpoint: Endpoint, framed: Body) -> Answer | str:
         try:
             return endpoint.answer(framed)
         except BREACHES:
@@ -287,7 +287,7 @@ class SiteRun:
         except Exception as error:
             return type(error).__name__
 
-    def _scores(self, chosen: dict[str, Endpoint], framed: bytes) -> tuple[Content, bytes]:
+    def _scores(self, chosen: dict[str, Endpoint], framed: Body) -> tuple[Content, Body]:
         """Rounded, booked, and once for what the site last trained; else none."""
         results: list[Content] = []
         for name, endpoint in chosen.items():
@@ -297,13 +297,13 @@ class SiteRun:
             results.append({"scores": told})
         return {"results": results, "lengths": [0] * len(results)}, b""
 
-    def _first_time(self, name: str, endpoint: Endpoint, framed: bytes) -> bool:
+    def _first_time(self, name: str, endpoint: Endpoint, framed: Body) -> bool:
         assert self._terms is not None
         at_end = self._terms.check_release(framed)
         round, clients = self._terms.round_of(name), str(endpoint.clients)
         return self._books.book_scores(self._job.run, round, at_end, clients)
 
-    def _save(self, chosen: dict[str, Endpoint], tag: str) -> tuple[Content, bytes]:
+    def _save(self, chosen: dict[str, Endpoint], tag: str) -> tuple[Content, Body]:
         done = self._each(chosen, lambda endpoint: endpoint.save(self._states(tag)))
         for old in sorted((self._folder / "states").iterdir())[:-KEPT]:
             shutil.rmtree(old)
@@ -311,7 +311,7 @@ class SiteRun:
 
     def _each(
         self, chosen: dict[str, Endpoint], work: Callable[[Endpoint], None]
-    ) -> tuple[Content, bytes]:
+    ) -> tuple[Content, Body]:
         for endpoint in chosen.values():
             work(endpoint)
         return {"results": [{"done": True} for _ in chosen], "lengths": [0] * len(chosen)}, b""
@@ -321,7 +321,7 @@ class SiteRun:
             raise ProtocolError("a checkpoint without a name")
         return self._folder / "states" / tag
 
-    def _note(self, blobs: list[bytes], answers: list[Answer]) -> None:
+    def _note(self, blobs: list[Body], answers: list[Answer]) -> None:
         """A line per message and host in the site's own record: kinds and sizes, no values."""
         lines = []
         for framed, answer in zip(blobs, answers, strict=True):

@@ -19,7 +19,7 @@ from securefg.foundation.errors import ProtocolError
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
-from securefg.protocol.codec import Clients, Envelope
+from securefg.protocol.codec import Body, Clients, Envelope
 from securefg.secagg.messages import REDO
 
 STEPS_PER_ROUND = 200  # stages of secure aggregation included; shipped methods take 8 at most
@@ -54,7 +54,7 @@ class Terms:
         self._now: Counter[tuple[str, int]] = Counter()
         self._ever = _counts(before)
 
-    def check(self, host: str, framed: bytes) -> Envelope:
+    def check(self, host: str, framed: Body) -> Envelope:
         """A request, before anything of it is decoded but its envelope."""
         if len(framed) > self._room:
             raise ProtocolError(f"a request of {len(framed)} bytes; the plan has {self._room}")
@@ -92,7 +92,7 @@ class Terms:
                     f"{envelope.kind}.{name} is {value}; the plan has {self._largest} at most"
                 )
 
-    def check_release(self, framed: bytes) -> bool:
+    def check_release(self, framed: Body) -> bool:
         """A model to be scored; whether it is the run's last."""
         if len(framed) > self._room:
             raise ProtocolError(f"a model of {len(framed)} bytes; the plan has {self._room}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,7 @@ _RANKS = {name: rank for rank, name in enumerate(DTYPES)}
 _LENGTH = struct.Struct("<Q")
 _LONGEST_HEADER = 100_000_000  # the library's limit
 _MOST_ITEMS = 2**48  # far from where the library, or torch, would overflow
+_PIECE = 2**20
 _TEXT = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -66,6 +67,29 @@ class Stored:
         if not self.data:
             return torch.empty(self.shape, dtype=self.dtype)
         return torch.frombuffer(bytearray(self.data), dtype=self.dtype).reshape(self.shape)
+
+
+def all_finite(values: Tensor | Stored) -> bool:
+    """Whether no number is infinite or none at all; piece by piece, since `isfinite` of a large
+    array makes others as large."""
+    if not values.dtype.is_floating_point:
+        return True
+    extremes = (end for piece in _pieces(values) for end in torch.aminmax(_wide(piece)))
+    return all(math.isfinite(float(end)) for end in extremes)  # of values with a NaN, both are NaN
+
+
+def _wide(values: Tensor) -> Tensor:
+    """Numbers of one byte have no order in PyTorch."""
+    return values.float() if values.dtype.itemsize == 1 else values
+
+
+def _pieces(values: Tensor | Stored) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield from torch.split(values.detach().reshape(-1), _PIECE) if values.numel() else ()
+        return
+    step = _PIECE * values.dtype.itemsize
+    for at in range(0, len(values.data), step):
+        yield torch.frombuffer(bytearray(values.data[at : at + step]), dtype=values.dtype)
 
 
 def concatenated(parts: Sequence[Stored]) -> Tensor:

@@ -40,11 +40,12 @@ def guard(kind: str, kit: Path) -> None:
     check_modes(kit)
     if kind != "admin":
         check_settings(kit)
-    from securefg.flare.guard.cell import install
+    from securefg.flare.guard import cell, frames
     from securefg.flare.guard.commands import strip_server, strip_site
     from securefg.flare.guard.visits import Visits
 
-    install(Visits(kit, kind))
+    cell.install(Visits(kit, kind))
+    frames.install()
     if kind == "site":
         from securefg.flare.deployed import admitter
         from securefg.flare.guard.registration import ask_again

@@ -44,6 +44,10 @@ RIGHTS = {
 NETWORK = {
     "allow_adhoc_conns": False,
     "streaming_max_blob_size": 2 * 1024**3,
+    # FLARE sends what is not acknowledged within 5 s again; with its own 64 MiB per site in flight
+    # that is too short for several sites' large replies on a busy machine.
+    "streaming_window_size": 16 * 1024**2,
+    "streaming_ack_interval": 4 * 1024**2,
     # The processes of one party talk over loopback: under its own certificate too.
     "internal": {
         "scheme": "tcp",

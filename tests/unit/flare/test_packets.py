@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from securefg.flare.packets import LENGTHS, MOST_PROOF, Packet, read_route
+from securefg.flare.packets import LENGTHS, MOST_PROOF, Packet, read_route, split
 from securefg.foundation.errors import ProtocolError
 from securefg.foundation.json_text import MOST_BYTES
 
 
 def test_a_packet_comes_back_as_it_was() -> None:
     packet = Packet(b"{}", b"blob" * 1000, b"certificate", b"signature")
-    assert Packet.unpack(packet.pack()) == packet
+    assert Packet.unpack(b"".join(packet.pack())) == packet
+
+
+def test_a_blob_is_not_copied_and_cannot_be_written_to() -> None:
+    came = bytearray(b"".join(Packet(b"{}", b"blob", b"certificate", b"signature").pack()))
+    blob = Packet.unpack(memoryview(came)).blob
+    assert isinstance(blob, memoryview)
+    assert blob.obj is came
+    assert blob.readonly
+    parts = split([1, 3], blob)
+    assert parts == [b"b", b"lob"]
+    assert all(isinstance(part, memoryview) and part.obj is came for part in parts)
 
 
 @pytest.mark.parametrize(

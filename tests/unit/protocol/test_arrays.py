@@ -15,7 +15,7 @@ from torch import Tensor
 
 from securefg.foundation.errors import CodecError
 from securefg.protocol import arrays as stored_arrays
-from securefg.protocol.arrays import DTYPES, concatenated, read_arrays, write_arrays
+from securefg.protocol.arrays import DTYPES, all_finite, concatenated, read_arrays, write_arrays
 from tests.unit.random_arrays import made
 
 Header = list[tuple[str, Any]]
@@ -294,3 +294,27 @@ def test_parts_are_concatenated_along_their_first_axis(
     stored = [read_arrays(memoryview(written({"x": part})))["x"] for part in parts]
     whole, wanted = concatenated(stored), torch.cat(parts)
     assert (whole.dtype, whole.shape, raw(whole)) == (wanted.dtype, wanted.shape, raw(wanted))
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.is_floating_point])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf, 0.0])
+def test_a_number_that_is_not_finite_is_found_wherever_it_is(
+    dtype: torch.dtype, bad: float
+) -> None:
+    values = torch.zeros(3 * 5).to(dtype).reshape(3, 5)
+    values[2, 4] = torch.tensor(bad).to(dtype)
+    wanted = bool(values.float().isfinite().all())
+    assert all_finite(values) is wanted
+    assert all_finite(read_arrays(memoryview(written({"x": values})))["x"]) is wanted
+
+
+def test_arrays_are_searched_piece_by_piece_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_arrays, "_PIECE", 4)
+    for place in range(11):
+        values = torch.zeros(11)
+        values[place] = torch.nan
+        assert not all_finite(values)
+        assert not all_finite(read_arrays(memoryview(written({"x": values})))["x"])
+    for values in (torch.zeros(11), torch.zeros(0), torch.zeros(2, 0), torch.arange(3)):
+        assert all_finite(values)
+        assert all_finite(read_arrays(memoryview(written({"x": values})))["x"])
