@@ -42,7 +42,11 @@ def plan(
     if not found.releases:
         console.print("This run sends nothing private.")
     elif found.worth_it:
-        console.print(f"Worth it: every sum stands {WORTH:g} times above its noise, or more.")
+        console.print(
+            f"Worth it, as far as noise goes: every sum stands {WORTH:g} times above its noise, or "
+            f"more. Each client has about {found.training_per_client:,} training nodes of its own: "
+            "where these are many, training alone may do as well (method.name=own_sums tells)."
+        )
     else:
         console.print(
             f"Not worth it: a sum stands less than {WORTH:g} times above its noise. More nodes, "

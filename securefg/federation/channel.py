@@ -22,6 +22,7 @@ from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.privacy.stages import num_rows
 from securefg.protocol import codec
+from securefg.protocol.arrays import all_finite
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.secagg.arrays import from_ring
@@ -145,8 +146,8 @@ def check_budget(
 
 def _refuse_unsealed(message: Message, turn: Turn) -> None:
     """Nothing that comes from data may leave beside the rules: a reply has no personal field, and
-    its public ones hold no array and no number but the round's; words must be alike at all clients.
-    Keys and signatures of secure aggregation are no data."""
+    its public ones hold no array, no word and no number but the round's. Keys and signatures of
+    secure aggregation are no data."""
     if isinstance(message, KEY_MESSAGES):
         return
     for name, value in message.values().items():
@@ -163,7 +164,8 @@ def _refuse_unsealed(message: Message, turn: Turn) -> None:
                 f"{message.kind}.{name} is an array that a client would send as public, beside "
                 "the rules; declare it private(...); nothing was sent"
             )
-        if scope == "public" and isinstance(value, (int, float)) and value != turn.round:
+        told = isinstance(value, str | bool) or (value is not None and value != turn.round)
+        if scope == "public" and told:
             raise PrivacyError(
                 f"{message.kind}.{name} is public in a client's reply and is not the number of "
                 "the round; declare it private(...), an array; nothing was sent"
@@ -177,7 +179,7 @@ def _checked(message: Message, name: str, value: Value, turn: Turn) -> Tensor:
             f"found {message!r}"
         )
     # No clip holds what is not finite, and no ring can encode it.
-    if value.is_floating_point() and not bool(value.isfinite().all()):
+    if not all_finite(value):
         row = int((~value.isfinite()).flatten(1).any(1).nonzero()[0])
         name = f"{message.kind}.{name}"
         raise Diverged.at(turn.round, f"client {turn.clients.numbers()[row]}'s {name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -17,11 +18,12 @@ from securefg.foundation.errors import ProtocolError
 from securefg.privacy.ledger import Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.stages import num_rows
-from securefg.protocol.arrays import Stored
+from securefg.protocol.arrays import Stored, all_finite
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 
 Fields = Mapping[str, Any]
+SHOWN = 60
 
 
 def due(policy: Policy, reply: type[Message], fields: Fields, turn: Turn) -> list[Release]:
@@ -42,10 +44,8 @@ def check_claims(claimed: list[Release], due: list[Release]) -> None:
 
 def check_finite(reply: type[Message], fields: Fields) -> None:
     for name, value in fields.items():
-        if isinstance(value, Stored):
-            values = value.tensor()
-            if values.is_floating_point() and not bool(values.isfinite().all()):
-                raise ProtocolError(f"{reply.kind}.{name} has numbers that are not finite")
+        if isinstance(value, Stored) and not all_finite(value):
+            raise ProtocolError(f"{reply.kind}.{name} has numbers that are not finite")
 
 
 def odd_ones(messages: Mapping[str, Fields]) -> dict[str, str]:
@@ -66,4 +66,5 @@ def odd_ones(messages: Mapping[str, Fields]) -> dict[str, str]:
 def _kind(value: Any) -> str:
     if isinstance(value, Stored):
         return f"{value.dtype} {list(value.shape[1:])}"
-    return f"{value!r:.60}"
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({sha256(text.encode()).hexdigest()})"

@@ -85,8 +85,8 @@ def quality_of_logits(logits: Tensor, labels: Tensor, mask: Tensor) -> Quality |
 def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
     """Of the nodes in the mask; None where they are of one class."""
     rows, wanted = logits[mask].double(), labels[mask]
-    chosen = [1] if rows.shape[1] == 2 else range(rows.shape[1])
-    ranked = [_ranked(rows.softmax(-1)[:, c], wanted == c) for c in chosen]
+    chosen, shares = [1] if rows.shape[1] == 2 else range(rows.shape[1]), rows.softmax(-1)
+    ranked = [_ranked(shares[:, c], wanted == c) for c in chosen]
     return mean_ranks([(pair, 1) for pair in ranked if pair is not None])
 
 

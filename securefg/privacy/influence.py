@@ -79,7 +79,8 @@ def reach(rule: Rule, influence: Influence, holders: int, dim: int, num_rows: in
     plan = rule.plan_for(dim if rule.per == "message" else dim // num_rows)
     steps = rule.widest(plan) * math.sqrt(rows)
     if influence.moved_l2 is not None:
-        steps = min(steps, rule.moved_steps(influence.moved_l2, plan))
+        whole = replace(plan, dim=rows * plan.dim)
+        steps = min(steps, rule.moved_steps(influence.moved_l2, whole))
     rho = rho_of_sum(holders * steps, rule.local_stddev(plan), rule.least_noises, rows * plan.dim)
     return Reach(1 / math.sqrt(2 * rho), removal=removal)
 

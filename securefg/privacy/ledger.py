@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -103,7 +104,7 @@ class Release:
     attempt: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "clients": str(self.clients)}
+        return {**vars(self), "mechanism": _in_json(self.mechanism), "clients": str(self.clients)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Release:
@@ -111,6 +112,12 @@ class Release:
         if not all(type(data.get(name, 1)) is int for name in ("round", "step", "attempt")):
             raise ValueError("round, step and attempt are whole numbers")
         return cls(mechanism=mechanism, clients=Clients.parse(data.pop("clients")), **data)
+
+
+@cache
+def _in_json(mechanism: Mechanism) -> dict[str, Any]:
+    """A run has few mechanisms and many releases."""
+    return asdict(mechanism)
 
 
 class Ledger:

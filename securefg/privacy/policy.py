@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
-from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence, planned_reach, reach
+from securefg.privacy.influence import (
+    NOTHING,
+    WHOLE_MESSAGE,
+    Fixed,
+    Influence,
+    planned_reach,
+    reach,
+)
 from securefg.privacy.ledger import Mechanism, OpenedBy
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
@@ -67,6 +74,12 @@ class PlannedRelease:
     def influence(self, unit: Unit) -> Influence:
         """What one unit moves of a message; a client, or a row, is not bounded but by the clip."""
         return {"node": self.node, "edge": self.edge}.get(unit, WHOLE_MESSAGE)
+
+    def moved_l2(self, unit: Unit) -> float | None:
+        """The distance that noise is sized for. What the unit does not move at all needs none for
+        its sake; noise that covers a node then costs least and leaves the others a promise."""
+        found = self.influence(unit)
+        return self.node.moved_l2 if found == NOTHING else found.moved_l2
 
     def unit_dim(self, per: Per) -> int:
         return self.dim if per == "message" else self.dim // self.num_rows
@@ -275,20 +288,29 @@ def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) 
     clip = own.clip_l2 or release.norm or settings.clip_l2
     multiplier = multiplier or release.noisier
     per = own.per or settings.per or ("row" if release.declaration.rows else "message")
-    moved = release.influence(settings.unit).moved_l2
+    moved = release.moved_l2(settings.unit)
     if own.mechanism == "local_gaussian":
         return LocalGaussian(clip, multiplier, per, settings.adjacency, moved)
     if settings.secure_aggregation is None:
         raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
     senders = _senders(release, num_clients)
-    corrupt = settings.secure_aggregation.threat.num_corrupt(senders)
-    noises = _survivors(settings, senders) - corrupt
-    noises = max(1, noises)
+    noises = _unknown_noises(settings, senders)
     return DistributedDiscrete(clip, multiplier, per, 1.0, noises, settings.adjacency, moved)
 
 
 def _senders(release: PlannedRelease, num_clients: int) -> int:
     return num_clients if release.senders is None else min(release.senders, num_clients)
+
+
+def _unknown_noises(settings: PrivacySettings, senders: int) -> int:
+    """The least number of noises in a sum that its reader did not draw.
+
+    A client reads the sum too, or what follows from it, and takes its own noise off: one is known
+    even where nobody colludes.
+    """
+    assert settings.secure_aggregation is not None
+    known = max(1, settings.secure_aggregation.threat.num_corrupt(senders))
+    return max(1, _survivors(settings, senders) - known)
 
 
 def _survivors(settings: PrivacySettings, senders: int) -> int:

@@ -50,8 +50,14 @@ class Plan:
     releases: tuple[PlannedNoise, ...]
 
     @property
+    def training_per_client(self) -> int:
+        """In the mean, of the nodes that one client holds alone."""
+        return round(self.num_training / self.num_clients)
+
+    @property
     def worth_it(self) -> bool:
-        """Whether every release stands clear of its noise."""
+        """Whether every release stands clear of its noise: a model is left. Sizes do not tell
+        whether it is better than what clients could train alone."""
         return all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
 
 

@@ -24,11 +24,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.data.graph import Graph, undirected
+from securefg.data.graph import Graph
 from securefg.data.shard import Shard
 from securefg.federation.evaluation import (
     Evaluator,
@@ -47,7 +49,7 @@ from securefg.federation.roles import (
     State,
     require_replies,
 )
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import Method
 from securefg.models.discriminant import Moments, class_scores, head, is_clear
 from securefg.privacy.influence import NOTHING, Fixed, Influence
@@ -128,6 +130,24 @@ def refuse_samples(graph: Graph) -> None:
         raise ConfigError("method.name: sums over nodes want one sample per node, found several")
 
 
+def refuse_projection(projection: Tensor | None, graph: Graph, settings: FeatureSettings) -> None:
+    """Refuses a P that no first sum makes, whatever the client's data are.
+
+    One that is not finite, or passes float32, lets products of some features alone overflow: a
+    client that fails on them tells of one person's features, and no noise is on that.
+    """
+    wanted = None
+    if graph.num_features > settings.narrow:
+        wanted = (graph.num_features, graph.num_classes)
+    found = None if projection is None else tuple(projection.shape)
+    if found != wanted:
+        raise ProtocolError(f"two_sums.AskMoments.projection: found {found}, wanted {wanted}")
+    if projection is not None and not (
+        projection.dtype == torch.float32 and bool(projection.isfinite().all())
+    ):
+        raise ProtocolError("two_sums.AskMoments.projection: wanted finite numbers of float32")
+
+
 def own_rows(graph: Graph) -> Tensor:
     """x_v: a node's features, of length 1, or 0 where it has none."""
     rows = graph.features.double()
@@ -136,8 +156,9 @@ def own_rows(graph: Graph) -> Tensor:
 
 
 def known_labels(graph: Graph) -> Tensor:
-    """y_v, zero for nodes whose label does not train."""
-    return one_hot(graph.labels, graph.num_classes).double() * graph.split.train[:, None]
+    """y_v, zero for nodes whose label does not train; those without one (-1) never do."""
+    named = graph.labels.clamp_min(0)
+    return one_hot(named, graph.num_classes).double() * graph.split.train[:, None]
 
 
 def class_sums(graph: Graph) -> Tensor:
@@ -151,6 +172,17 @@ def cut(rows: Tensor) -> Tensor:
     return inside
 
 
+def links_of(graph: Graph) -> csr_array:
+    """1 where two nodes are linked: a link counts once however often it is listed, a loop never."""
+    source, target = graph.edge_index.numpy()
+    apart = source != target
+    once = (np.ones(int(apart.sum())), (source[apart], target[apart]))
+    listed = csr_array(once, shape=(graph.num_nodes, graph.num_nodes))
+    links: csr_array = listed + listed.T
+    links.data[:] = 1.0
+    return links
+
+
 def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) -> Tensor:
     """phi of every node, (N, m)."""
     own = own_rows(graph)
@@ -158,9 +190,8 @@ def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) 
     columns = [OWN * z]
     if settings.graph:
         b, g = parts(settings)
-        source, target = undirected(graph.edge_index, graph.num_nodes)
         sent = torch.cat([known_labels(graph), z], 1)
-        met = torch.zeros_like(sent).index_add_(0, target, sent[source]) / settings.divisor
+        met = torch.from_numpy(links_of(graph) @ sent.numpy()) / settings.divisor
         columns += [b * cut(met[:, : graph.num_classes]), g * cut(met[:, graph.num_classes :])]
     constant = torch.full((graph.num_nodes, 1), CONSTANT, dtype=torch.float64)
     return torch.cat([*columns, constant], 1) / length()
@@ -268,6 +299,7 @@ class Client(Host):
         if isinstance(request, AskSums):
             return ClassSums(sums=class_sums(self._graph)[None])
         assert isinstance(request, AskMoments)
+        refuse_projection(request.projection, self._graph, self._settings)
         rows = rows_of(self._graph, request.projection, self._settings)
         return Products(products=packed(moments_of(self._graph, rows))[None])
 

@@ -55,6 +55,15 @@ def test_the_command_says_whether_it_is_worth_it():
     assert "Not worth it" in bad.output
 
 
+def test_sums_clear_of_noise_are_not_said_to_beat_training_alone():
+    """Over Cornell's four silos they do not: .865 both."""
+    said = CliRunner().invoke(app, ["plan", str(CONFIGS / "private_cornell5.yaml")])
+    words = " ".join(said.output.split())
+    assert "Worth it, as far as noise goes" in words
+    assert "Each client has about 2,882 training nodes of its own" in words
+    assert "training alone may do as well" in words
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

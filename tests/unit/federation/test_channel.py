@@ -268,11 +268,17 @@ def test_what_is_sealed_does_not_show_when_printed() -> None:
 class Bare(Message, kind="test_channel.Bare"):
     numbers: Tensor | None = public("data that calls itself public")
     number: float | None = public("a number that calls itself public")
+    word: str | bool | None = public("a word that calls itself public")
 
 
 @pytest.mark.parametrize(
     "reply",
-    [Bare(numbers=torch.ones(3, 2), number=None), Bare(numbers=None, number=0.25)],
+    [
+        Bare(numbers=torch.ones(3, 2), number=None, word=None),
+        Bare(numbers=None, number=0.25, word=None),
+        Bare(numbers=None, number=None, word="label of node 7: ill"),
+        Bare(numbers=None, number=None, word=True),
+    ],
 )
 def test_what_calls_itself_public_in_a_reply_is_refused_and_nothing_leaves(reply: Bare) -> None:
     ledger = Ledger(3)
@@ -284,5 +290,5 @@ def test_what_calls_itself_public_in_a_reply_is_refused_and_nothing_leaves(reply
 
 def test_the_number_of_the_round_may_be_told() -> None:
     channel = Channel(policy({}), SystemNoise(), Ledger(3))
-    sealed = channel.seal(Bare(numbers=None, number=1.0), turn(round=1))
+    sealed = channel.seal(Bare(numbers=None, number=1.0, word=None), turn(round=1))
     assert codec.decode(sealed.body, Bare).number == 1.0

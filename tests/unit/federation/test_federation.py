@@ -18,6 +18,7 @@ from securefg.federation.channel import Channel
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.federation import Federation
+from securefg.federation.peers import odd_ones
 from securefg.federation.roles import Host, require_replies
 from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError, RunFailed
 from securefg.foundation.streams import torch_stream
@@ -54,7 +55,7 @@ class Tell(Message, kind="test_federation.Tell"):
     number: Tensor = private("sum", "the client's number, thrice", means=Other(), weight="size")
     size: Tensor | None = private("sum", "its weight", means=Other())
     row: Tensor | None = private("each", "what it was sent", means=Other())
-    unit: str = public("unit of the numbers")
+    round: int | None = public("the round")
 
 
 class Echo(Host):
@@ -63,7 +64,7 @@ class Echo(Host):
     def __init__(self) -> None:
         self.turns: list[Turn] = []
         self.weighted = True
-        self.unit = "metre"
+        self.tells_the_round = True
         self.fail: Exception | None = None
 
     def handle(self, request: Message, turn: Turn) -> Message:
@@ -75,7 +76,7 @@ class Echo(Host):
             number=numbers[:, None].repeat(1, 3),
             size=numbers + 1 if self.weighted else None,
             row=request.own if isinstance(request, AskEach) else None,
-            unit=self.unit,
+            round=turn.round if self.tells_the_round else None,
         )
 
 
@@ -247,8 +248,8 @@ def test_partial_participation_asks_only_those(bed: Bed) -> None:
 
 
 def test_hosts_that_disagree_on_a_scalar_are_refused(bed: Bed) -> None:
-    bed.hosts["host-1"].unit = "foot"
-    with pytest.raises(ProtocolError, match=r"Tell\.unit: the clients do not agree"):
+    bed.hosts["host-1"].tells_the_round = False
+    with pytest.raises(ProtocolError, match=r"Tell\.round: the clients do not agree"):
         bed.federation.ask(ask(), Tell)
 
 
@@ -482,3 +483,10 @@ def test_every_client_is_sampled_alike() -> None:
         counts[sample_clients(10, 0.3, stream).numbers()] += 1
     assert counts.sum() == 12_000
     assert float((counts - 1200).abs().max()) < 5 * 29
+
+
+def test_words_that_differ_late_are_odd_too() -> None:
+    """What is shown of them is cut; what is compared is not."""
+    start = "x" * 100
+    sent = {"a": {"word": start}, "b": {"word": start}, "c": {"word": start + "label 7"}}
+    assert set(odd_ones(sent)) == {"c"}

@@ -17,6 +17,7 @@ from tests.unit.methods.lied_to import Deployed
 MASKED = "privacy.secure_aggregation={}"
 SIX = "partition.shares=[0.5, 0.6, 0.7, 0.5, 0.6, 0.4]"
 ONCE = ("training.rounds=1", "method.narrow=1")
+SECOND = AskMoments(projection=torch.ones(30, 2))
 
 
 def test_two_sums_are_not_asked_again_while_a_client_is_away(tmp_path: Path) -> None:
@@ -24,13 +25,13 @@ def test_two_sums_are_not_asked_again_while_a_client_is_away(tmp_path: Path) -> 
     run = Deployed.new(config(tmp_path, MASKED, SIX, *ONCE, method="two_sums"))
     with run.started() as (engine, server):
         server.ask(AskSums(number=1), ClassSums)
-        server.ask(AskMoments(projection=None), Products)
+        server.ask(SECOND, Products)
         engine.silent = {0}
         server.begin_round(2)
         with pytest.raises(RoundAborted, match=r"ClassSums .* and the plan has 1"):
             server.ask(AskSums(number=2), ClassSums)
         with pytest.raises(RoundAborted, match=r"Products .* and the plan has 1"):
-            server.ask(AskMoments(projection=None), Products)
+            server.ask(SECOND, Products)
 
 
 def test_nor_after_all_clients_restarted(tmp_path: Path) -> None:

@@ -82,6 +82,15 @@ def test_a_proved_distance_counts_with_rounding_and_never_more_than_the_clip() -
     )
 
 
+def test_rounding_counts_in_every_row_that_a_node_moves() -> None:
+    """A proved distance is of the whole message, whose every number is rounded, clipped by row or
+    not; on a coarse grid that is most of what moves."""
+    rule = DistributedDiscrete(100.0, 2.0, "row", 1.0, 5, "zero_out", moved_l2=3.0)
+    found = reach(rule, Influence(moved=Linear(3.0, 0.0)), 1, 400, 100)
+    sigma = rule.local_stddev(rule.plan_for(4)) * math.sqrt(5)
+    assert found.noise_multiplier == pytest.approx(sigma / (3 + math.sqrt(400)), rel=1e-6)
+
+
 def test_what_a_unit_does_not_touch_costs_nothing_even_without_noise() -> None:
     assert reach(Plain(), NOTHING, 3, 8, 1).times == 0
     assert reach(Plain(), WHOLE_MESSAGE, 3, 8, 1).noise_multiplier is None
@@ -162,6 +171,20 @@ def test_target_epsilon_speaks_of_the_node(
     assert found.relation == ("removed or added" if moved else "removed, added or changed")
     alone = claim([{fact: 4}], "client", DELTA)
     assert (alone.epsilon > 6.0) == (moved is not None)
+
+
+def test_a_release_that_an_edge_does_not_move_gets_noise_for_a_node_and_not_for_all() -> None:
+    """Of a target for edges it takes nothing, so noise for a whole message would be for nobody."""
+    node = Influence(moved=Linear(1.0, 0.0))
+    still = PlannedRelease(Sent, "sums", 1, 12, norm=1000.0, node=node, edge=NOTHING)
+    moving = replace(still, field="rows", edge=Influence(moved=Linear(0.5, 0.0)))
+    settings = {"noise_multiplier": None, "target_epsilon": 3.0, "unit": "edge"}
+    policy = policy_of(Population(10, node_holders=1, edge_holders=1), still, moving, **settings)
+    assert policy.rules["Sent.sums"].sensitivity == 1.0
+    assert policy.rules["Sent.rows"].sensitivity == 0.5
+    booked = {policy.mechanism(Sent, name, 12, 1): 1 for name in ("sums", "rows")}
+    assert claim([booked], "edge", DELTA).epsilon == pytest.approx(3.0, rel=1e-3)
+    assert 3.0 < claim([booked], "node", DELTA).epsilon < 12.0
 
 
 def test_a_target_for_a_node_that_moves_nothing_is_refused() -> None:

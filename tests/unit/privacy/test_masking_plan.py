@@ -163,6 +163,30 @@ def test_noise_is_sized_for_the_least_number_of_honest_survivors_among_those_who
     assert rule.least_noises == noises
 
 
+@pytest.mark.parametrize(
+    ("num_clients", "masking", "noises"),
+    [
+        (4, {"corrupt": 0, "dropout": 0}, 3),
+        (10, {"corrupt": 0, "dropout": 0.1}, 8),
+        (6, {"corrupt": 0.05, "dropout": 0}, 5),
+        (6, {"corrupt": 0.34, "dropout": 0}, 4),
+    ],
+)
+def test_a_client_that_takes_its_own_noise_off_the_sum_meets_the_noise_that_is_booked(
+    num_clients: int, masking: dict[str, float], noises: int
+) -> None:
+    """Where nobody colludes a client still reads the model that follows from the sum."""
+    policy = plan(WEIGHTS, num_clients=num_clients, masking=masking, **NOISE)
+    rule = policy.rule(Sent, "weights")
+    assert isinstance(rule, DistributedDiscrete)
+    assert rule.least_noises == noises
+    left = max(1, policy.least_survivors - 1)
+    sigma = rule.local_stddev(rule.plan_for(100)) * np.sqrt(left)
+    booked = policy.mechanism(Sent, "weights", 100, 1).noise_multiplier
+    assert booked is not None
+    assert booked <= sigma / rule.sensitivity(rule.plan_for(100))
+
+
 def test_distributed_noise_of_different_cohorts_is_refused() -> None:
     """One number of survivors holds for all sessions: the smaller one would unmask too little."""
     with pytest.raises(ConfigError, match="different numbers of clients send"):
