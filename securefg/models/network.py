@@ -56,4 +56,4 @@ def dropped(values: Tensor, dropout: float, stream: torch.Generator | None) -> T
 def keep_mask(shape: torch.Size, dropout: float, stream: torch.Generator) -> Tensor:
     """Zero with probability `dropout`, else 1 / (1 - dropout)."""
     draws = torch.rand(shape, generator=stream, device=stream.device)
-    return (draws >= dropout) / (1 - dropout)
+    return draws.ge_(dropout).div_(1 - dropout)

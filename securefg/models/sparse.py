@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -63,6 +64,19 @@ class SparseMatrix:
         shape = (dense.shape[0], dense.shape[1])
         return cls.from_sorted_entries(row, column, dense[row, column], shape)
 
+    @cached_property
+    def csr(self) -> Tensor:
+        """M as PyTorch's own tensor."""
+        return csr(self.rows, self.columns, self.values, self.shape)
+
+    @cached_property
+    def csr_transposed(self) -> Tensor:
+        return self.transposed(self.values_transposed)
+
+    def transposed(self, values: Tensor) -> Tensor:
+        """The transpose of the pattern with these values, in the order of its own CSR."""
+        return csr(self.rows_transposed, self.columns_transposed, values, self.shape[::-1])
+
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.matmul(dense, self.values)
 
@@ -83,7 +97,8 @@ class SparseMatrix:
         )
 
     def to(self, device: torch.device) -> SparseMatrix:
-        moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        names = [field.name for field in fields(self) if field.name != "shape"]
+        moved = {name: getattr(self, name).to(device) for name in names}
         return SparseMatrix(**moved, shape=self.shape)
 
 
@@ -117,15 +132,16 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
         ctx.matrix, ctx.values = matrix, values
+        if values is matrix.values:
+            return matrix.csr @ dense
         return csr(matrix.rows, matrix.columns, values, matrix.shape) @ dense
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
         m: SparseMatrix = ctx.matrix
-        own = ctx.values is m.values
-        values = m.values_transposed if own else ctx.values[m.to_transposed]
-        transposed = csr(m.rows_transposed, m.columns_transposed, values, m.shape[::-1])
-        return None, None, transposed @ gradient
+        if ctx.values is m.values:
+            return None, None, m.csr_transposed @ gradient
+        return None, None, m.transposed(ctx.values[m.to_transposed]) @ gradient
 
 
 def csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:

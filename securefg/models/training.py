@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -78,6 +80,9 @@ class Targets:
     classes: Tensor
     factor: float = 1.0
 
+    def loss(self, logits: Tensor) -> Tensor:
+        return self.factor * cross_entropy(logits[self.nodes], self.classes)
+
 
 class GcnTrainer(Trained):
     """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
@@ -98,10 +103,7 @@ class GcnTrainer(Trained):
         present = [target for target in targets if len(target.nodes)]
         for _ in range(epochs if present else 0):
             _, logits = gcn(self.weights, adjacency, features, dropout, stream)
-            loss = logits.new_zeros(())
-            for target in present:
-                loss = loss + target.factor * cross_entropy(logits[target.nodes], target.classes)
-            self.step(loss)
+            self.step(reduce(add, (target.loss(logits) for target in present)))
 
     def train_sampled(
         self,

@@ -62,6 +62,7 @@ class Client(Host):
         self._shape, self._adjacency, self._features = inputs
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
+        self._own_targets = Targets(self._train.nonzero().flatten(), self._labels[self._train])
         self._node_ids = self._shard.node_ids.to(site.device)
         self._bare = site.bare
 
@@ -104,7 +105,7 @@ class Client(Host):
     def _trained(self, request: Globals, turn: Turn) -> Update:
         weights = request.weights.to(self._device)
         adjacency = self._complemented(request)  # line 5
-        targets = [self._own_targets(), *self._pseudo_targets(request)]
+        targets = [self._own_targets, *self._pseudo_targets(request)]
         trainer = GcnTrainer(self._shape, weights, self._training.lr, self._training.weight_decay)
         epochs, sampling = self._training.local_epochs, self._settings.sampling
         dropout, dropping = self._settings.dropout, self._stream("dropout", turn)
@@ -137,9 +138,6 @@ class Client(Host):
         """Rows go out times the number of nodes, which itself left once, in the census."""
         return self._bare and self._settings.weighting == "nodes"
 
-    def _own_targets(self) -> Targets:
-        return Targets(self._train.nonzero().flatten(), self._labels[self._train])
-
     def _pseudo_targets(self, request: Globals) -> list[Targets]:
         if request.pseudo_labels is None:
             return []
@@ -149,29 +147,37 @@ class Client(Host):
 
     @torch.no_grad()
     def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
-        hidden, logits = gcn(trainer.weights, adjacency, self._features)
-        settings, size, released = self._settings, request.index_size, request.released
-        embedding = logits if settings.embedding == "final" else hidden
         own = float(len(self._node_ids))
         heavy = own if self._sized else 1.0
-        probabilities = logits.softmax(-1)
-        if self._bare:  # a row that adds up to one would show who holds the node
-            probabilities = probabilities[:, :-1]
+        by_nodes = self._settings.weighting == "nodes" and not self._bare
         return Update(
             weights=heavy * (trainer.vector() - self._start(request))[None],
-            num_nodes=torch.tensor([own])
-            if settings.weighting == "nodes" and not self._bare
-            else None,
-            predictions=self._scattered(heavy * probabilities, size, released)
-            if settings.pseudo_labels
-            else None,
-            embeddings=self._scattered(heavy * embedding, size, released)
-            if settings.pseudo_graph
-            else None,
-            holds=self._scattered(torch.ones_like(logits[:, :1]), size, released)
-            if needs_holders(settings) and not self._bare
-            else None,
+            num_nodes=torch.tensor([own]) if by_nodes else None,
+            **self._rows(trainer, adjacency, request, heavy),
         )
+
+    def _rows(
+        self, trainer: GcnTrainer, adjacency: Operator, request: Globals, heavy: float
+    ) -> dict[str, Tensor | None]:
+        """What is told of every node, for the halves that are on."""
+        settings = self._settings
+        rows: dict[str, Tensor | None] = dict.fromkeys(("predictions", "embeddings", "holds"))
+        if not (settings.pseudo_labels or settings.pseudo_graph):
+            return rows
+        hidden, logits = gcn(trainer.weights, adjacency, self._features)
+        if settings.pseudo_labels:
+            probabilities = logits.softmax(-1)
+            # A row that adds up to one would show who holds the node.
+            rows["predictions"] = heavy * (probabilities[:, :-1] if self._bare else probabilities)
+        if settings.pseudo_graph:
+            rows["embeddings"] = heavy * (logits if settings.embedding == "final" else hidden)
+        if needs_holders(settings) and not self._bare:
+            rows["holds"] = torch.ones_like(logits[:, :1])
+        size, released = request.index_size, request.released
+        return {
+            name: None if found is None else self._scattered(found, size, released)
+            for name, found in rows.items()
+        }
 
     def _scattered(self, rows: Tensor, index_size: int, released: Tensor | None = None) -> Tensor:
         """Rows in the global index; nodes that too few clients hold are left at zero."""

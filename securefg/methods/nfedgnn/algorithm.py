@@ -49,6 +49,7 @@ from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
+from securefg.settings.methods.base import MethodSettings
 from securefg.settings.methods.nfedgnn import Settings
 
 Ints = NDArray[np.int64]
@@ -268,7 +269,7 @@ class LatentServer(Server):
 class NodeGoal(Evaluator):
     """The server's predictions on the held-out nodes."""
 
-    def __init__(self, graph: Graph, settings: Settings, device: torch.device) -> None:
+    def __init__(self, graph: Graph, settings: MethodSettings, device: torch.device) -> None:
         self._graph = graph
 
     def score(self, release: Message) -> Scores:

@@ -16,6 +16,7 @@ SHIPPED: Final = {
     "fedgl": "securefg.methods.fedgl",
     "fedmlp": "securefg.methods.baselines.fedmlp",
     "gfl_appnp": "securefg.methods.gfl_appnp",
+    "label_propagation": "securefg.methods.baselines.label_propagation",
     "mlps": "securefg.methods.baselines.mlps",
     "nfedgnn": "securefg.methods.nfedgnn",
     "own_sums": "securefg.methods.baselines.own_sums",

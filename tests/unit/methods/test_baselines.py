@@ -192,3 +192,18 @@ def test_heads_that_do_not_share_the_units_alike_are_refused(tmp_path: Path) -> 
 def test_perceptrons_want_one_node_per_client(method: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="one client per node"):
         finished(samples(tmp_path, method, "partition={name: shares, shares: [0.5, 0.5]}"))
+
+
+def test_known_labels_are_spread_and_nobody_is_asked(tmp_path: Path) -> None:
+    graph = {"num_nodes": 200, "degree": 10, "lambda_": 3, "mu": 0, "train_share": 0.2}
+    run = finished(
+        samples(
+            tmp_path,
+            "label_propagation",
+            f"data.csbm={ {'task': 'dnc', **graph} }",
+            "training.rounds=1",
+        )
+    )
+    assert run.ledger_path.read_text() == ""
+    assert run.summary().bytes.up.total == run.summary().bytes.down.total == 0
+    assert run.summary().test_accuracy > 0.8  # features tell nothing here, links do

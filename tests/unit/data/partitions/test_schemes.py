@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from securefg.data import partitions
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions import draw_partition
@@ -124,6 +125,24 @@ def test_louvain_cuts_a_community_that_is_too_large():
     pairs = torch.combinations(torch.arange(30)).T
     graph = Graph(**{**vars(random_graph()), "edge_index": torch.cat([pairs, pairs.flip(0)], 1)})
     assert drawn({"name": "louvain", "num_clients": 3}, graph).sizes.tolist() == [10] * 3
+
+
+def test_communities_are_looked_for_once_per_graph_and_seed(monkeypatch: pytest.MonkeyPatch):
+    looked = []
+    found = partitions._found_communities
+
+    def counted(graph: Graph, resolution: float, seed: int) -> list[Any]:
+        looked.append(seed)
+        return found(graph, resolution, seed)
+
+    monkeypatch.setattr(partitions, "_found_communities", counted)
+    monkeypatch.setattr(partitions, "_COMMUNITIES", {})
+    given = {"name": "louvain", "num_clients": 4}
+    fewer = Graph(**{**vars(GRAPH), "edge_index": GRAPH.edge_index[:, 2:]})
+    first, again = drawn(given), drawn(given)
+    drawn(given, seed=1), drawn(given, fewer), drawn({**given, "resolution": 2.0})
+    assert len(looked) == 4
+    assert torch.equal(first.nodes, again.nodes)
 
 
 def test_a_small_alpha_skews_the_labels_more():
