@@ -51,6 +51,14 @@ def get_attack(name: str) -> Attack:
     return attack
 
 
+def attack_or_error(name: str) -> Attack | ConfigError:
+    """An attack that nobody asked for by name, or why it cannot be loaded."""
+    try:
+        return get_attack(name)
+    except ConfigError as error:
+        return error
+
+
 def get_active(name: str) -> ActiveAttack:
     """The active attack of that name, or of that module where the name is a path."""
     attack = getattr(find_module("attack", name, active(), f"{GROUP}.active"), "ATTACK", None)

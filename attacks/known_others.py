@@ -1,23 +1,23 @@
 """Is this secret in a sum, to somebody who knows all the others? The adversary of the definition.
 
 Differential privacy is a promise against an adversary who knows everybody but the target. It takes
-off the sum what all others put in, and looks along what the target would have put in: for Gaussian
-noise that is the likelihood ratio, and no test is better.
+off the sum what all others put in; under Gaussian noise of standard deviation s the log likelihood
+ratio of "the target is in it" is (<rest, move> - |move|^2 / 2) / s^2, and no test, nor any order of
+several targets, is better (Neyman and Pearson).
 """
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from attacks.base import Array, CannotAttack, Targets, View, not_seen
 from securefg.protocol.meanings import Meaning
 
 
-def fitted_shares(view: View, targets: Targets, need: Meaning) -> Array:
-    """How much of every target is in the sum: about 1 for those that are, 0 for the others."""
+def likelihoods(view: View, targets: Targets, need: Meaning) -> Array:
+    """By target, how much likelier the sum is with it than without."""
     without, moves = known(targets)
-    return shares(observed(view, need), without, moves)
+    return ratios(observed(view, need), without, moves)
 
 
 def known(targets: Targets) -> tuple[Array, Array]:
@@ -44,8 +44,7 @@ def observed(view: View, need: Meaning) -> Array:
     return found
 
 
-def shares(seen: Array, without: Array, moves: Array) -> Array:
-    """<seen - without, move> / |move|^2, row by row."""
-    along = ((seen - without) * moves).sum(1)
-    found: Array = along / np.square(moves).sum(1).clip(1e-12)
+def ratios(seen: Array, without: Array, moves: Array) -> Array:
+    """<seen - without, move> - |move|^2 / 2, row by row: the log likelihood ratio, times s^2."""
+    found: Array = ((seen - without - moves / 2) * moves).sum(1)
     return found

@@ -1,8 +1,9 @@
 """Was a node's label trained on by others? Read by a client off the models that all are sent.
 
 Two models that were sent one after the other differ by the mean of all clients' changes, whatever
-masks hid single ones. A target's part in it is read as the server reads it off uploads (see
-`membership_gradients`): by regression on all targets' gradients at once, and by cosine.
+masks hid single ones; the client takes its own off. A target's part in the rest is read as the
+server reads it off uploads (see `membership_gradients`): by regression on all targets' gradients at
+once, and by cosine.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.client_models import MODEL, layout_of, sent_models
+from attacks.client_models import MODEL, client_models, layout_of, sent_models
 from attacks.confidence import labels_of, share_of_one
 from attacks.leaning import largest_shift, leaning, normal_scores
 from attacks.membership_gradients import regressed
 from attacks.node_gradients import Around, Known, gradients, has_equations
 
-STEPS = 4
+STEPS = 12
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -30,12 +32,14 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     around, sent = Around.of(layout, known, targets.ids), sent_models(view)
     if len(sent) < 2:
         raise CannotAttack("fewer than two models that were sent are in the view")
-    total = np.zeros(len(labels))
+    own, total = _own_parts(view), np.zeros(len(labels))
     for before, after in list(pairwise(sorted(sent)))[:STEPS]:
         received = sent[before].float()
         pulls = gradients(layout, received, around, labels)
         pulls = pulls / pulls.norm(dim=1, keepdim=True).clamp_min(1e-12)
         moved = sent[after].float() - received
+        if after == before + 1 and before in own:
+            moved = moved - own[before]
         pull = -moved / moved.norm().clamp_min(1e-12)
         for sign in (regressed(pulls, pull), pulls @ pull):
             total += normal_scores(sign.double().numpy())
@@ -43,6 +47,20 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     noise = noises[0].of_sum(view.public.num_clients) if noises else None
     shift = largest_shift(noise, share_of_one(view, targets), len(sent) - 1)
     return leaning(total, targets.prior, shift)
+
+
+def _own_parts(view: View) -> dict[int, Tensor]:
+    """By round, what the client itself moved the mean by, taking all clients to weigh alike."""
+    found: dict[int, Tensor] = {}
+    for shard in view.own:
+        try:
+            models = client_models(view, shard.client)
+        except CannotAttack:
+            continue  # an upload that cannot be read back stays in
+        for number, trained in models.items():
+            part = trained.moved / view.public.num_clients
+            found[number] = found[number] + part if number in found else part
+    return found
 
 
 ATTACK = Attack(
@@ -59,6 +77,6 @@ ATTACK = Attack(
     exposes="that a person's record is in another client's training set, to a mere participant",
     stopped_by="noise on the update; more clients; masks do not, since the mean is sent to all",
     run=run,
-    rounds=5,
+    rounds=13,
     applies_to=has_equations,
 )

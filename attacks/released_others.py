@@ -1,7 +1,7 @@
 """Whether a node's label was in training, from all that was released, knowing everybody else.
 
-What would have been released with the target, and without it? Every released tensor is looked at
-along the difference, and the tensors are weighed by how little their shares scatter.
+What would have been released with the target, and without it? Every released tensor gives a
+likelihood ratio along the difference; its noise is read off how the targets scatter.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.known_others import known, shares
+from attacks.known_others import known, ratios
 from securefg.protocol.meanings import Answers
 
 
@@ -22,10 +22,16 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         part = slice(start, start + value.numel())
         start += value.numel()
         seen = value.double().flatten().numpy()
-        found = shares(seen, without[:, part], moves[:, part])
-        low, high = np.quantile(found, [0.25, 0.75])
-        score = score + found / max(float(high - low) ** 2, 1e-6)
+        score = score + _weighed(seen, without[:, part], moves[:, part])
     return score
+
+
+def _weighed(seen: Array, without: Array, moves: Array) -> Array:
+    """The ratios over the noise along a target, which is alike for all of them."""
+    found, sizes = ratios(seen, without, moves), np.linalg.norm(moves, axis=1).clip(1e-12)
+    low, high = np.quantile(found / sizes + sizes / 2, [0.25, 0.75])
+    weighed: Array = found / max(float(high - low) ** 2, 1e-12)
+    return weighed
 
 
 ATTACK = Attack(

@@ -4,8 +4,9 @@ Pairwise alignment returns X'_i = (sum_{j != i} X_j W_ji + X_i) / K, with W_ji f
 holds X_i and X_j knows both, so K X'_i minus the colluders' terms is the sum of the others' rows in
 i's space. With reference alignment the same holds of the one mean that all are sent. K - 1
 colluders get the last client's rows, up to a rotation; fewer get the mean of the rest. Rows may
-count by degree: then the weights of others are theirs, and the sums are not known. Of noised rows
-the sum counts by the share of its variance that is no noise, and the colluders' own for the rest.
+count by degree: then the weights of others are theirs, and the sums are not known. Noised rows
+count as far as rows like the colluders' own, which these know without noise, scatter more than the
+noise does; the colluders' own rows, the prior, count for the rest.
 """
 
 from __future__ import annotations
@@ -36,15 +37,28 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     rest = ((count * mean - known) / honest)[:, :columns]
     noise = _noise(view)
     if noise is not None:
-        rest = shrunk(rest, known[:, :columns] / len(own), noise.of_sum(honest))
+        instead = _known_rows(targets, turned)[:, :columns]
+        rest = shrunk(rest, instead, noise.of_sum(honest))
     found: Array = rest.numpy()[targets.ids]
     return found
 
 
 def shrunk(rows: Tensor, instead: Tensor, noise: Noise) -> Tensor:
-    """Rows by the share of their variance that is no noise, and for the rest other rows, turned."""
-    share = float((1 - noise.sd**2 / rows.var(0).mean().clamp_min(1e-300)).clamp(0, 1))
+    """(v - sd^2) / (v + sd^2) of the rows, where v is the variance of others like them, and these,
+    turned, for the rest. Under noise as large as the rows even their rotation is not known."""
+    like = float(instead.var(0).mean())
+    share = max(0.0, like - noise.sd**2) / max(like + noise.sd**2, 1e-300)
+    if not share:
+        return instead
     return share * rows + (1 - share) * rotated(instead, rotation(instead, rows))
+
+
+def _known_rows(targets: Targets, sent: list[Tensor]) -> Tensor:
+    """The mean of the colluders' rows, before noise where they know them so."""
+    if targets.own_uploads is None:
+        return torch.stack(sent).mean(0)
+    own = torch.from_numpy(targets.own_uploads).double()
+    return torch.stack([rotated(x, rotation(x, own[0])) for x in own]).mean(0)
 
 
 def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.known_others import fitted_shares
+from attacks.known_others import likelihoods
 from securefg.protocol.meanings import Statistic
 
 SUM = Statistic(form="by_class")
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    return fitted_shares(view, targets, SUM)
+    return likelihoods(view, targets, SUM)
 
 
 ATTACK = Attack(

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
-from attacks.known_others import observed, shares
+from attacks.known_others import observed, ratios
 from securefg.protocol.meanings import Statistic
 
 SUM = Statistic(form="by_class")
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    """The label of which most is in the sum."""
+    """The label with which the sum is likeliest."""
     if targets.sum_without is None or targets.moves is None:
         raise CannotAttack("the adversary does not know the other nodes")
     count, classes = targets.moves.shape[:2]
     seen, without = observed(view, SUM), targets.sum_without.reshape(count, -1)
     moves = targets.moves.reshape(count, classes, -1)
-    found = [shares(seen, without, moves[:, label]) for label in range(classes)]
+    found = [ratios(seen, without, moves[:, label]) for label in range(classes)]
     guess: Array = np.stack(found, 1).argmax(1).astype(np.float64)
     return guess
 

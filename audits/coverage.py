@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from attacks import attack_names, attack_or_error
 from attacks.base import Attack, Need, Place, in_words, options
-from securefg.protocol.meanings import Answers, Meaning, Public
-from securefg.run.findings import Finding, Verdict
+from securefg.protocol.meanings import Answers, Meaning, Public, Weights
+from securefg.run.findings import NOT_ASKED, Finding, Verdict
 
 ADVERSARIES = {
     "server": "the server",
@@ -20,6 +21,7 @@ ADVERSARIES = {
     "wire": "somebody who taps the wire",
 }
 UNREAD, NOBODY = "unread_field", "untaken_place"
+ANSWERING = (Weights, Answers, Public)
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,20 @@ class Spoken:
         return None
 
     def read_by(self, attack: Attack) -> set[Place]:
-        """The uploads and releases that the attack reads: the first field for every need."""
+        """The uploads and releases that the attack reads: the first field for every need. Answers
+        are made of the released model, and of nothing else that is released with it."""
         found = set()
         for need in attack.needs:
             for option in options(need):
                 fitting = [p for p, m in self.uploads.items() if m.fits(option)]
                 found |= set(fitting[:1])
                 if isinstance(option, Answers) and self.answers:
-                    found |= set(self.released)
+                    found |= {p for p, m in self.released.items() if isinstance(m, ANSWERING)}
                 if fitting:
                     break
+        beside = {p: m for p, m in self.released.items() if not isinstance(m, ANSWERING)}
+        for need in (*attack.needs, *attack.hears):
+            found |= set([p for p, m in beside.items() if any(map(m.fits, options(need)))][:1])
         return found
 
     def heard_by(self, attack: Attack) -> set[Place]:
@@ -124,6 +130,19 @@ def untaken(taken: Iterable[str], method: str) -> list[Finding]:
         for kind, words in ADVERSARIES.items()
         if kind not in kinds
     ]
+
+
+def not_asked(spoken: Spoken, asked: Iterable[str], method: str) -> list[Finding]:
+    """A finding for all attacks together that the run gives something to and that were left out."""
+    every = [found for name in attack_names() if isinstance(found := attack_or_error(name), Attack)]
+    left = [one.name for one in every if one.name not in set(asked) and not spoken.unmet(one)]
+    if not left:
+        return []
+    because = (
+        f"{len(left)} attacks that this run gives something to were not asked for: "
+        f"{', '.join(sorted(left))}; `securefg audit` without --only and --adversary runs them"
+    )
+    return [_finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)]
 
 
 def _finding(method: str, attack: str, adversary: str, metric: str, because: str) -> Finding:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr, ndtr, ndtri
-from scipy.stats import binom
 
+from audits.laws import binomial_at_least
 from audits.metrics import (
     BadMetricInput,
     Floats,
@@ -204,9 +204,9 @@ def one_run_p_value(canaries: int, guesses: int, right: int, delta: float, epsil
     if guesses == 0 or right == 0:
         return 1.0
     q = float(expit(epsilon))
-    b = float(binom.sf(right - 1, guesses, q))
+    b = float(binomial_at_least(right, guesses, q))
     i = np.arange(1, right + 1)
-    slack = float(np.max((binom.sf(right - i - 1, guesses, q) - b) / i))
+    slack = float(np.max((binomial_at_least(right - i, guesses, q) - b) / i))
     return min(1.0, b + 2 * canaries * delta * max(0.0, slack))
 
 

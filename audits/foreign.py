@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import chi2, ncx2
 
 from attacks.base import Array, CannotAttack, Message, Place, View
 from attacks.client_models import sent_models
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
+from audits.laws import chi2_quantile
 from audits.mechanisms.family import FAMILY_LEVEL
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError, DataError
@@ -282,6 +282,8 @@ def _rows(uploads: list[Message]) -> tuple[Array, NDArray[np.int64]]:
 
 def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | None:
     """What cannot be under the claim, at ALPHA / 2 over all tests together; None where all can."""
+    from scipy.stats import ncx2  # half a second that other audits need not pay
+
     alpha = ALPHA / 2 / (2 * len(parts) + 1)
     longest = math.sqrt((rows**2).sum(1).max())
     clip = (claim.clip_l2 / claim.sigma) ** 2
@@ -300,7 +302,7 @@ def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | Non
         for what, squares in spreads.items():
             if not squares.size:
                 continue
-            least = claim.sigma**2 * chi2.ppf(alpha / squares.size, chosen.shape[1])
+            least = claim.sigma**2 * chi2_quantile(alpha / squares.size, chosen.shape[1])
             if squares.min() < least:
                 scale = 2 if what.startswith("two") else 1
                 return (
@@ -327,7 +329,7 @@ def _from_repeats(
     for name, part in parts.items():
         total = sum(float(((own - own.mean(0))[:, part] ** 2).sum()) for own in repeated)
         degrees = sum((len(own) - 1) * own[:, part].shape[1] for own in repeated)
-        most = math.sqrt(total / chi2.ppf(ALPHA / 2 / len(parts), degrees))
+        most = math.sqrt(total / chi2_quantile(ALPHA / 2 / len(parts), degrees))
         found[name] = (most, math.sqrt(total / degrees), degrees)
     name, (most, sigma, degrees) = min(found.items(), key=lambda entry: entry[1][0])
     lower = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / most, claim.delta)

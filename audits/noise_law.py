@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
-from scipy.special import log_ndtr
-from scipy.stats import chi2, kstest
-from scipy.stats import t as student
+from scipy.special import log_ndtr, ndtr
+
+from audits.laws import chi2_log_cdf, chi2_log_sf, student_sf
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +58,7 @@ def law_tests(
         _repeated(noise, "message", step),
         _lagged(noise),
         _law(noise),
+        _tails(noise, step),
     ]
     in_rounds = [*_pairs_of_a_round(noise, rounds), *_again_in_a_round(noise, rounds)]
     return [*found, *_pairs(noise), *in_rounds, *_flat_directions(noise)]
@@ -91,7 +92,7 @@ def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[L
     }
     for name, (sums, count) in parts.items():
         place = int(sums.argmin())  # the law of all is one, so the extreme one has the least p
-        low = _of_many(chi2.logcdf(sums[place], count), len(sums))
+        low = _of_many(chi2_log_cdf(sums[place], count), len(sums))
         level = math.sqrt(sums[place] / count)
         yield LawTest(
             f"noise of a {name}",
@@ -100,7 +101,7 @@ def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[L
             f"{name} {place} has {level:.3g} of the claimed noise",
         )
         place = int(sums.argmax())
-        high = _of_many(chi2.logsf(sums[place] / (1 + slack) ** 2, count), len(sums))
+        high = _of_many(chi2_log_sf(sums[place] / (1 + slack) ** 2, count), len(sums))
         level = math.sqrt(sums[place] / count)
         yield LawTest(
             f"excess of a {name}",
@@ -124,7 +125,7 @@ def _sums(noise: Floats, rounds: int) -> Iterator[LawTest]:
         sums = group.sum(added).reshape(len(group), -1) / math.sqrt(group.shape[added])
         squares = np.square(sums).sum(1)
         place = int(squares.argmin())
-        p = _of_many(chi2.logcdf(squares[place], sums.shape[1]), len(squares))
+        p = _of_many(chi2_log_cdf(squares[place], sums.shape[1]), len(squares))
         level = math.sqrt(squares[place] / sums.shape[1])
         number = place + 1 if group is by_round else place
         words = f"the sum over all {name} {number} has {level:.3g} of the claimed noise"
@@ -223,7 +224,7 @@ def _again_in_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
     pair, place = divmod(int(likeness.argmax()), places)
     value = float(likeness[pair, place])
     statistic = value * math.sqrt((messages - 1) / (1 - value * value))
-    p = min(1.0, 2 * likeness.size * float(student.sf(statistic, messages - 1)))
+    p = min(1.0, 2 * likeness.size * student_sf(statistic, messages - 1))
     first, later = pairs[pair]
     words = (
         f"place {place} has noises of correlation {value:.3f} in rounds {first + 1}, {later + 1}"
@@ -242,7 +243,7 @@ def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:
     free = table.shape[1] - 1
     statistic = abs(value) * math.sqrt(free / (1 - value * value))
     pairs = len(table) * (len(table) - 1) / 2
-    return min(1.0, 2 * pairs * float(student.sf(statistic, free))), (i, j), value
+    return min(1.0, 2 * pairs * student_sf(statistic, free)), (i, j), value
 
 
 def _lagged(noise: Floats) -> LawTest:
@@ -286,11 +287,25 @@ def _flat_directions(noise: Floats) -> Iterator[LawTest]:
 
 
 def _law(noise: Floats) -> LawTest:
+    from scipy.stats import kstest  # half a second that audits without noise need not pay
+
     flat = noise.reshape(-1)
     chosen = flat[:: max(1, len(flat) // 100_000)]
     exact = len(chosen) <= 1000
     p = float(kstest(chosen, "norm", method="exact" if exact else "asymp").pvalue)
     return LawTest("law of the noise", p, False, "the noise is not of the claimed law")
+
+
+def _tails(noise: Floats, step: float) -> LawTest:
+    """Noise that is cut off: none of so many numbers lies beyond the largest. What rounding and a
+    grid may have taken off is added to it."""
+    largest = float(np.abs(noise).max())
+    p = math.exp(noise.size * math.log1p(-2 * float(ndtr(-largest - step - 1e-3))))
+    words = (
+        f"none of {noise.size} numbers passes {largest:.3g} standard deviations: it is cut off, so "
+        "not of the claimed law"
+    )
+    return LawTest("tails of the noise", p, False, words)
 
 
 def _of_many(log_p: float, places: int) -> float:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from attacks import attack_names, get_attack
+from attacks import attack_names, attack_or_error, get_attack
 from attacks.base import Attack
 from audits.games import game_module
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.transcript import Adversary
+from securefg.run.findings import EndedAudit
+from securefg.settings.execution import JUDGING, AuditSettings
 
 DEFAULT_ADVERSARY = {
     "server": "server",
@@ -18,6 +20,7 @@ DEFAULT_ADVERSARY = {
     "wire": "wire",
     "outsider": "outsider",
 }
+TRIALS = 100_000
 PROMISES = "promises"
 
 
@@ -37,7 +40,7 @@ class Plan:
     adversaries: tuple[str, ...] = ()
     jobs: int = 1
     seed: int = 0
-    trials: int = 100_000
+    trials: int = TRIALS
     overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -65,7 +68,7 @@ class Plan:
     def _found(self) -> dict[str, Attack | ConfigError]:
         named = self.only or attack_names()
         wanted = dict.fromkeys((*named, *self.more))
-        return {name: _attack(name) for name in wanted if name != PROMISES}
+        return {name: attack_or_error(name) for name in wanted if name != PROMISES}
 
     @property
     def promises(self) -> bool:
@@ -74,19 +77,29 @@ class Plan:
     @property
     def asked(self) -> str:
         """What it is about, in words."""
-        return ", ".join((*self.only, *self.adversaries)) or "everything"
+        named = ", ".join((*self.only, *self.adversaries)) or "everything"
+        return ", and ".join((named, *self.more))
+
+    def ended(self, settings: AuditSettings) -> EndedAudit:
+        """The note that stays where this audit of a run with these settings came to its end."""
+        return EndedAudit(asked=self.asked, terms=self.terms(settings))
+
+    def terms(self, settings: AuditSettings) -> str:
+        """All that a verdict may hang on beside the run, where it is not the default: told with
+        every finding, since whoever turns it long enough finds the verdict that is wanted."""
+        default, said = AuditSettings(), [f"--seed {self.seed}"] if self.seed else []
+        if self.trials != TRIALS:
+            said.append(f"--trials {self.trials}")
+        for name in JUDGING:
+            value = getattr(settings, name)
+            if name != "attack_seconds" and value != getattr(default, name):
+                said.append(f"--set audit.{name}={value}")
+        return " ".join(said)
 
     @property
     def whole(self) -> bool:
         """Whether everything is asked for, from everybody's place."""
         return not self.only and not self.adversaries
-
-
-def _attack(name: str) -> Attack | ConfigError:
-    try:
-        return get_attack(name)
-    except ConfigError as error:
-        return error
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from audits.plan import Task
 from audits.truth import Truth
 from audits.verdicts import Evidence, judge
 from securefg.foundation.interval import Interval
+from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.transcript import Adversary
 from securefg.run.findings import Finding, Verdict
@@ -147,7 +148,7 @@ class Player:
             return played.game.gain(played.guess), "", False
         except CannotAttack as reason:
             return None, str(reason), False
-        except Exception as error:
+        except (Exception, OutOfTime) as error:
             return None, f"it failed: {type(error).__name__}: {error}", True
 
     def _played(self, task: Task, truth: Audited) -> Played:

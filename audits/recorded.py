@@ -22,7 +22,7 @@ from audits.guesses import FIRST, guessed_sources, likely_seeds, likeness_test
 from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
 from audits.mechanisms.whole import claimed_noise, grid_step
-from audits.noise_law import LawTest, law_tests
+from audits.noise_law import LawTest, joint_tests, law_tests, worst
 from audits.truth import Truth
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Host, Site
@@ -40,6 +40,7 @@ SECONDS = 60.0
 """So long is the run played again; later rounds are tested by their structure alone."""
 
 MOST_NUMBERS = 1 << 22
+MOST_JOINT = 1 << 19
 
 Floats = NDArray[np.float64]
 
@@ -77,7 +78,14 @@ def recorded_noise(truth: Truth) -> list[Finding]:
     replay = _Replay(truth, fields)
     reason = replay.run()
     each = (time.monotonic() - started) / max(1, len(fields))
-    findings = [_finding(truth, found, reason, each) for found in fields.values()]
+    protects = truth.experiment.policy.protects
+    own = [_tests(truth, found) if protects else [] for found in fields.values()]
+    alone = not protects or any(worst(tests, RECORDED) for tests in own)
+    joint = [] if alone else _joint(list(fields.values()))
+    findings = [
+        _finding(truth, found, reason, each, [*tests, *(joint if found.noise else [])])
+        for found, tests in zip(fields.values(), own, strict=True)
+    ]
     return [*findings, *_untold(truth)]
 
 
@@ -305,8 +313,19 @@ def _seeded(truth: Truth, found: Residuals) -> LawTest:
     return likeness_test(flat[0, :FIRST].numpy(), np.stack(drawn))
 
 
-def _finding(truth: Truth, found: Residuals, stopped: str, seconds: float) -> Finding:
-    tests = _tests(truth, found) if truth.experiment.policy.protects else []
+def _joint(fields: list[Residuals]) -> list[LawTest]:
+    """Whether fields of the same messages share noise, where each alone is sound; all of them are
+    told of it."""
+    parts = [np.concatenate(found.noise) for found in fields if found.noise]
+    if len(parts) < 2 or len({len(part) for part in parts}) > 1:
+        return []
+    most = max(1, MOST_JOINT // sum(part[0].size for part in parts))
+    return joint_tests([part[:most] for part in parts])
+
+
+def _finding(
+    truth: Truth, found: Residuals, stopped: str, seconds: float, tests: list[LawTest]
+) -> Finding:
     result = LawResult(
         field=found.release.name,
         check="recorded",

@@ -16,24 +16,23 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from attacks import get_attack
 from attacks.base import CannotAttack
 from audits.control_runs import control_of, is_defended
-from audits.coverage import unread, untaken
+from audits.coverage import not_asked, unread, untaken
 from audits.foreign import ForeignTruth, foreign_promises
 from audits.plan import PROMISES, Plan, Task, adversaries_of
 from audits.player import Audited, Player
 from audits.promises import Checks, promises
+from audits.settings import audit_settings
 from audits.truth import Truth
-from securefg.foundation.errors import ConfigError
 from securefg.foundation.lock import owned
-from securefg.foundation.side_by_side import side_by_side
+from securefg.foundation.side_by_side import TookTooLong, side_by_side
 from securefg.protocol.exchange import is_foreign
-from securefg.run.findings import Finding, FindingsFile, Verdict
+from securefg.run.findings import Finding, Verdict
+from securefg.run.findings_file import FindingsFile
 from securefg.run.folder import RunFolder
-from securefg.settings.config import apply_override
 from securefg.settings.execution import AuditSettings
 
 
@@ -80,7 +79,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
             foreign.defended,
         )
     recorded = Truth.of(RunFolder.open(path))
-    truth = recorded.judged_by(_audit_settings(recorded.config.audit, plan.overrides))
+    truth = recorded.judged_by(audit_settings(recorded.config.audit, plan.overrides))
     about = {
         "name": truth.config.name,
         "config_hash": truth.config.hash,
@@ -103,9 +102,13 @@ class Auditing:
     ) -> None:
         self._truth, self._plan, self._told = truth, plan, told
         stored = truth.config.audit if isinstance(truth, Truth) else AuditSettings()
-        self._smallest = _audit_settings(stored, plan.overrides).smallest_gain
-        self._file = FindingsFile.begin(folder, about, anew=plan.whole, asked=plan.asked)
+        settings = audit_settings(stored, plan.overrides)
+        self._smallest, self._seconds = settings.smallest_gain, settings.attack_seconds
+        self._file = FindingsFile.begin(
+            folder, about, anew=plan.whole, asked=plan.asked, terms=plan.terms(settings)
+        )
         self._result = Audit()
+        self._unmet: list[Finding] = []
 
     def carry_out(
         self,
@@ -115,6 +118,7 @@ class Auditing:
     ) -> Audit:
         player = Player(self._truth, self._plan.seed, self._smallest, defended)
         tasks = list(self._tasks(player))
+        self._keep(self._unmet)
         total = len(tasks) + 1
         if self._plan.promises:
             self._told("promises", 0, total)
@@ -130,19 +134,20 @@ class Auditing:
         return self._result
 
     def _tasks(self, player: Player) -> Iterator[Task]:
-        """The attacks to run; those whose needs are not met are findings at once."""
+        """The attacks to run; those whose needs are not met go to `_unmet`."""
         for name, error in self._plan.broken.items():
             self._fail(name, "-", error)
         for attack in self._plan.attacks:
             reason = self._truth.spoken.unmet(attack)
             if reason is not None:
-                self._keep([player.unmet(Task(attack, "-"), reason)])
+                self._unmet.append(player.unmet(Task(attack, "-"), reason))
                 continue
             chosen = list(adversaries_of(self._plan, attack))
             if not chosen and self._plan.only:
                 whose = " or ".join(sorted(attack.adversaries))
                 for place in self._plan.adversaries:
-                    self._keep([player.unmet(Task(attack, place), f"it is mounted by {whose}")])
+                    told = f"it is mounted by {whose}"
+                    self._unmet.append(player.unmet(Task(attack, place), told))
             for adversary in chosen:
                 yield from self._applicable(player, Task(attack, adversary))
 
@@ -157,7 +162,7 @@ class Auditing:
         if reason is None:
             yield task
         else:
-            self._keep([player.unmet(task, reason)])
+            self._unmet.append(player.unmet(task, reason))
 
     def _check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
         """What a check found before goes with all its findings: it may have others now, or none."""
@@ -180,7 +185,7 @@ class Auditing:
         # Attacks on noise divide by zero and fail to converge as a matter of course.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            played = side_by_side(player.play, tasks, self._plan.jobs)
+            played = side_by_side(player.play, tasks, self._plan.jobs, self._seconds)
             for number, (task, found) in enumerate(played, 1):
                 if isinstance(found, Exception):
                     self._fail(task.attack.name, task.adversary, found)
@@ -196,8 +201,11 @@ class Auditing:
         self._keep([self._failure(attack, adversary, error)])
 
     def _failure(self, attack: str, adversary: str, error: Exception) -> Finding:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        if isinstance(error, TookTooLong):
+            said = f"{error} (audit.attack_seconds)"
+        else:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         self._result.failed.append((attack, said))
         return _failed(self._truth.method_name, attack, adversary, said)
 
@@ -216,29 +224,14 @@ class Auditing:
         read = [(known[f.attack], f.adversary) for f in played if f.attack in known]
         method = self._truth.method_name
         whose = [f.adversary for f in played]
+        asked = {f.attack for f in self._file.findings}
         self._file.replace_coverage(
-            [*unread(self._truth.spoken, read, method), *untaken(whose, method)]
+            [
+                *unread(self._truth.spoken, read, method),
+                *untaken(whose, method),
+                *not_asked(self._truth.spoken, asked, method),
+            ]
         )
-
-
-def _audit_settings(stored: AuditSettings, overrides: tuple[str, ...]) -> AuditSettings:
-    """What judges the run may be set anew; what made it may not."""
-    for override in overrides:
-        if not override.startswith(("audit.smallest_gain=", "audit.sensitive=")):
-            raise ConfigError(
-                f"--set {override}: a run is audited as it was made; allowed: audit.smallest_gain, "
-                "audit.sensitive"
-            )
-    tree = {"audit": stored.model_dump(mode="json")}
-    for override in overrides:
-        apply_override(tree, override)
-    try:
-        return AuditSettings.model_validate(tree["audit"])
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        raise ConfigError(
-            f"audit.{wrong['loc'][0]}: {wrong['msg']}, found {wrong['input']!r}"
-        ) from error
 
 
 def _failed(method: str, attack: str, adversary: str, reason: str) -> Finding:

@@ -1,5 +1,7 @@
 """Shadow models for membership inference: GCNs of the run's shape, trained many at a time.
 
+With `audit.shadows: method` they are federations of the run's own config (`method_shadows`).
+
 Every shadow trains on half of the targets, drawn anew class by class, as long as the released model
 was trained; it starts from weights of its own. Every group of shadows sees a graph of its own, with
 a share of the edges left out, since what the federation trained on is not the whole graph either;
@@ -23,6 +25,7 @@ from torch import Tensor
 
 from attacks.base import Shadows
 from attacks.neighbour_answers import said_around
+from audits.method_shadows import train_method_shadows
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
@@ -54,7 +57,7 @@ class Recipe:
     edges_left_out: float = EDGES_LEFT_OUT
 
 
-def recipe_of(truth: Truth, count: int) -> Recipe:
+def recipe_of(truth: Truth) -> Recipe:
     """As the released model was trained, as far as a GCN can be.
 
     More than `MANY_EPOCHS` are not made: what a longer training adds is a matter of scale, and
@@ -64,7 +67,7 @@ def recipe_of(truth: Truth, count: int) -> Recipe:
     like = next(iter(truth.networks.values()), Layout(()))
     epochs = int(summary.best_round) * config.training.local_epochs
     return Recipe(
-        count=count,
+        count=config.audit.num_shadows,
         epochs=min(epochs, MANY_EPOCHS),
         hidden=like.hidden,
         dropout=like.dropout,
@@ -74,16 +77,23 @@ def recipe_of(truth: Truth, count: int) -> Recipe:
     )
 
 
-def shadows_for(truth: Truth, targets: NDArray[np.int64], count: int) -> Shadows:
+def shadows_for(truth: Truth, targets: NDArray[np.int64]) -> Shadows:
     """Of these targets, in their order."""
-    recipe, graph = recipe_of(truth, count), truth.graph
-    ordered = np.sort(targets)
-    path = truth.folder.path / "audit" / "shadows" / f"{_hash(recipe, graph, ordered)}.npz"
+    recipe, ordered, kind = recipe_of(truth), np.sort(targets), truth.config.audit.shadows
+    name = f"{kind}-{_hash(recipe, truth.graph, ordered)}.npz"
+    path = truth.folder.path / "audit" / "shadows" / name
     with _ONE_AT_A_TIME:  # all attacks of an audit want the same ones
-        found = _load(path) or _stored(path, train_shadows(graph, ordered, recipe, truth.device))
+        found = _load(path) or _stored(path, _trained(truth, ordered, recipe))
     place = np.searchsorted(ordered, targets)
     around = None if found.around is None else found.around[:, place]
     return Shadows(found.logits[:, place], found.member[:, place], around)
+
+
+def _trained(truth: Truth, targets: NDArray[np.int64], recipe: Recipe) -> Shadows:
+    if truth.config.audit.shadows == "model":
+        return train_shadows(truth.graph, targets, recipe, truth.device)
+    labels = truth.graph.labels.numpy()[targets]
+    return train_method_shadows(truth, targets, halves(labels, recipe.count, recipe.seed))
 
 
 def train_shadows(

@@ -90,7 +90,9 @@ def _verdict(finding: Finding) -> str:
 
 
 def _why(finding: Finding) -> str:
-    return finding.metric if finding.gain and finding.verdict is Verdict.LEAK else finding.because
+    leaks = finding.gain and finding.verdict is Verdict.LEAK
+    why = finding.metric if leaks else finding.because
+    return "; ".join(filter(None, (why, finding.provenance)))
 
 
 def _value(finding: Finding) -> str:

@@ -17,7 +17,8 @@ from audits.known_noise import noise_on, without_known_noise
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed
-from securefg.protocol.meanings import Meaning, Networks
+from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.meanings import Meaning, Networks, Other, Weights
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
 from securefg.run.assembly import Experiment, prepare
@@ -27,6 +28,9 @@ from securefg.run.release_file import read_release
 from securefg.settings.config import RunConfig
 from securefg.settings.execution import AuditSettings
 from securefg.settings.privacy import Unit
+
+UNSAID = Other("its method does not say what it means")
+"""Of an array or a word that clients are sent: it may hold what others uploaded."""
 
 
 @dataclass(frozen=True)
@@ -86,23 +90,30 @@ class Truth:
         """What is uploaded, sent and released in this run, by meaning."""
         x, settings = self.experiment, self.config.method
         planned = x.method.planned(settings, self.config.training, x.public)
-        uploads = {
-            (p.message.kind, p.field): self.meanings[p.message.kind, p.field] for p in planned
-        }
+        uploads = {(p.message.kind, p.field): self._as_sent(p) for p in planned}
         release = x.method.release
         released = {
             (release.kind, name): self.meanings[release.kind, name]
             for name in release.declarations
             if (release.kind, name) in self.meanings
         }
-        private = {
-            (m.kind, name)
+        sent = {
+            (m.kind, name): self.meanings.get((m.kind, name), UNSAID)
             for m in x.method.messages
             for name, declaration in m.declarations.items()
-            if declaration.is_private
+            if not declaration.is_private
+            and ((m.kind, name) in self.meanings or m.types[name] & {torch.Tensor, str})
         }
-        sent = {place: meaning for place, meaning in self.meanings.items() if place not in private}
         return Spoken(uploads, sent, released, self.answers is not None)
+
+    def _as_sent(self, planned: PlannedRelease) -> Meaning:
+        """What an upload means; weights of another length than their network's hold what no attack
+        on that network reads."""
+        meaning = self.meanings[planned.message.kind, planned.field]
+        network = self.networks.get(meaning.of or "") if isinstance(meaning, Weights) else None
+        if network is None or planned.dim == network.size:
+            return meaning
+        return Other(f"{planned.dim} numbers, where the network has {network.size}")
 
     @cached_property
     def samples(self) -> dict[int, Array]:

@@ -90,10 +90,19 @@ class Host:
         return self.releases[0].message
 
     @property
+    def _noises(self) -> list[int]:
+        rules = [self.policy.rule(r.message, r.field) for r in self.releases]
+        return [rule.least_noises for rule in rules if isinstance(rule, DistributedDiscrete)]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the noise is integers, shared out or all one client's."""
+        return bool(self._noises)
+
+    @property
     def cohort(self) -> int:
         """How many clients a trial takes."""
-        rules = [self.policy.rule(r.message, r.field) for r in self.releases]
-        return max([r.least_noises for r in rules if isinstance(r, DistributedDiscrete)] or [1])
+        return max(self._noises, default=1)
 
     @property
     def group(self) -> int:
@@ -107,7 +116,7 @@ class Host:
     @property
     def numbers_per_trial(self) -> int:
         """How many draws a trial costs; normals come four at a time."""
-        least, numbers = (4 if self.cohort == 1 else 1), 0
+        least, numbers = (1 if self.discrete else 4), 0
         for rows, width in map(self.shape, self.releases):
             numbers += -(-rows * width // least) * least
         return self.group * numbers

@@ -27,6 +27,9 @@ from securefg.foundation.interval import Interval
 from securefg.run.findings import Verdict
 
 SMALLEST_GAIN = 0.05
+ROUNDING = 1e-6
+"""An interval that lies this near to 0 whole is arithmetic: the guess is the prior, turned or
+scaled, which is no leak, and its spread is no spread."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
             f"{gain.high:+.3f}), but the null control was not made: on meaningless messages the "
             f"attack breaks off ({found.null_failed})"
         )
-    if gain.low > 0:
+    same = max(abs(gain.low), abs(gain.high)) <= ROUNDING
+    if gain.low > 0 and not same:
         return (
             Verdict.LEAK,
             f"{found.value.value:.3f}, {gain.value:+.3f} over the prior "
@@ -94,7 +98,7 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     off = f"with the defence off it gains {control.value:+.3f} {spread}"
     if control.low <= 0 or control.value < found.floor:
         return Verdict.INCONCLUSIVE, f"{off}, too little to show that it works; {hidden}"
-    if gain.low == gain.high:
+    if same or gain.low == gain.high:
         return (
             Verdict.INCONCLUSIVE,
             f"{off}; here it did the same with every target, so that its gain has no "

@@ -2,6 +2,7 @@
 
     python benchmarks/attack_table.py made RUNS --json new.json            small synthetic graphs
     python benchmarks/attack_table.py cora RUNS --json new.json            FedGL on Cora
+    python benchmarks/attack_table.py classes RUNS --json new.json         docs/attack_classes.md
     python benchmarks/attack_table.py made RUNS --json new.json --beside old.json > table.md
 
 Runs are made once and kept in RUNS; findings go to the JSON file. An older checkout's attacks are
@@ -41,6 +42,8 @@ SAGE, GFL, USERS = "fedavg_graphsage_csbm", "gfl_dnc_private", "nfedgnn_masked"
 ROUNDS = (*SHORT, "training.rounds=5")
 SMALL = "data={name: csbm, csbm: {task: dnc, num_nodes: 600, degree: 10, lambda_: 2, mu: 6}}"
 SUMS = ("output.transcript_every=1", SMALL)
+WALKS = "ppfl_deepwalk_citeseer_private"
+PUBLIC = (*SHORT, f"{SMALL[:-1]}, split: {{kind: folds}}}}", "training.rounds=5")
 CASES: dict[str, list[Case]] = {
     "made": [
         ("FedGL", "plain", "quickstart", FEDGL),
@@ -70,6 +73,9 @@ CASES: dict[str, list[Case]] = {
             USERS,
             (*ROUNDS, BY_CLIENT, "method={name: nfedgnn, smoothness: 100}"),
         ),
+        ("PPFL-GNN, walks", "plain", WALKS, (*PUBLIC, "privacy={}")),
+        ("PPFL-GNN, walks", "masked", "ppfl_deepwalk_citeseer_masked", PUBLIC),
+        ("PPFL-GNN, walks", "noised, epsilon 8 per row", WALKS, PUBLIC),
         ("two_sums", "plain", "private_cora", (*SUMS, "privacy={}")),
         ("two_sums", "masked", "private_cora", (*SUMS, MASKED)),
         ("two_sums", "noised, epsilon 8 per node", "private_cora", SUMS),
@@ -79,21 +85,40 @@ CASES: dict[str, list[Case]] = {
         ("FedGL on Cora", "noised, epsilon 8 per row", "fedgl_cora_private", SHORT),
     ],
     "walks": [
-        ("PPFL-GNN, walks", "plain", "ppfl_deepwalk_citeseer_private", (*SHORT, "privacy={}")),
+        ("PPFL-GNN, walks", "plain", WALKS, (*SHORT, "privacy={}")),
         ("PPFL-GNN, walks", "masked", "ppfl_deepwalk_citeseer_masked", SHORT),
-        ("PPFL-GNN, walks", "noised, epsilon 8 per row", "ppfl_deepwalk_citeseer_private", SHORT),
+        ("PPFL-GNN, walks", "noised, epsilon 8 per row", WALKS, SHORT),
+    ],
+    "classes": [
+        ("quickstart", "plain", "quickstart", ()),
+        ("FedAvg", "plain", SAGE, ()),
+        (
+            "small silos",
+            "plain",
+            SAGE,
+            (
+                "training.rounds=1",
+                "partition.num_clients=12",
+                "method.optimizer=sgd",
+                "method.arguments.hidden_channels=64",
+            ),
+        ),
+        ("communities of Cora", "plain", "fedgl_cora_louvain", (*SHORT, "training.rounds=5")),
+        ("Cora", "plain", "fedgl_cora", (*SHORT, "training.rounds=30")),
     ],
 }
 Row = dict[str, Any]
 
 
-def measured(cases: list[Case], root: Path, seeds: tuple[int, ...]) -> Iterator[Row]:
+def measured(
+    cases: list[Case], root: Path, seeds: tuple[int, ...], only: tuple[str, ...]
+) -> Iterator[Row]:
     """A row per case, seed and finding with a value."""
     for method, defence, name, settings in cases:
         for seed in seeds:
             folder = made(name, settings, root, seed)
             started = time.process_time()
-            result = audit(folder, Plan(only=tuple(attack_names())))
+            result = audit(folder, Plan(only=only))
             print(f"{method}, {defence}, seed {seed}: {time.process_time() - started:.1f} CPU s")
             for found in result.findings:
                 if found.value is None or found.prior is None or found.gain is None:
@@ -108,6 +133,7 @@ def measured(cases: list[Case], root: Path, seeds: tuple[int, ...]) -> Iterator[
                     "prior": found.prior.value,
                     "gain": [found.gain.value, found.gain.low, found.gain.high],
                     "verdict": found.verdict.value,
+                    "blind": None if found.blind is None else found.blind.value,
                 }
 
 
@@ -162,11 +188,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--beside", type=Path, help="findings of older attacks on the same runs")
     parser.add_argument("--method", default="", help="only cases whose method starts so")
+    parser.add_argument("--only", nargs="+", default=attack_names(), help="only these attacks")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     given = parser.parse_args()
     if not given.json.is_file():
         chosen = [case for case in CASES[given.cases] if case[0].startswith(given.method)]
-        rows = list(measured(chosen, given.runs, tuple(given.seeds)))
+        rows = list(measured(chosen, given.runs, tuple(given.seeds), tuple(given.only)))
         given.json.write_text(json.dumps(rows, indent=1))
     old = json.loads(given.beside.read_text()) if given.beside else []
     print("\n".join(table(json.loads(given.json.read_text()), old)))

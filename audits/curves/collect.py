@@ -15,6 +15,8 @@ import yaml
 from audits.curves.plan import Asked, CurvePlan, Level, Setting
 from audits.curves.recommend import choose, combined, over_seeds_and_targets
 from audits.curves.scores import monitored, no_skill, score_of
+from audits.plan import Plan
+from audits.settings import audit_settings
 from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval, interval
 from securefg.foundation.versions import versions
@@ -26,7 +28,8 @@ from securefg.reports.curve.data import (
     Series,
     Timing,
 )
-from securefg.run.findings import COVERAGE, Finding, Verdict, is_whole, read_findings
+from securefg.run.findings import COVERAGE, NOT_ASKED, Finding, Verdict, read_findings
+from securefg.run.findings_file import is_whole
 from securefg.run.folder import RunFolder
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.privacy import Unit
@@ -40,7 +43,7 @@ def collect(
     runs = {
         found: folder
         for found, folder in find_runs(root).items()
-        if found not in plan.audits or is_audited(folder)
+        if found not in plan.audits or is_audited(folder, plan.audits[found])
     }
     reasons = {failure.config_hash: failure.reason for failure in failed}
     points = tuple(_point(plan, setting, runs, reasons) for setting in plan.settings)
@@ -64,9 +67,10 @@ def findings_of(folder: RunFolder) -> Path:
     return folder.path / "audit" / "findings.json"
 
 
-def is_audited(folder: RunFolder) -> bool:
-    """Whether an audit of this very record ended."""
-    return is_whole(findings_of(folder), folder.summary().transcript_chain)
+def is_audited(folder: RunFolder, plan: Plan) -> bool:
+    """Whether this very audit of this very record ended: on the curve's terms, not on others."""
+    wanted = plan.ended(audit_settings(folder.config().audit, plan.overrides))
+    return is_whole(findings_of(folder), folder.summary().transcript_chain, wanted)
 
 
 def _point(
@@ -102,6 +106,7 @@ def _point(
         score=score.replace("_", " "),
         no_skill=() if None in chance else tuple(value for value in chance if value is not None),
         leaks=_leaks(audits, plan.asked(setting)),
+        not_asked=_not_asked(audits),
         claims=_claims(summaries),
         epsilon_claimed=claimed,
         epsilon_lower=lower,
@@ -155,6 +160,11 @@ def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
         return True
     kinds = {text.partition(":")[0] for text in adversaries}
     return finding.attack not in COVERAGE or finding.adversary in kinds
+
+
+def _not_asked(audits: Sequence[Sequence[Finding]]) -> tuple[str, ...]:
+    found = [f.metric for findings in audits for f in findings if f.attack == NOT_ASKED]
+    return tuple(sorted({name for names in found for name in names.split(", ")}))
 
 
 def _not_run(attack: str) -> Leak:

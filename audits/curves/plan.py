@@ -8,6 +8,7 @@ from pathlib import Path
 from attacks import get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
 from audits.plan import PROMISES, Plan
+from audits.settings import as_overrides
 from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.errors import ConfigError
 from securefg.settings.config import RunConfig
@@ -85,8 +86,16 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
             for defence in sweep.defences
             for epsilon in _strengths(path, defence)
         ]
-        plan = _audit_plan(curve, sweep)
-        audits |= {point.config.hash: plan for setting in own for point in setting.runs}
+        keys = [setting.key for setting in own]
+        for key in {key for key in keys if keys.count(key) > 1}:
+            raise ConfigError(f"{path}: two settings are called {key!r}; sweep each with a label")
+        for point in (point for setting in own for point in setting.runs):
+            plan = _audit_plan(curve, sweep, point.config)
+            if audits.setdefault(point.config.hash, plan) != plan:
+                raise ConfigError(
+                    f"{path}: {point.key} is run by two sweeps that ask for other attacks, or "
+                    "judge by other audit settings; ask both for the same"
+                )
         settings += own
         levels += [
             _level(curve, series, kind, run_config(level.config, path, level.set))
@@ -122,8 +131,13 @@ def _level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level
     return Level(series, kind, tuple(Point(f"{series} · {kind} seed {c.seed}", c) for c in configs))
 
 
-def _audit_plan(curve: CurveConfig, sweep: Sweep) -> Plan:
+def _audit_plan(curve: CurveConfig, sweep: Sweep, config: RunConfig) -> Plan:
     """Attacks that were named, or all whose needs are met; one that was named and cannot be run
     is a finding, and the point that has it meets no limit."""
     only = () if sweep.attacks is None else (*sweep.attacks, "promises")
-    return Plan(only=only, adversaries=curve.adversaries, trials=curve.trials)
+    return Plan(
+        only=only,
+        adversaries=curve.adversaries,
+        trials=curve.trials,
+        overrides=as_overrides(config.audit),
+    )

@@ -29,7 +29,7 @@ from typing import cast
 from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
-from securefg.run.findings import Finding, Verdict
+from securefg.run.findings import COVERAGE, Finding, Verdict
 from securefg.settings.privacy import Unit
 
 LEAST_SEEDS = 3
@@ -101,8 +101,9 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
     fitting = [p for p in own if not objections(p, series, limits)]
     if fitting:
         best = max(fitting, key=_reached)
-        return Choice(series=series.name, point=best.key, words=f"{called(best)}: {_scored(best)}")
-    nearest = min(own, key=lambda p: (len(objections(p, series, limits)), -_reached(p)))
+        words = f"{called(best)}: {_scored(best)}, attacked by {_attackers(best)} alone"
+        return Choice(series=series.name, point=best.key, words=words)
+    nearest = min(own, key=lambda p: _distance(p, series, limits))
     against = objections(nearest, series, limits)
     return Choice(
         series=series.name,
@@ -113,9 +114,15 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
     )
 
 
+def _distance(point: CurvePoint, series: Series, limits: Limits) -> tuple[bool, int, float]:
+    """A setting without a promise within the limit is never nearer than one that has it."""
+    promised = not _epsilon_objection(point, limits)
+    return not promised, len(objections(point, series, limits)), -_reached(point)
+
+
 def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
-    """Why a point is not recommended."""
-    found = [*point.violations]
+    """Why a point is not recommended; whether it is worth having comes before what it leaks."""
+    found = [*point.violations, *_worth_objections(point, series)]
     if len(point.accuracies) < LEAST_SEEDS:
         found.append(f"{_seeds(point)} of at least {LEAST_SEEDS}")
     if all(leak.gain is None for leak in point.leaks):
@@ -126,7 +133,7 @@ def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
         found.append(f"{point.score} is {_reached(point):.3f}, and may be {_least(point):.3f}")
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
-    return [*found, *_worth_objections(point, series)]
+    return found
 
 
 def _epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:
@@ -161,13 +168,18 @@ def _claim_objection(point: CurvePoint) -> list[str]:
 
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
     if _did_not_hold(leak):
-        return [f"{leak.attack}: the measurement did not hold ({leak.because})"]
+        found = leak.because if leak.gain is None else _over_seeds(leak.gain)
+        return [f"{leak.attack}: the measurement did not hold ({found})"]
     unlimited = limits.any and limits.leak_gain is None
     if leak.gain is None or (unlimited and leak.verdict == Verdict.LEAK):
         return [] if leak.verdict == Verdict.NOT_DETECTED else [f"{leak.attack} leaks"]
     if limits.leak_gain is not None and leak.gain.high > limits.leak_gain:
         return [f"{leak.attack} may gain up to {leak.gain.high:+.3f}"]
     return []
+
+
+def _over_seeds(gain: Interval) -> str:
+    return f"gain {gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f} over the seeds"
 
 
 def _did_not_hold(leak: Leak) -> bool:
@@ -208,13 +220,12 @@ def missing(own: Sequence[CurvePoint], series: Series, command: str) -> list[str
         found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
     if not series.alone_accuracies:
         found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
-    unknown = {leak.attack for point in own for leak in point.leaks if _did_not_hold(leak)}
-    folder = next((point.runs[0].folder for point in own if point.runs), "RUN")
-    found += [
-        f"{name}, whose measurement did not hold: `securefg audit {folder} --only {name}` shows why"
-        for name in sorted(unknown - {"unread_field", "untaken_place"})
-    ]
-    if unknown & {"unread_field", "untaken_place"}:
+    unknown = {leak.attack: p for p in own for leak in p.leaks if _did_not_hold(leak)}
+    for name in sorted(unknown.keys() - COVERAGE):
+        folder = next((run.folder for run in unknown[name].runs), "RUN")
+        again = f"`securefg audit {folder} --only {name}`"
+        found.append(f"{name}, whose measurement did not hold: {again} shows why")
+    if unknown.keys() & COVERAGE:
         found.append(
             "an attack on what none reads yet: `securefg list attacks`, or one of your own "
             f"(`--attack MODULE`), then `{command}`"
@@ -223,7 +234,13 @@ def missing(own: Sequence[CurvePoint], series: Series, command: str) -> list[str
 
 
 def called(point: CurvePoint) -> str:
-    return point.defence + ("" if point.epsilon is None else f" at epsilon {point.epsilon:g}")
+    name = "no defence" if point.defence == "none" else point.defence
+    return name + ("" if point.epsilon is None else f" at epsilon {point.epsilon:g}")
+
+
+def _attackers(point: CurvePoint) -> str:
+    kinds = {leak.adversary.partition(":")[0] for leak in point.leaks if leak.gain}
+    return " and ".join(sorted(kinds)) or "nobody"
 
 
 def _reached(point: CurvePoint) -> float:

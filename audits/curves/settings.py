@@ -132,4 +132,18 @@ def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int
         privacy.setdefault("secure_aggregation", {})
     tree = base.model_dump(mode="json")
     tree["privacy"] = privacy
-    return parse_config(tree, [*defence.set, f"seed={seed}"])
+    config = parse_config(tree, [*defence.set, f"seed={seed}"])
+    _require_the_defence(config, defence.name)
+    return config
+
+
+def _require_the_defence(config: RunConfig, name: DefenceName) -> None:
+    """A point is called by its defence: it must have that one."""
+    noisy = name in ("local_gaussian", "distributed_discrete")
+    wanted = (name if noisy else "plain", name in ("secagg", "distributed_discrete"))
+    found = (config.privacy.mechanism, config.privacy.secure_aggregation is not None)
+    if found != wanted:
+        masks = "masks" if found[1] else "no masks"
+        raise ConfigError(
+            f"defences: {name!r} has the mechanism {found[0]} and {masks} by its `privacy` or `set`"
+        )

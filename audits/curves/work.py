@@ -28,7 +28,7 @@ class RunAndAudit:
         folder = find_run(config.output.root, config.hash)
         if folder is None or not folder.finished:
             return False
-        return config.hash not in self.plans or is_audited(folder)
+        return config.hash not in self.plans or is_audited(folder, self.plans[config.hash])
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
         runs = Runs()

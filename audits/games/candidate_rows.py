@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose
 from audits.games.kriging import KNOWN_SHARE, Kriged, known_apart, kriged
 from audits.known_graph import known_edges
 from audits.truth import Truth
+from securefg.foundation.ranks import row_ranks
 from securefg.protocol.transcript import Adversary
 
 MANY_CANDIDATES = 300
@@ -101,6 +101,6 @@ def neighbours_say(rows: Array, told: Kriged, candidates: Array) -> Array:
 
     shown = percentiles(fits(told.known, rows), np.arange(len(rows))).mean()
     apart = math.sqrt(2) * float(ndtri(np.clip(shown, 0.5, 1 - 1 / len(rows))))
-    ranks = rankdata(fits(told.wanted, candidates), axis=1)
+    ranks = row_ranks(fits(told.wanted, candidates))
     weighed: Array = apart * ndtri((ranks - 0.5) / len(candidates))
     return weighed

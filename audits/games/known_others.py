@@ -25,7 +25,7 @@ MANY_TARGETS = 1000
 LEAST_TARGETS = 10
 NUMBERS = 2 * 10**7
 """So many numbers, at most, are kept of what all targets together move."""
-SIZE = 10**8
+SIZE = 4 * 10**7
 """So many nodes and links, at most, are in all hosts that are asked again."""
 
 

@@ -20,7 +20,6 @@ from audits.shadows import shadows_for
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
-NUM_SHADOWS = 64
 LEAST_TARGETS = 20
 FALSE_POSITIVE_RATES = {"tpr_at_1_percent_fpr": 0.01, "tpr_at_0.1_percent_fpr": 0.001}
 
@@ -51,7 +50,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
     if experiment.canaries is not None:  # made to be remembered: they have an audit of their own
         train[experiment.canaries.nodes.numpy()] = False
     chosen = balanced(labels, train, graph.split.test.numpy(), rng)
-    shadows = shadows_for(truth, chosen, NUM_SHADOWS)
+    shadows = shadows_for(truth, chosen)
     so = train[chosen].astype(np.int64)
     return MembershipGame(
         targets=Targets(

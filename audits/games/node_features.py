@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from attacks.base import Array, CannotAttack, Targets
 from audits.games.base import OutcomeGame, choose
@@ -14,6 +13,7 @@ from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, kriged
 from audits.games.victims import victim
 from audits.known_graph import known_edges
 from audits.truth import Truth
+from securefg.foundation.ranks import row_ranks
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 100
@@ -66,7 +66,7 @@ def _population(truth: Truth, adversary: Adversary) -> tuple[int | None, NDArray
 def words_found(guess: Array, truth: NDArray[np.float32]) -> Array:
     """Row by row: the AUC of the guess for which entries are not zero."""
     so = truth != 0
-    ranks = rankdata(guess, axis=1)
+    ranks = row_ranks(guess)
     ones, total = so.sum(1), so.shape[1]
     top = (ranks * so).sum(1) - ones * (ones + 1) / 2
     found: Array = top / np.maximum(ones * (total - ones), 1)

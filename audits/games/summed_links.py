@@ -1,7 +1,8 @@
 """Are these two nodes of one client linked, in summed second moments? All else is known.
 
 Targets are links and as many pairs without one: the same first node, which trains, and a second one
-of the same class as the linked one, so that classes alone tell nothing.
+of the same class as the linked one, so that classes alone tell nothing. Prior: chance. What the
+model answers for two nodes is no prior: their links make the answers, which stay with the client.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from audits.games.known_others import (
     sums_with_and_without,
     width,
 )
-from audits.games.link_prior import link_prior
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.protocol.meanings import Statistic
@@ -55,7 +55,6 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         metric="AUC over pairs of nodes with one client",
         unit="edge",
         truth=truths,
-        prior_scores=link_prior(truth, adversary, ids, truths),
     )
 
 

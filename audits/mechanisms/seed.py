@@ -24,7 +24,7 @@ def guess_seeds(message: AuditedMessage, seeds: Sequence[int]) -> list[Mechanism
     if not seeds:
         return []
     host = message.host()
-    sources = guessed_sources(seeds, discrete=host.cohort > 1)
+    sources = guessed_sources(seeds, discrete=host.discrete)
     enrolled = host.enrol(max(4, 32 // host.cohort))
     seen, _ = host.emit({}, enrolled, 1)
     best = {release.field: SUSPICIOUS for release in message.claimed}
@@ -46,7 +46,7 @@ def _without_noise(
     message: AuditedMessage, release: PlannedRelease, host: Host, guess: Host | None, tried: int
 ) -> MechanismResult:
     (slot,) = message.slots_of(release, 1)
-    trials = trials_for(host, 2000) if host.cohort == 1 else 400
+    trials = 400 if host.discrete else trials_for(host, 2000)
     if guess is None:
         gdp, cp = _nothing_shown(trials, tried, message.policy.delta)
     else:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from scipy.stats import chi2
-
 from audits.empirical_epsilon import EpsilonBound, epsilon_of_mu
+from audits.laws import chi2_quantile
 from audits.mechanisms.effort import trials_in_full_shape
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import MechanismResult
@@ -31,7 +30,7 @@ def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
 def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float) -> EpsilonBound:
     """mu >= distance / (the upper end of the noise's standard deviation)."""
     count = noise.size
-    upper = float(noise.std()) * math.sqrt(count / float(chi2.ppf(1 - confidence, count - 1)))
+    upper = float(noise.std()) * math.sqrt(count / chi2_quantile(1 - confidence, count - 1))
     mu = min(LARGEST_MU, distance / upper) if upper > 0 else LARGEST_MU
     ceiling = epsilon_of_mu(LARGEST_MU, delta)
     return EpsilonBound(epsilon_of_mu(mu, delta), delta, confidence, "gdp", ceiling, count)

@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 from scipy.special import ndtr
-from scipy.stats import binom
 from torch import Tensor, nn
 
+from audits.laws import binomial_at_least
 from audits.mechanisms.results import LawResult
 from audits.noise_law import Floats, LawTest, law_tests
 from securefg.privacy.accountants import tightest
@@ -117,8 +117,8 @@ def _loud_tests(moved: Floats, plan: DpSgdPlan, sigma: float) -> list[LawTest]:
     if sigma < plan.clip_l2 / 8 and plan.sampling < 1:  # otherwise single draws cannot be told
         drawn = int((along > plan.clip_l2 / 2).sum())
         p = 2 * min(
-            float(binom.sf(drawn - 1, len(along), plan.sampling)),
-            float(binom.cdf(drawn, len(along), plan.sampling)),
+            float(binomial_at_least(drawn, len(along), plan.sampling)),
+            float(binomial_at_least(len(along) - drawn, len(along), 1 - plan.sampling)),
         )
         said = f"{drawn} of {len(along)} times a sample was drawn, planned are {plan.sampling:g}"
         tests.append(LawTest("sampling", min(1.0, p), drawn > len(along) * plan.sampling, said))

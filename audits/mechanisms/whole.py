@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.special import ndtr
 
 from audits.guesses import FIRST, likeness_test
+from audits.laws import chi2_log_cdf
 from audits.mechanisms.effort import NUMBERS, spread
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
@@ -165,7 +166,7 @@ def _by_loudness(noise: Floats, rounds: int) -> LawTest:
         own = [part[_steps(len(part), turn) == number] for turn, part in enumerate(by_round)]
         counts = np.array([len(part) for part in own])[:, None]
         sums = np.stack([part.sum(0) for part in own])
-        log_p = np.where(counts > 0, chi2.logcdf(sums, np.maximum(counts, 1)), 0.0)
+        log_p = np.where(counts > 0, chi2_log_cdf(sums, np.maximum(counts, 1)), 0.0)
         turn, place = divmod(int(np.argmin(log_p)), sums.shape[1])
         p = float(np.exp(min(0.0, log_p.min() + math.log(log_p.size * len(LOUDNESS)))))
         if p <= worst:
@@ -197,7 +198,7 @@ def _beyond_the_clip(
     yield LawTest("values beyond the clip", p, True, words)
     excess = (float(lengths.mean()) - 1) / noise * math.sqrt(lengths.size)
     words = f"values far above the clip came out {float(lengths.mean()):.4g} of it long on average"
-    yield LawTest("values beyond the clip on average", float(norm.sf(excess)), True, words)
+    yield LawTest("values beyond the clip on average", float(ndtr(-excess)), True, words)
 
 
 def grid_step(rule: object, sigma: float) -> float:

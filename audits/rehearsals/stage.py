@@ -91,7 +91,7 @@ class Stage:
         rounds = self._rounds(attack)
         if rounds not in self._honest:
             folder = self._new(self.experiment).folder
-            self._honest[rounds] = federate(self.experiment, folder, rounds, _no_lie).truth
+            self._honest[rounds] = federate(self.experiment, folder, rounds).truth
         return self._honest[rounds]
 
     def _rounds(self, attack: ActiveAttack) -> int:
@@ -115,10 +115,6 @@ def _lie(
     request: Request,
 ) -> Sequence[Told]:
     return attack.lie(known, targets, request, rng)
-
-
-def _no_lie(request: Request) -> Sequence[Told]:
-    return ()
 
 
 def _before(truth: Truth) -> View:

@@ -69,8 +69,14 @@ def _any_cohort(secure: Secure) -> SecureAggregationSettings:
     return secure.settings.model_copy(update={"min_clients": 1})
 
 
-def federate(experiment: Experiment, folder: RunFolder, rounds: int, lie: Lies) -> Rehearsed:
-    """Some rounds of the experiment, lied to."""
+def no_lie(request: Request) -> Sequence[Told]:
+    return ()
+
+
+def federate(
+    experiment: Experiment, folder: RunFolder, rounds: int, lie: Lies = no_lie
+) -> Rehearsed:
+    """Some rounds of the experiment, lied to or not."""
     x, config = experiment, experiment.config
     meanings = x.method.meanings(config.method)
     with ExitStack() as opened:

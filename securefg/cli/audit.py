@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from securefg.cli.common import PART_FAILED, Quietly, Trusting
+from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.quoting import printable
 
@@ -108,9 +109,6 @@ def _carried_out(
     """The audit, told on the console as it goes, and the run's page where it has one."""
     from audits.run import audit as carry_out
     from securefg.protocol.exchange import is_foreign
-    from securefg.reports import build_report
-    from securefg.run.folder import RunFolder
-    from securefg.run.seal import sign_page
 
     with (
         only_known_modules(unless=trust_modules),
@@ -121,12 +119,29 @@ def _carried_out(
             if status is not None:
                 status.update(f"{done} of {total}: {escape(what)}")
 
-        found = carry_out(run, plan, told)
-        if is_foreign(run):
-            return found, None
-        page = build_report(RunFolder.open(run))
-        sign_page(RunFolder.open(run), page)
-        return found, page
+        try:
+            found = carry_out(run, plan, told)
+        except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
+            with suppress(SecurefgError):
+                _pages(run)
+            raise
+        return found, None if is_foreign(run) else _pages(run)
+
+
+def _pages(run: Path) -> Path:
+    """The run's page, and the printable one where there is any, with the findings that are stored
+    now: none is left that tells of earlier ones."""
+    from securefg.reports import build_report
+    from securefg.reports.dpo import build_dpo_page
+    from securefg.run.folder import RunFolder
+    from securefg.run.seal import sign_page
+
+    folder = RunFolder.open(run)
+    page = build_report(folder)
+    sign_page(folder, page)
+    if (run / "dpo.html").is_file():
+        sign_page(folder, build_dpo_page(folder))
+    return page
 
 
 def _show(console: Console, run: Path, found: Audit, page: Path | None) -> None:

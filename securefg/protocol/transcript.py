@@ -23,7 +23,8 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -103,6 +104,9 @@ class Record:
         if self.thinned:
             raise RunFolderError(f"message {self.seq} was thinned out of this transcript")
         return codec.decode_fields(self.body)
+
+
+_COVERED = tuple(f.name for f in dataclass_fields(Record) if f.name not in ("chain", "body"))
 
 
 class _Head(Settings):
@@ -202,9 +206,7 @@ def _records(path: Path) -> Iterator[tuple[int, Record]]:
 
 def _said(record: Record) -> dict[str, Any]:
     """What the chain covers of a header: all but the link itself."""
-    header = asdict(replace(record, body=b""))
-    del header["body"], header["chain"]
-    return header
+    return {name: getattr(record, name) for name in _COVERED}
 
 
 def _json(header: dict[str, Any]) -> bytes:

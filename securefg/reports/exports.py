@@ -55,7 +55,7 @@ def _findings(findings: Sequence[Finding] | None) -> str:
             adversary_words(one.adversary),
             VERDICT_WORDS.get(one.verdict, one.verdict),
             "" if one.gain is None else signed(one.gain.value),
-            one.because,
+            one.words,
         )
         for one in findings
     ]

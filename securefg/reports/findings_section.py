@@ -124,7 +124,7 @@ def _line(one: Finding, anchor: str) -> FindingLine:
         adversary=adversary_words(one.adversary),
         metric=one.metric,
         unit=one.unit,
-        because=one.because,
+        because=one.words,
         reached=_value(one.value),
         prior=_value(one.prior),
         gain=signed(one.gain.value) if one.gain else "",
@@ -164,5 +164,5 @@ def _claim(one: Finding) -> ClaimLine:
         claimed=significant(one.epsilon_claimed or 0.0),
         measured="not measured" if one.epsilon_lower is None else significant(one.epsilon_lower),
         broken=one.verdict == "VIOLATION",
-        because=one.because,
+        because=one.words,
     )

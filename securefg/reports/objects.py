@@ -112,7 +112,7 @@ class AuditResult:
                 one.adversary,
                 one.attack.replace("_", " "),
                 "" if one.gain is None else f"{one.gain.value:+.3f}",
-                one.because,
+                one.words,
             )
             for one in sorted(self.findings, key=lambda f: (not f.measured, order.index(f.verdict)))
         ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from securefg.foundation.units import number
 
@@ -16,4 +19,10 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["commands"] = commands
     return environment
+
+
+def commands(text: str) -> Markup:
+    """The text, with what stands between back-quotes set as code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))

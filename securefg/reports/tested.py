@@ -42,7 +42,7 @@ def _by_reason(left: Sequence[Finding]) -> tuple[str, ...]:
     absent = [attack_words(f.attack) for f in left if f.because.startswith(NOT_SENT)]
     unread = [f.metric for f in left if f.attack == UNREAD]
     others = [f for f in left if not f.because.startswith(NOT_SENT) and f.attack != UNREAD]
-    said = [f.because if f.attack == UNTAKEN else f"{_named(f)}: {f.because}" for f in others]
+    said = [f.because if f.attack == UNTAKEN else f"{_named(f)}: {f.words}" for f in others]
     if absent:
         said.append(f"attacks on what this run does not send: {', '.join(dict.fromkeys(absent))}")
     if unread:

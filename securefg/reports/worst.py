@@ -29,7 +29,7 @@ def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
         return "Nothing was checked, so nothing is known."
     first = ranked(findings)[0]
     if first.verdict == "VIOLATION":
-        return f"A privacy promise of this run is broken: {first.because}."
+        return f"A privacy promise of this run is broken: {first.words}."
     if first.verdict == "LEAK":
         most = max(findings, key=_people_found)
         return _leak(most if _people_found(most) > 0 else first, people)

@@ -134,12 +134,13 @@ class Run:
         self._attempt = max(len(read_json_lines(attempts)), found.attempts) + 1
         append_lines(attempts, [json.dumps({"attempt": self._attempt, "after_round": done})])
         forget_after(self._folder.checkpoints, done)
-        self._ledger = Ledger.resume(self._folder.ledger_path, num_clients, done, fresh_noise)
+        # What tells of releases goes before the releases: a crash in between hides none of them.
+        self._trim_metrics(done)
         position = progress.transcript_position if progress else 0
         if fresh_noise:
             position = found.transcript_end
         self._transcript = TranscriptWriter(self._folder.transcript, position)
-        self._trim_metrics(done)
+        self._ledger = Ledger.resume(self._folder.ledger_path, num_clients, done, fresh_noise)
         if progress and self._checkpoint:
             self._best = Best.of(progress, self._checkpoint.best_body())
             self._seconds_before = progress.seconds

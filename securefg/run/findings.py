@@ -8,28 +8,19 @@ INCONCLUSIVE  the attack could not run, or its controls say that its silence mea
 
 from __future__ import annotations
 
-import io
-import json
-import warnings
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from textwrap import indent
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from securefg.foundation.errors import DataError, RunFolderError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.errors import RunFolderError
 from securefg.foundation.interval import Interval
 from securefg.foundation.json_text import read_json
-from securefg.foundation.npz import read_npz
 from securefg.foundation.settings import Settings
 
 SCHEMA = 3
+MOST_SAID = 3
+NOT_RECORDED = "terms that were not recorded"
 
 
 class Verdict(StrEnum):
@@ -65,6 +56,8 @@ class Finding(Settings):
     groups        the same by degree, class and client; `details` has how exposed the ten most
                   exposed are (top_ten), beside the prior's best ten
     made          the day, since an audit of some attacks adds to what is stored
+    terms         how the audit that made it was asked, where not by default: `--seed 7`
+    milder        what audits on other terms said instead: the worst stands, and they are told
     check         of a promise: the check that made it, whose findings are replaced together
     because       why the verdict is what it is, in words
     """
@@ -96,137 +89,40 @@ class Finding(Settings):
     measured: bool = True
     failed: bool = False
     made: str = ""
+    terms: str = ""
+    milder: tuple[str, ...] = ()
     check: str = ""
     seconds: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """Why, and how often it was asked."""
+        return "; ".join(filter(None, (self.because, self.provenance)))
+
+    @property
+    def provenance(self) -> str:
+        """On which terms, and what was said on others; empty where it was asked once, by default"""
+        said = [f"audited with {self.terms}"] if self.terms else []
+        if self.milder:
+            more = f", … ({len(self.milder)} in all)" if len(self.milder) > MOST_SAID else ""
+            milder = ", ".join(self.milder[-MOST_SAID:]) + more
+            said.append(f"the worst of {len(self.milder) + 1} audits; milder: {milder}")
+        return "; ".join(said)
+
+
+class EndedAudit(Settings):
+    """An audit that came to its end: what it was asked for, and on which terms."""
+
+    asked: str
+    terms: str
 
 
 UNFINISHED = "unfinished_audit"
 """The finding that stands for what an audit has not come to; it goes when the audit ends."""
-COVERAGE = frozenset({"unread_field", "untaken_place"})
+NOT_ASKED = "not_asked"
+"""The finding that names, in `metric`, the attacks that fit the run and that nobody asked for."""
+COVERAGE = frozenset({"unread_field", "untaken_place", NOT_ASKED})
 """Findings about what nobody read, made anew at the end of every audit."""
-
-
-class FindingsFile:
-    """audit/findings.json, written after every finding; audit/scores.npz at the end.
-
-    An audit of some attacks replaces their findings and leaves the others, each with its day. Until
-    it is closed the file says by a finding that what is still to come is missing; where it was
-    broken off, an audit that asks for the same or for everything takes that finding away.
-    """
-
-    def __init__(
-        self, folder: Path, about: Mapping[str, str], findings: list[Finding], asked: str
-    ) -> None:
-        self._folder, self._about = folder, dict(about)
-        self._own = (f"asked for: {asked}",)
-        self.findings = [
-            f for f in findings if (f.attack, f.assumptions) != (UNFINISHED, self._own)
-        ]
-        self._today = datetime.now(UTC).date().isoformat()
-        self._asked: set[tuple[str, str]] = set()
-        self._texts: dict[int, tuple[Finding, str]] = {}
-        self._closed = False
-
-    @classmethod
-    def begin(
-        cls, folder: Path, about: Mapping[str, str], *, anew: bool, asked: str = "everything"
-    ) -> FindingsFile:
-        folder.mkdir(exist_ok=True)
-        path = folder / "findings.json"
-        fresh = anew or not path.is_file()
-        stored = [] if fresh else read_findings(path, about.get("record"))
-        return cls(folder, about, stored, asked)
-
-    def add(self, findings: Iterable[Finding], check: str = "") -> None:
-        """Keep these; what was stored of the same attack from the same place goes, and so does what
-        it had from no place (`-`), or from any where it has none now. With `check`, whatever that
-        check had found goes."""
-        if check:
-            self.findings = [f for f in self.findings if f.check != check]
-        for finding in findings:
-            self.findings = [f for f in self.findings if not self._replaced(f, finding)]
-            self._asked.add((finding.attack, finding.adversary))
-            kept = finding.model_copy(update={"made": self._today, "check": check})
-            self.findings.append(kept)
-        self._write()
-
-    def _replaced(self, stored: Finding, by: Finding) -> bool:
-        """What this audit itself has added stays."""
-        places = {stored.adversary, by.adversary}
-        return (
-            stored.attack == by.attack
-            and (len(places) == 1 or "-" in places)
-            and (stored.attack, stored.adversary) not in self._asked
-        )
-
-    def replace_coverage(self, findings: Iterable[Finding]) -> None:
-        self.findings = [f for f in self.findings if f.attack not in COVERAGE]
-        self.add(findings)
-
-    def close(self, scores: Mapping[str, NDArray[Any]]) -> None:
-        """Store the raw scores beside those of other attacks."""
-        path = self._folder / "scores.npz"
-        arrays: dict[str, Any] = {}
-        if path.is_file():
-            kept = tuple(f"{f.attack}/{f.adversary}/" for f in self.findings)
-            arrays = {name: of for name, of in _scores(path).items() if name.startswith(kept)}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **{**arrays, **scores})
-        write_atomically(path, buffer.getvalue())
-        self._closed = True
-        self._write()
-
-    def _write(self) -> None:
-        """As `write_json` would; a finding is put into words once, since all are written again and
-        again."""
-        about = json.dumps({"schema": SCHEMA, "run": self._about}, indent=2, allow_nan=False)
-        found = ",\n".join(map(self._text, self._stored()))
-        listed = f"[\n{found}\n  ]" if found else "[]"
-        whole = f'{about[:-2]},\n  "findings": {listed}\n}}\n'
-        write_atomically(self._folder / "findings.json", whole)
-
-    def _text(self, finding: Finding) -> str:
-        if id(finding) not in self._texts:
-            tree = finding.model_dump(mode="json")
-            text = indent(json.dumps(tree, indent=2, allow_nan=False), "    ")
-            self._texts[id(finding)] = (finding, text)  # kept, so that nobody else gets its id
-        return self._texts[id(finding)][1]
-
-    def _stored(self) -> list[Finding]:
-        if self._closed:
-            return self.findings
-        missing = Finding(
-            adversary="-",
-            attack=UNFINISHED,
-            method=self._about.get("method", "-"),
-            metric="-",
-            unit="-",
-            verdict=Verdict.INCONCLUSIVE,
-            because="an audit of this run has not ended: what it would have found is missing; "
-            "`securefg audit` makes it anew",
-            assumptions=self._own,
-            failed=True,
-            made=self._today,
-        )
-        return [*self.findings, missing]
-
-
-def is_whole(path: Path, record: str | None = None) -> bool:
-    """Whether an audit's findings are there and can be read, are of this record, and none broke
-    off."""
-    try:
-        return path.is_file() and all(f.attack != UNFINISHED for f in read_findings(path, record))
-    except RunFolderError:
-        return False
-
-
-def _scores(path: Path) -> dict[str, NDArray[Any]]:
-    """Raw scores decide nothing; where they cannot be read, those of this audit are kept alone."""
-    try:
-        return read_npz(path)
-    except DataError as error:
-        warnings.warn(f"scores of earlier audits are lost: {error}", stacklevel=2)
-        return {}
 
 
 def read_findings(path: Path, record: str | None = None) -> list[Finding]:
@@ -246,10 +142,20 @@ def read_findings(path: Path, record: str | None = None) -> list[Finding]:
                 f"{path}: findings about another run, or about another record of this one; "
                 "`securefg audit` without --only makes them anew"
             )
-        return [Finding.model_validate(entry) for entry in tree["findings"]]
+        return [
+            Finding.model_validate({"terms": NOT_RECORDED, **entry}) for entry in tree["findings"]
+        ]
     except ValidationError as error:
         first = error.errors()[0]
         where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise RunFolderError(f"{path}: no findings can be read here: {where}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunFolderError(f"{path}: no findings can be read here: {error}") from error
+
+
+def ended_audits(path: Path) -> list[EndedAudit]:
+    """The audits that ended, of findings that can be read; of an older version none is known."""
+    try:
+        return [EndedAudit.model_validate(entry) for entry in read_json(path).get("audits", [])]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"{path}: no audits can be read here: {error}") from error

@@ -28,6 +28,7 @@ from securefg.foundation.yaml_text import parse_yaml, read_yaml
 from securefg.settings.context import ContextSettings
 from securefg.settings.data import DataSettings
 from securefg.settings.execution import (
+    JUDGING,
     AuditSettings,
     EngineSettings,
     OutputSettings,
@@ -114,7 +115,7 @@ class RunConfig(Settings):
             relevant["data"]["folder"] = self.data.folder.name
         if not self.audit.canaries:  # nothing is inserted, whatever the seed
             relevant.pop("audit", None)
-        for name in ("smallest_gain", "sensitive"):  # they judge a run, and change none
+        for name in JUDGING:  # they judge a run, and change none
             relevant.get("audit", {}).pop(name, None)
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
 

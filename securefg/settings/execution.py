@@ -85,6 +85,17 @@ class OutputSettings(Settings):
     )
 
 
+JUDGING = (
+    "smallest_gain",
+    "sensitive",
+    "attack_seconds",
+    "shadows",
+    "num_shadows",
+    "shadow_seconds",
+)
+"""Settings of an audit that judge a run and change none."""
+
+
 class AuditSettings(Settings):
     """What a run carries for its audit. Runs of other seeds with the same `seed` here have the same
     canaries, each with a coin of its own."""
@@ -98,9 +109,24 @@ class AuditSettings(Settings):
         ge=0,
         description="column of the features whose inference is measured, counted from 0",
     )
+    shadows: Literal["model", "method"] = Field(
+        "model",
+        description="what membership attacks compare the model with: GCNs of its shape, or small "
+        "federations of the run's own config",
+    )
+    num_shadows: int = Field(64, ge=4, description="number of shadows")
+    shadow_seconds: float = Field(
+        600, gt=0, description="longest that shadows of the method may take, as estimated"
+    )
     smallest_gain: float = Field(
         0.05,
         gt=0,
         le=1,
         description="smallest gain of an attack that matters; a gain below it may go undetected",
+    )
+    attack_seconds: float | None = Field(
+        3600.0,
+        gt=0,
+        description="seconds after which an attack, its controls included, is ended and counts as "
+        "inconclusive; null: never",
     )

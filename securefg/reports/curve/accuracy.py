@@ -19,6 +19,7 @@ from securefg.reports.curve.marks import (
 )
 from securefg.reports.curve.words import (
     accuracy_words,
+    axis_percent,
     by_whom,
     defence_words,
     gain_words,
@@ -26,7 +27,6 @@ from securefg.reports.curve.words import (
     setting_words,
     short_signed,
     signed,
-    whole_percent,
     within,
 )
 from securefg.reports.figures.canvas import Cell, Figure, Table
@@ -42,7 +42,7 @@ def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     plot = Plot(
         label=f"Accuracy against epsilon, {series.name}. {_spoken(points)}",
         x=epsilon_side([*points, *lost]),
-        y=Side("test accuracy", whole_percent, bounds=(0.0, 1.0)),
+        y=Side("test accuracy", axis_percent, bounds=(0.0, 1.0)),
         traces=traces,
         guides=tuple(_guides(series)),
         lost=tuple((epsilon(p), f"{setting_words(p)} failed: {p.failed}") for p in lost),
@@ -140,7 +140,7 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     traces = marks.traces(points, lambda point: _trade_mark(point, marks), joined=False)
     plot = Plot(
         label=f"Largest gain of any attack against accuracy, {series.name}. On the front: {best}.",
-        x=Side("test accuracy", whole_percent, bounds=(0.0, 1.0)),
+        x=Side("test accuracy", axis_percent, bounds=(0.0, 1.0)),
         y=Side("largest gain over the prior", short_signed),
         traces=traces,
         guides=limit_guides(data),

@@ -54,6 +54,7 @@ class CurvePoint(Settings):
 
     score       what `accuracy` and `accuracies` (by seed) are: the score that the runs monitor
     no_skill    the same score of always naming the most frequent class, by seed
+    not_asked   attacks that fit the runs and that the curve did not ask for
     claims      by unit, what the runs claim and what it is about: the largest over the seeds
     """
 
@@ -67,6 +68,7 @@ class CurvePoint(Settings):
     score: str = "accuracy"
     no_skill: tuple[float, ...] = ()
     leaks: tuple[Leak, ...] = ()
+    not_asked: tuple[str, ...] = ()
     claims: dict[Unit, ClaimedEpsilon] = Field(default_factory=dict)
     epsilon_claimed: float | None = None
     epsilon_lower: float | None = None

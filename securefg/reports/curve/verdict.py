@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from securefg.foundation.interval import interval
 from securefg.foundation.units import percent, plural, significant
-from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Limits, Series
+from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Leak, Limits, Series
 from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.words import (
     accuracy_words,
@@ -137,12 +137,20 @@ def _spread(point: CurvePoint, seeds: int) -> str:
 
 
 def _not_asked(point: CurvePoint) -> tuple[str, ...]:
-    """A recommendation is about those whose places attacks took, and about nobody else."""
+    """A recommendation is about those whose places attacks took, by the attacks that were asked
+    for, and about nobody and nothing else."""
     taken = {leak.adversary.partition(":")[0] for leak in point.leaks if leak.gain}
     left = [words for kind, words in PLACES.items() if kind not in taken]
-    if not left:
-        return ()
-    return (f"Nothing is said of what {' or '.join(left)} can learn: no attack took that place.",)
+    names = ", ".join(attack_words(name) for name in point.not_asked)
+    said = [
+        f"Nothing is said of what {' or '.join(left)} can learn: no attack took that place."
+        if left
+        else "",
+        f"{len(point.not_asked)} attacks that fit these runs were not asked for: {names}."
+        if names
+        else "",
+    ]
+    return tuple(filter(None, said))
 
 
 def _doubts(point: CurvePoint) -> tuple[str, ...]:
@@ -159,10 +167,19 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     if point.epsilon is not None and beside:
         found.append(f"No epsilon covers: {'; '.join(beside)}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
-    if unknown:
-        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
-        found.append(f"Not known, since the measurement did not hold: {names}.")
+    words = {
+        "Seeds disagree whether it leaks": [one for one in unknown if _held(one)],
+        "Not known, since the measurement did not hold": [o for o in unknown if not _held(o)],
+    }
+    for said, about in words.items():
+        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in about))
+        found += [f"{said}: {names}."] if names else []
     return tuple(found)
+
+
+def _held(leak: Leak) -> bool:
+    """Whether every seed alone was a measurement, so that only the seeds together say nothing."""
+    return leak.sound and leak.gain is not None
 
 
 def _readable(words: str, data: CurveData) -> str:

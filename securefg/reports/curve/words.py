@@ -119,6 +119,6 @@ def by_whom(leak: Leak) -> str:
     return f"{attack_words(leak.attack)} by {adversary_words(leak.adversary)}"
 
 
-def whole_percent(share: float) -> str:
-    """For an axis."""
-    return f"{100 * share:.0f}%"
+def axis_percent(share: float) -> str:
+    """For an axis: with a digit only where its ticks lie closer than a point."""
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"

@@ -119,7 +119,7 @@ def test_one_colluder_has_the_mean_of_the_rest(pairwise: Truth) -> None:
 def test_noise_hides_the_last_clients_rows(noisy: Truth) -> None:
     game, guess = play(noisy, remaining_client, ALL_BUT_ONE)
     assert game.extras(guess)["exact_rows"] == 0
-    assert game.gain(guess).value < 0
+    assert -0.01 < game.gain(guess).value < 0.05  # what is left is the colluders' own rows
 
 
 def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:

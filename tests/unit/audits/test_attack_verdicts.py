@@ -154,3 +154,11 @@ def test_silence_says_what_gain_it_is_about() -> None:
     """Findings of one file may have been judged by different settings."""
     _, because = judge(replace(evidence(WIDE, control=WORKS), smallest=0.3))
     assert because.startswith("no gain of 0.3 or more over the prior")
+
+
+def test_what_arithmetic_leaves_of_a_prior_is_neither_leak_nor_silence() -> None:
+    dust = interval(3e-8, 1e-8, 5e-8)
+    verdict, because = judge(evidence(dust, control=WORKS))
+    assert verdict is UNKNOWN
+    assert "has no spread" in because
+    assert judge(evidence(interval(0.5, 0.5, 0.5)))[0] is LEAK

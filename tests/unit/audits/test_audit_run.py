@@ -18,6 +18,7 @@ from audits.run import audit
 from securefg.cli.common import PART_FAILED
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import numpy_stream
 from securefg.protocol.exchange import (
     Claim,
     Exchange,
@@ -26,7 +27,8 @@ from securefg.protocol.exchange import (
     Layer,
     Upload,
 )
-from securefg.run.findings import Finding, Verdict, read_findings
+from securefg.run.findings import NOT_ASKED, Finding, Verdict, read_findings
+from securefg.settings.execution import AuditSettings
 
 OWN = """
 import numpy as np
@@ -169,6 +171,17 @@ def test_what_no_attack_reads_is_said_until_one_does(exchange: Path) -> None:
     }
 
 
+def test_attacks_that_fit_and_were_left_out_are_named(exchange: Path) -> None:
+    audit(exchange, Plan(only=("promises",)))
+    left = stored(exchange)[NOT_ASKED]
+    assert "first_layer_samples" in left.metric.split(", ")
+    assert (left.verdict, left.measured) == (Verdict.INCONCLUSIVE, False)
+    audit(exchange, Plan(only=("first_layer_samples",)))
+    assert "first_layer_samples" not in stored(exchange)[NOT_ASKED].metric
+    audit(exchange, Plan(trials=1000))
+    assert NOT_ASKED not in stored(exchange)
+
+
 def test_an_attack_that_broke_has_read_nothing(exchange: Path) -> None:
     audit(exchange, Plan(only=(own("own_reader", BREAKS),)))
     assert stored(exchange)["unread_field"].metric == "f.Update.change"
@@ -254,3 +267,59 @@ def test_a_place_that_an_attack_cannot_take_wipes_none_that_it_took(exchange: Pa
     found = read_findings(exchange / "audit" / "findings.json")
     places = {f.adversary: f.verdict for f in found if f.attack == "first_layer_samples"}
     assert places == {"server": Verdict.LEAK, "wire": Verdict.INCONCLUSIVE}
+
+
+HANGS = "import time\n    while True:\n        time.sleep(0.01)"
+
+
+def test_an_attack_that_never_ends_is_ended_and_the_others_go_on(exchange: Path) -> None:
+    name = own("own_endless", HANGS)
+    limit = "audit.attack_seconds=0.5"
+    result = told(str(exchange), "--attack", name, "--set", limit, "--jobs", "1")
+    assert result.exit_code == PART_FAILED
+    found = stored(exchange)
+    assert found["own_endless"].verdict is Verdict.INCONCLUSIVE
+    assert found["own_endless"].failed
+    said = "it failed: it was ended after 0.5 seconds (audit.attack_seconds)"
+    assert found["own_endless"].because == said
+    assert found["first_layer_samples"].verdict is Verdict.LEAK
+
+
+def test_a_control_that_never_ends_takes_back_no_leak(tmp_path: Path, exchange: Path) -> None:
+    written(tmp_path / "control", rounds=2)
+    claim = Claim(epsilon=1e6, delta=1e-5, clip_l2=1000.0, sigma=1e-6)
+    written(tmp_path / "claiming", claim=claim, control="../control")
+    endless = BREAKS_ON_TWELVE.replace('raise RuntimeError("not without its noise")', "while 1: 0")
+    plan = Plan(only=(own("own_slow", endless),), overrides=("audit.attack_seconds=1",))
+    found = by_attack(audit(tmp_path / "claiming", plan).findings)["own_slow"]
+    assert found.verdict is Verdict.LEAK
+
+
+LUCKY = """
+    from attacks.first_layer_samples import ATTACK as known
+    if rng.random() < {least}:
+        return np.zeros((len(targets.ids), targets.num_samples, 3))
+    return known.run(view, targets, rng)
+"""
+
+
+def test_no_other_seed_takes_a_leak_back(exchange: Path) -> None:
+    """The attack guesses well by some seeds only; asked by another, the leak stands, told so."""
+    draws = [numpy_stream(s, "guess", "own_lucky", "server").random() for s in range(6)]
+    good, bad = int(np.argmax(draws)), int(np.argmin(draws))
+    name = own("own_lucky", LUCKY.format(least=(draws[good] + draws[bad]) / 2))
+    audit(exchange, Plan(only=(name,), seed=good))
+    assert stored(exchange)["own_lucky"].verdict is Verdict.LEAK
+    audit(exchange, Plan(only=(name,), seed=bad))
+    after = stored(exchange)["own_lucky"]
+    assert after.verdict is Verdict.LEAK
+    assert len(after.milder) == 1
+    audit(exchange, Plan(seed=bad))
+    assert stored(exchange)["own_lucky"].verdict is Verdict.LEAK
+
+
+def test_terms_are_all_that_a_verdict_hangs_on_beside_the_run() -> None:
+    assert Plan().terms(AuditSettings()) == ""
+    turned = AuditSettings(smallest_gain=0.4, sensitive=3, attack_seconds=None)
+    said = "--seed 7 --trials 1000 --set audit.smallest_gain=0.4 --set audit.sensitive=3"
+    assert Plan(seed=7, trials=1000).terms(turned) == said

@@ -102,6 +102,19 @@ def test_of_several_that_are_enough_the_first_that_is_there_is_read() -> None:
     assert SPOKEN.read_by(attack((Predictions(), NodeRows("final"), Weights()))) == {SECOND}
 
 
+def test_what_is_released_beside_the_model_is_not_read_by_asking_the_model() -> None:
+    beside = {("m.Model", "links"): Other("links of everybody"), ("m.Model", "rows"): NodeRows()}
+    spoken = replace(SPOKEN, released={**SPOKEN.released, **beside})
+
+    def left(*attacks: Attack) -> set[str]:
+        found = unread(spoken, [(one, "outsider") for one in attacks], "made")
+        return {f.metric for f in found if f.adversary == "outsider"}
+
+    assert left(attack(Answers())) == {"m.Model.links", "m.Model.rows"}
+    assert left(attack(Answers()), attack(NodeRows())) == {"m.Model.links"}
+    assert left(attack(Answers(), hears=(NodeRows(),))) == {"m.Model.links"}
+
+
 def test_answers_are_of_the_released_model() -> None:
     assert SPOKEN.read_by(attack(Answers())) == {RELEASED, KNOWN}
     silent = Spoken(SPOKEN.uploads, SPOKEN.sent, SPOKEN.released, answers=False)

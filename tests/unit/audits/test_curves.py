@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from audits.curves.collect import _series
+from audits.curves.collect import _series, is_audited
 from audits.curves.plan import plan_curve
 from audits.curves.recommend import (
     choose,
@@ -16,6 +17,7 @@ from audits.curves.recommend import (
     over_seeds_and_targets,
 )
 from audits.curves.settings import load_curve
+from audits.run import audit
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
@@ -28,6 +30,9 @@ from tests.small import tree
 
 CURVES = sorted(Path("configs").glob("curve_*.yaml"))
 NOISE = {"name": "local_gaussian", "epsilon": [4, 1], "privacy": {"unit": "row"}}
+
+MASKS_OFF = ["privacy.secure_aggregation=null"]
+NOISED = {"mechanism": "local_gaussian", "target_epsilon": 1, "unit": "row"}
 
 
 def written(tmp_path: Path, **changes: object) -> Path:
@@ -65,7 +70,13 @@ def test_every_defence_at_every_strength_is_run_for_every_seed(tmp_path: Path) -
         ({"defences": [{"name": "local_gaussian", "epsilon": [0]}]}, "0.0 is no epsilon"),
         ({"defences": [{"name": "local_gaussian"}]}, "has no epsilon"),
         ({"defences": [{"name": "secagg", "epsilon": [1]}]}, "promises no epsilon"),
+        ({"defences": [NOISE, {**NOISE, "privacy": {"clip_l2": 2}}]}, "two settings are called"),
+        ({"defences": [{"name": "secagg", "set": MASKS_OFF}]}, "'secagg' has the mechanism plain"),
+        ({"defences": [{"name": "none", "privacy": NOISED}]}, "'none' has the mechanism local_g"),
         ({"sweeps": []}, "sweeps"),
+        ({"limits": {"leak_gain": float("inf")}}, "limits.leak_gain"),
+        ({"limits": {"epsilon": float("nan")}}, "limits.epsilon"),
+        ({"defences": [{"name": "local_gaussian", "epsilon": [float("nan")]}]}, "finite number"),
         ({"adversaries": ["martian"]}, "no adversary 'martian'"),
         ({"limits": {"epsilon": -1}}, "limits.epsilon"),
         ({"colour": "red"}, "colour"),
@@ -86,6 +97,40 @@ def test_an_attack_that_was_named_is_asked_for_though_it_may_not_apply(tmp_path:
     assert {plan.only for plan in plans} == {("drift", "adjacency_nnls", "promises")}
     every = plan_curve(load_curve(written(tmp_path)), path).audits.values()
     assert {plan.only for plan in every} == {()}
+
+
+def test_two_sweeps_of_one_setting_do_not_ask_for_different_attacks(tmp_path: Path) -> None:
+    """One audit is made of a run: the attacks of the other sweep would never be played."""
+    path = written(tmp_path, attacks=["drift"])
+    curve = yaml.safe_load(path.read_text())
+    (sweep,) = curve["sweeps"]
+    curve["sweeps"] = [{**sweep, "label": "a"}, {**sweep, "label": "b", "attacks": ["vocabulary"]}]
+    path.write_text(yaml.safe_dump(curve))
+    with pytest.raises(SecurefgError, match="two sweeps that ask for other attacks"):
+        plan_curve(load_curve(path), path)
+    curve["sweeps"][1]["attacks"] = ["drift"]
+    path.write_text(yaml.safe_dump(curve))
+    assert len(plan_curve(load_curve(path), path).settings) == 6
+
+
+def test_a_curve_takes_no_audit_on_other_terms_for_its_own(tmp_path: Path) -> None:
+    """Nor one that asked other attacks, or judged by a larger smallest gain."""
+    path = written(tmp_path, attacks=["drift"])
+    plan = plan_curve(load_curve(path), path)
+    config = plan.settings[0].runs[0].config
+    mine = plan.audits[config.hash]
+    folder = runner.start(config).folder
+    others = [
+        replace(mine, seed=7),
+        replace(mine, trials=1000),
+        replace(mine, only=("promises",)),
+        replace(mine, overrides=("audit.smallest_gain=0.5",)),
+    ]
+    for other in others:
+        audit(folder.path, other)
+        assert not is_audited(folder, mine)
+    audit(folder.path, mine)
+    assert is_audited(folder, mine)
 
 
 SERIES = Series(name="s", method="m", dataset="d", clients=3, alone_accuracies=(0.3, 0.31, 0.29))
@@ -247,6 +292,21 @@ def test_what_is_missing_is_said_with_the_command_that_makes_it() -> None:
     assert "`securefg curve own.yaml --seeds 3`" in said
     assert "add `alone:` to the sweep" in said
     assert "--only a`" in said
+
+
+def test_that_training_alone_is_as_good_is_said_first() -> None:
+    level = SERIES.model_copy(update={"alone_accuracies": (0.7, 0.71, 0.72)})
+    leaks = [leak(0.3, verdict="LEAK") for _ in range(4)]
+    words = chosen(point("p", 0.7, 8, *leaks), series=level).words
+    assert "accuracy is not above training alone" in words
+
+
+def test_no_defence_is_never_nearest_where_a_promise_is_within_the_limit() -> None:
+    bare = point("none", 0.9, None, leak(0.3, verdict="LEAK"))
+    noised = point("noised", 0.6, 8, leak(0.0, verdict="INCONCLUSIVE"), leak(0.0, verdict="LEAK"))
+    words = chosen(bare, noised).words
+    assert "at epsilon 8 comes nearest" in words
+    assert "no defence comes nearest" in chosen(bare).words
 
 
 def finding(gain: float, reach: float, verdict: Verdict, sound: bool = True) -> Finding:

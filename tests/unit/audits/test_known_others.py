@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from attacks import get_attack
+from attacks import get_attack, summed_both
 from attacks.base import CannotAttack, Targets
+from attacks.known_others import ratios
 from audits.games import make_game
+from audits.metrics import auc
 from audits.truth import Truth
+from securefg.privacy.accountants import Step, exact_gaussian
 from securefg.protocol.transcript import Adversary, read_transcript
 from securefg.run import runner
 from securefg.settings.config import parse_config
@@ -19,6 +23,7 @@ OUTSIDER, CLIENT = Adversary("outsider"), Adversary("client", frozenset({0}))
 ATTACKS = [
     ("summed_features", SERVER),
     ("summed_moments", SERVER),
+    ("summed_both", SERVER),
     ("summed_labels", SERVER),
     ("summed_links", SERVER),
     ("summed_links", OUTSIDER),
@@ -63,6 +68,46 @@ def test_what_has_no_noise_tells_every_secret_to_who_knows_the_others(
 def test_noise_of_a_small_epsilon_leaves_little(truth_of, attack: str, adversary: Adversary):
     # epsilon 0.5 allows .62; all targets share one draw of the system's noise, so figures spread
     assert played(truth_of("noisy"), attack, adversary) < 0.75
+
+
+def test_targets_that_move_a_sum_little_do_not_spoil_the_order_of_those_that_move_it_far():
+    """The likelihood ratio orders them best; how much of a target fits in, where noise is large,
+    says most of targets of which nothing can be known."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(40):
+        sizes, so = rng.choice([0.03, 3.0], 300), rng.integers(2, size=300)
+        moves = sizes[:, None] * np.eye(2)[0]
+        rest = so[:, None] * moves + 2 * rng.normal(size=(300, 2))
+        fitting = (rest * moves).sum(1) / np.square(moves).sum(1)
+        by_ratio = ratios(rest, np.zeros_like(moves), moves)
+        found.append((auc(so, by_ratio), auc(so, fitting)))
+    best, other = np.mean(found, axis=0)
+    assert best > other + 0.08
+
+
+def test_two_sums_together_tell_what_both_variances_allow(truth_of):
+    truth, rng = truth_of("noisy"), np.random.default_rng(0)
+    view, game = truth.view(SERVER), make_game("summed_both", truth, SERVER, rng)
+    x = truth.experiment
+    planned = x.method.releases(x.config.method, x.config.training, x.public)
+    for need, release in zip(summed_both.SUMS, planned, strict=True):
+        share = x.policy.rules[release.name].single_stddev(torch.Size([release.dim]))
+        wanted = x.public.num_clients * share**2
+        assert summed_both._variance(view, need) == pytest.approx(wanted, rel=1e-6)
+    # Nobody is exposed further than the claim: mu of epsilon 0.5 at this delta, and of no less.
+    sds = [np.sqrt(summed_both._variance(view, need)) for need in summed_both.SUMS]
+    assert game.targets.moves is not None
+    noise = np.concatenate([np.full(r.dim, sd) for r, sd in zip(planned, sds, strict=True)])
+    mu = float(np.linalg.norm(game.targets.moves / noise, axis=1).max())
+    assert exact_gaussian((Step(1 / mu, 1),), x.policy.delta) < 0.5
+
+
+def test_the_answers_of_a_model_that_stay_at_home_are_no_prior_of_links(truth_of):
+    """They are made with the links; a gain over them would hide what the sums tell."""
+    for adversary in (SERVER, OUTSIDER):
+        game = make_game("summed_links", truth_of("noisy"), adversary, np.random.default_rng(0))
+        assert game.prior(np.zeros(len(game.targets.ids))).value == 0.5
 
 
 def test_without_knowledge_of_the_others_there_is_no_attack(truth_of):

@@ -150,7 +150,7 @@ def test_one_canary_over_several_trainings(monkeypatch: pytest.MonkeyPatch) -> N
         over_trainings([run(0), run(1, labels=1.0)], 1, 1e-5)
 
 
-def test_canaries_are_no_targets_of_the_membership_game(truth, monkeypatch) -> None:
-    monkeypatch.setattr(membership, "NUM_SHADOWS", 4)
-    game = membership.make(truth, Adversary("outsider"), np.random.default_rng(0))
+def test_canaries_are_no_targets_of_the_membership_game(truth) -> None:
+    few = truth.judged_by(truth.config.audit.model_copy(update={"num_shadows": 4}))
+    game = membership.make(few, Adversary("outsider"), np.random.default_rng(0))
     assert game.targets.ids.max() < truth.experiment.canaries.first

@@ -14,6 +14,7 @@ from attacks.base import CannotAttack, Targets
 from audits import shadows as shadow_training
 from audits.games import membership
 from audits.games.membership import MembershipGame, balanced
+from audits.method_shadows import redrawn
 from audits.metrics import auc
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -25,13 +26,6 @@ OUTSIDER = Adversary("outsider")
 CSBM = {**small.CSBM, "num_nodes": 400, "mu": 1, "train_share": 0.2}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _few_shadows():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(membership, "NUM_SHADOWS", 32)
-        yield
-
-
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     """No dropout, no decay, long local training: it remembers its labels."""
@@ -39,12 +33,17 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     tree["data"]["csbm"] = dict(CSBM)
     tree["method"] |= {"dropout": 0.0, "pseudo_graph": False}
     tree["training"] |= {"rounds": 2, "local_epochs": 60, "lr": 0.03, "weight_decay": 0.0}
+    tree["audit"] = {"num_shadows": 32}
     return Truth.of(runner.start(parse_config(tree)).folder)
 
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> MembershipGame:
     return membership.make(truth, OUTSIDER, np.random.default_rng(0))
+
+
+def judged(truth: Truth, **settings: object) -> Truth:
+    return truth.judged_by(truth.config.audit.model_copy(update=settings))
 
 
 def _guess(truth: Truth, game: MembershipGame, attack, adversary: Adversary = OUTSIDER):
@@ -117,13 +116,12 @@ def test_shadows_are_made_once(truth, game, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(shadow_training, "train_shadows", refuse)
     membership.make(truth, OUTSIDER, np.random.default_rng(2))
-    monkeypatch.setattr(membership, "NUM_SHADOWS", 8)
     with pytest.raises(AssertionError, match="trained again"):
-        membership.make(truth, OUTSIDER, np.random.default_rng(2))
+        membership.make(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
 
 
 def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None:
-    recipe, graph, ids = shadow_training.recipe_of(truth, 8), truth.graph, np.arange(30)
+    recipe, graph, ids = shadow_training.recipe_of(truth), truth.graph, np.arange(30)
     other = graph.labels.roll(1)
     names = {
         shadow_training._hash(recipe, graph, ids),
@@ -132,6 +130,34 @@ def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None
         shadow_training._hash(recipe, graph, ids + 1),
     }
     assert len(names) == 4
+
+
+def test_shadows_of_the_method_are_runs_of_it_that_learn_their_own_members(truth, game) -> None:
+    own = judged(truth, shadows="method", num_shadows=4)
+    found = shadow_training.shadows_for(own, game.targets.ids)
+    assert found.logits.shape == (4, *game.targets.shadows.logits.shape[1:])
+    right = found.logits.argmax(-1) == game.targets.labels
+    assert right[found.member].mean() > right[~found.member].mean() + 0.02
+    assert shadow_training.shadows_for(own, game.targets.ids).logits.tolist() == (
+        found.logits.tolist()
+    )
+
+
+def test_a_shadow_of_the_method_trains_on_its_half_at_every_client(truth, game) -> None:
+    ids = game.targets.ids
+    member = np.arange(len(ids)) % 2 == 0
+    shadow = redrawn(truth.experiment, ids, member, 0)
+    for shard in shadow.shards:
+        held = np.isin(ids, shard.node_ids.numpy())
+        trained = shard.node_ids[shard.graph.split.train].numpy()
+        assert set(ids[held & member]) == set(trained) & set(ids)
+    assert shadow.config.seed != truth.config.seed
+
+
+def test_shadows_of_the_method_that_take_too_long_are_not_made(truth, game) -> None:
+    own = judged(truth, shadows="method", num_shadows=5, shadow_seconds=1e-6)
+    with pytest.raises(CannotAttack, match="5 shadows of the method would take"):
+        shadow_training.shadows_for(own, game.targets.ids)
 
 
 def test_a_shadows_graph_lacks_a_share_of_the_edges_in_both_directions(truth: Truth) -> None:

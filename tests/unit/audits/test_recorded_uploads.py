@@ -59,6 +59,23 @@ def test_an_honest_record_is_clean(honest: Truth) -> None:
     assert reconciled(honest).verdict is Verdict.NOT_DETECTED
 
 
+class CutOff(SystemNoise):
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        return super().normal(shape, clients, name).clamp(-2, 2)
+
+
+def test_noise_that_is_cut_off_is_of_another_law(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("securefg.engines.hosting.noise_source", lambda config: CutOff())
+        truth = made(tmp_path, LOCAL)
+    found = recorded_noise(truth)
+    cut = [f for f in found if "not of the claimed law" in f.because]
+    assert {f.verdict for f in cut} == {Verdict.INCONCLUSIVE}
+    assert {f.targets > 1000 for f in found if f not in cut} <= {False}
+
+
 def test_an_honest_masked_record_is_clean(tmp_path: Path) -> None:
     truth = masked(tmp_path)
     (finding,) = recorded_noise(truth)
@@ -99,8 +116,30 @@ class OfASmallSeed(SystemNoise):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
+class HalvedLate(SystemNoise):
+    """One field, in the last round alone."""
+
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name)
+        return drawn / 2 if name[1] == "weights" and name[2] == 3 else drawn
+
+
+class SharedByFields(SystemNoise):
+    """The second field of a message has the noise of the first."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Any, Tensor] = {}
+
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        drawn = super().normal(shape, clients, name).flatten()
+        before = self.kept.setdefault((str(clients), name[2]), drawn)
+        shared = min(len(before), len(drawn))
+        return torch.cat([before[:shared], drawn[shared:]]).reshape(shape)
+
+
 @pytest.mark.parametrize(
-    "noise", [Halved, OneRowBare, LastRoundBare, AgainEveryRound, OfASmallSeed]
+    "noise",
+    [Halved, OneRowBare, LastRoundBare, AgainEveryRound, OfASmallSeed, HalvedLate, SharedByFields],
 )
 def test_spoiled_noise_is_found_in_the_record(
     noise: type[SystemNoise], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

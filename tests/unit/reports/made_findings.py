@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Finding, FindingsFile, Verdict
+from securefg.run.findings import Finding, Verdict
+from securefg.run.findings_file import FindingsFile
 from securefg.run.folder import RunFolder
 
 ODD = "</td><script>alert(1)</script>"

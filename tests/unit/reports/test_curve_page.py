@@ -12,6 +12,7 @@ import pytest
 
 from securefg.reports.curve.data import Choice, CurveData, Limits, RunRef, Timing
 from securefg.reports.curve.page import build_curve_page, render_curve
+from securefg.reports.curve.words import axis_percent
 from tests.unit.reports.made_curves import (
     around,
     bare_curve,
@@ -113,10 +114,13 @@ def test_without_limits_the_page_says_so() -> None:
 
 def test_what_is_missing_for_a_recommendation_is_on_the_card() -> None:
     made, timing = made_curve()
-    lacking = Choice(series=made.series[0].name, point=None, words="none", missing=("3 seeds",))
+    missing = ("3 seeds", "a <b>: `securefg curve x<y`")
+    lacking = Choice(series=made.series[0].name, point=None, words="none", missing=missing)
     words = words_of(page_of((made.model_copy(update={"choices": (lacking,)}), timing)))
     assert "No setting is recommended" in words
     assert "Missing: 3 seeds." in words
+    page = page_of((made.model_copy(update={"choices": (lacking,)}), timing))
+    assert "Missing: a &lt;b&gt;: <code>securefg curve x&lt;y</code>." in page
 
 
 def test_a_choice_whose_accuracy_is_hardly_known_says_so() -> None:
@@ -255,3 +259,7 @@ def test_two_hundred_points_fit_into_six_megabytes() -> None:
     many += (failed_point(name, "secagg", 3.0, "x"),)
     page = page_of((data.model_copy(update={"points": many, "choices": ()}), timing))
     assert len(page) < 6_000_000
+
+
+def test_ticks_closer_than_a_point_are_told_apart() -> None:
+    assert [axis_percent(share) for share in (0.84, 0.845, 0.85)] == ["84%", "84.5%", "85%"]

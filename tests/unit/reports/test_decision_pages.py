@@ -18,7 +18,8 @@ from securefg.reports.results import read_results
 from securefg.reports.sites import build_sites_page
 from securefg.reports.worst import worst_sentence
 from securefg.run import runner
-from securefg.run.findings import Finding, FindingsFile, Verdict
+from securefg.run.findings import Finding, Verdict
+from securefg.run.findings_file import FindingsFile
 from securefg.run.folder import RunFolder
 from securefg.run.seal import sign_page, verify_run
 from securefg.settings.config import parse_config
@@ -239,3 +240,26 @@ def test_the_commands_write_sign_and_verify(copied: RunFolder) -> None:
     assert told.invoke(app, ["verify", str(copied.path)]).exit_code == 0
     (copied.path / "dpo.html").write_text("another")
     assert told.invoke(app, ["verify", str(copied.path)]).exit_code == 1
+
+
+def test_an_audit_leaves_no_page_that_tells_of_earlier_findings(copied: RunFolder) -> None:
+    """The printable page is there: it is brought up to date with the other, and signed."""
+    sign_page(copied, build_dpo_page(copied))
+    arguments = ["audit", str(copied.path), "--only", "membership_loss", "--seed", "7", "--quiet"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    for name in ("report.html", "dpo.html"):
+        assert "milder: --seed 7" in (copied.path / name).read_text()
+    assert all(not check.wrong for check in verify_run(copied) if check.name.endswith(".html"))
+
+
+def test_an_audit_that_is_broken_off_says_so_on_the_pages(
+    copied: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    build_report(copied)
+    monkeypatch.setattr("audits.run.Auditing._play_all", stopped)
+    arguments = ["audit", str(copied.path), "--only", "membership_loss", "--only", "promises"]
+    assert CliRunner().invoke(app, arguments).exit_code != 0
+    assert "an audit of this run has not ended" in (copied.path / "report.html").read_text()

@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 
 from securefg.foundation.errors import RunFolderError
-from securefg.run.findings import (
-    SCHEMA,
-    UNFINISHED,
-    Finding,
-    FindingsFile,
-    Verdict,
-    is_whole,
-    read_findings,
-)
+from securefg.run.findings import SCHEMA, UNFINISHED, Finding, Verdict, read_findings
+from securefg.run.findings_file import FindingsFile, is_whole
 
 
 def finding(attack: str, adversary: str = "server", because: str = "", **more: object) -> Finding:

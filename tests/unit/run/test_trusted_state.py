@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,13 @@ import torch
 
 from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.foundation.errors import RunFolderError, SecurefgError
-from securefg.privacy.ledger import read_ledger
-from securefg.protocol.transcript import broken_link
+from securefg.privacy.ledger import Ledger, read_ledger
+from securefg.protocol.transcript import TranscriptWriter, broken_link
 from securefg.run import runner
 from securefg.run.checkpoint import STATE, _sealed, read_progress
+from securefg.run.execution import Run
 from securefg.run.folder import RunFolder
+from tests.forks import ended, in_a_fork
 from tests.unit.run.interrupted import NOISE, SEEDED, interrupted
 
 
@@ -69,6 +73,26 @@ def test_what_is_whole_goes_on_and_counts_what_was_lost(run: RunFolder, stopped:
     fresh = run.config().privacy.noise_rng == "system"
     lines = len(run.ledger_path.read_text().splitlines())
     assert lines == 3 * (9 if fresh else 8)  # round 5 was sent twice where its noise was fresh
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(Run, "_trim_metrics"), (TranscriptWriter, "__init__"), (Ledger, "resume")],
+    ids=["metrics", "transcript", "ledger"],
+)
+def test_a_kill_while_a_run_is_taken_up_leaves_what_can_be_taken_up(
+    owner: type, step: str, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = getattr(owner, step)
+
+    def cut_and_die(*arguments: Any, **named: Any) -> None:
+        cut(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, cut_and_die)
+        assert ended(in_a_fork(lambda: runner.resume(run))) == -signal.SIGKILL
+    assert runner.resume(run).summary is not None
 
 
 @pytest.mark.parametrize("lines", [0, 1, 11, 13])

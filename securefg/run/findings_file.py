@@ -1,0 +1,201 @@
+"""audit/findings.json as it is written: after every finding, and never milder than it was."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefg.foundation.errors import DataError, RunFolderError
+from securefg.foundation.files import write_atomically
+from securefg.foundation.npz import read_npz
+from securefg.run.findings import (
+    COVERAGE,
+    SCHEMA,
+    UNFINISHED,
+    EndedAudit,
+    Finding,
+    Verdict,
+    ended_audits,
+    read_findings,
+)
+from securefg.run.standing import is_broken, says_something, stands, told_beside
+
+
+class FindingsFile:
+    """audit/findings.json, written after every finding; audit/scores.npz at the end.
+
+    An audit of some attacks replaces their findings and leaves the others, each with its day; what
+    was worse on other terms stands (`securefg.run.standing`). Until it is closed the file says by a
+    finding that what is still to come is missing; where it was broken off, an audit that asks for
+    the same or for everything takes that finding away.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        about: Mapping[str, str],
+        audit: EndedAudit,
+        findings: Iterable[Finding] = (),
+        ended: Iterable[EndedAudit] = (),
+    ) -> None:
+        self._folder, self._about, self._audit = folder, dict(about), audit
+        self._ended = [one for one in ended if one != audit]
+        self._own = (f"asked for: {audit.asked}",)
+        self.findings = [
+            f for f in findings if (f.attack, f.assumptions) != (UNFINISHED, self._own)
+        ]
+        self._today = datetime.now(UTC).date().isoformat()
+        self._asked: set[tuple[str, str]] = set()
+        self._dropped: set[tuple[str, str]] = set()
+        self._texts: dict[int, tuple[Finding, str]] = {}
+        self._closed = False
+
+    @classmethod
+    def begin(
+        cls,
+        folder: Path,
+        about: Mapping[str, str],
+        *,
+        anew: bool,
+        asked: str = "everything",
+        terms: str = "",
+    ) -> FindingsFile:
+        """`anew`, nothing is kept but what was found: a file that cannot be read is written over,
+        and what nobody found out goes."""
+        folder.mkdir(exist_ok=True)
+        path, audit = folder / "findings.json", EndedAudit(asked=asked, terms=terms)
+        if not path.is_file():
+            return cls(folder, about, audit)
+        try:
+            stored, ended = read_findings(path, about.get("record")), ended_audits(path)
+        except RunFolderError:
+            if not anew:
+                raise
+            return cls(folder, about, audit)
+        return cls(folder, about, audit, filter(_was_found, stored) if anew else stored, ended)
+
+    def add(self, findings: Iterable[Finding], check: str = "") -> None:
+        """Keep these; what was stored of the same attack from the same place goes, and so does what
+        it had from no place (`-`), or from any where it has none now. With `check`, whatever that
+        check had found goes. What was worse on other terms stands, and these are told beside it."""
+        own = {"made": self._today, "check": check, "terms": self._audit.terms}
+        now = [finding.model_copy(update=own) for finding in findings]
+        kept, milder = [], []
+        for stored in self.findings:
+            by = now if check and stored.check == check else self._instead_of(stored, now)
+            same = [one for one in by if _about(one) == _about(stored)]
+            if not by and not (check and stored.check == check):
+                kept.append(stored)
+            elif stands(stored, same, self._audit.terms, broke=any(map(is_broken, by))):
+                kept.append(told_beside(stored, same))
+                milder += same
+        added = [one for one in now if not any(one is other for other in milder)]
+        self.findings = [*kept, *added]
+        self._asked |= {(one.attack, one.adversary) for one in now}
+        self._dropped |= {(one.attack, one.adversary) for one in milder}
+        self._write()
+
+    def _instead_of(self, stored: Finding, now: Sequence[Finding]) -> list[Finding]:
+        """What this audit itself has added stays."""
+        if (stored.attack, stored.adversary) in self._asked:
+            return []
+        places = {stored.adversary, "-"}
+        return [
+            one
+            for one in now
+            if one.attack == stored.attack and (stored.adversary == "-" or one.adversary in places)
+        ]
+
+    def replace_coverage(self, findings: Iterable[Finding]) -> None:
+        self.findings = [f for f in self.findings if f.attack not in COVERAGE]
+        self.add(findings)
+
+    def close(self, scores: Mapping[str, NDArray[Any]]) -> None:
+        """Store the raw scores beside those of other attacks, each with the finding that stands."""
+        path = self._folder / "scores.npz"
+        arrays: dict[str, Any] = {}
+        if path.is_file():
+            kept = tuple(f"{f.attack}/{f.adversary}/" for f in self.findings)
+            arrays = {name: of for name, of in _scores(path).items() if name.startswith(kept)}
+        dropped = tuple(f"{attack}/{adversary}/" for attack, adversary in self._dropped)
+        new = {name: of for name, of in scores.items() if not name.startswith(dropped)}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **{**arrays, **new})
+        write_atomically(path, buffer.getvalue())
+        self._closed = True
+        self._ended.append(self._audit)
+        self._write()
+
+    def _write(self) -> None:
+        """As `write_json` would; a finding is put into words once, since all are written again and
+        again."""
+        ended = [one.model_dump() for one in self._ended]
+        tree = {"schema": SCHEMA, "run": self._about, "audits": ended}
+        about = json.dumps(tree, indent=2, allow_nan=False)
+        found = ",\n".join(map(self._text, self._stored()))
+        listed = f"[\n{found}\n  ]" if found else "[]"
+        whole = f'{about[:-2]},\n  "findings": {listed}\n}}\n'
+        write_atomically(self._folder / "findings.json", whole)
+
+    def _text(self, finding: Finding) -> str:
+        if id(finding) not in self._texts:
+            tree = finding.model_dump(mode="json")
+            text = indent(json.dumps(tree, indent=2, allow_nan=False), "    ")
+            self._texts[id(finding)] = (finding, text)  # kept, so that nobody else gets its id
+        return self._texts[id(finding)][1]
+
+    def _stored(self) -> list[Finding]:
+        if self._closed:
+            return self.findings
+        missing = Finding(
+            adversary="-",
+            attack=UNFINISHED,
+            method=self._about.get("method", "-"),
+            metric="-",
+            unit="-",
+            verdict=Verdict.INCONCLUSIVE,
+            because="an audit of this run has not ended: what it would have found is missing; "
+            "`securefg audit` makes it anew",
+            assumptions=self._own,
+            failed=True,
+            made=self._today,
+        )
+        return [*self.findings, missing]
+
+
+def _about(finding: Finding) -> tuple[str, str, str]:
+    """Of one attack from one place there is one finding; a check may have several."""
+    return finding.attack, finding.adversary, finding.metric if finding.check else ""
+
+
+def _was_found(finding: Finding) -> bool:
+    found = finding.verdict is not Verdict.NOT_DETECTED and says_something(finding)
+    return found and finding.attack not in COVERAGE
+
+
+def is_whole(path: Path, record: str | None = None, wanted: EndedAudit | None = None) -> bool:
+    """Whether an audit's findings are there and can be read, are of this record, and none broke
+    off; with `wanted`, whether that very audit ended."""
+    try:
+        whole = path.is_file() and all(f.attack != UNFINISHED for f in read_findings(path, record))
+        return whole and (wanted is None or wanted in ended_audits(path))
+    except RunFolderError:
+        return False
+
+
+def _scores(path: Path) -> dict[str, NDArray[Any]]:
+    """Raw scores decide nothing; where they cannot be read, those of this audit are kept alone."""
+    try:
+        return read_npz(path)
+    except DataError as error:
+        warnings.warn(f"scores of earlier audits are lost: {error}", stacklevel=2)
+        return {}
