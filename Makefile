@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Hundreds of processes start in the tests: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Two tests at a time have a core each: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-all fuzz bench docs check format clean
+.PHONY: demo install test test-all fuzz bench bench-page docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
@@ -17,7 +19,7 @@ install: $(STAMP)
 # What CI runs. A worker keeps to its half and takes of the other's when it is done, so that what the
 # tests of a file share is made once.
 test: $(STAMP)
-	@echo "About nine minutes on two idle cores."
+	@echo "About eleven minutes on two idle cores."
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
 
 # With long repetitions, kills and statistical tests: over an hour.
@@ -28,9 +30,13 @@ test-all: $(STAMP)
 fuzz: $(STAMP)
 	SECUREFG_FUZZ=long $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q tests/fuzz
 
-# All ratios against peers and limits in one table; `python benchmarks/bench.py --all` has long ones too.
+# All ratios against peers and limits in one table.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py
+
+# The same with the long ones, written into the page.
+bench-page: $(STAMP)
+	$(BIN)/python benchmarks/bench.py --all --write docs/benchmarks.md
 
 # The pages as a site, in site/.
 docs: $(STAMP)
@@ -46,13 +52,12 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 # torch is pinned in constraints.txt: left to choose, pip would fetch gigabytes of CUDA libraries.
-# pip would compile on one core alone; it, too, passes over files that are no Python of today.
+# Python compiles what is imported when it is: most of what is installed never is.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("securefg needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m compileall -qq -j 2 $(VENV)/lib || true
 	touch $(STAMP)
 
 clean:

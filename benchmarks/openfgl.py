@@ -4,6 +4,7 @@
 
 10 Louvain clients of Cora, GCN with 64 hidden units, 100 rounds of 3 epochs, FedAvg, 20/40/40 % of
 every class. Messages, ledger and transcript are on, and so is the scoring after every round.
+OpenFGL is on no package index and so is not run here; its CPU-seconds are from one measurement.
 Scored: the global model of the round with the best validation score, on every client's own graph
 and test nodes, pooled over the clients; and the same model on the union graph.
 """

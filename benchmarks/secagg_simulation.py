@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from limits import Row
 from torch import Tensor
 
 from securefg.federation.roles import Replies
@@ -83,6 +84,16 @@ class Simulation:
         else:
             said = self._clients.handle(request, Turn(self._round, 1, Clients.of(numbers)))
         return Replies(said, Clients.of(numbers), ())
+
+
+def rows(num_clients: int = 300, later: int = 2) -> list[Row]:
+    torch.set_num_threads(1)
+    Simulation(5).session()
+    simulation = Simulation(num_clients)
+    spent = {"first": simulation.session()}
+    spent["later"] = max(simulation.session() for _ in range(later))
+    name = f"a masked session of {num_clients} simulated clients, CPU, {{}}"
+    return [Row(name.format(which), 3, seconds, "s") for which, seconds in spent.items()]
 
 
 def main() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import runpy
+import signal
+import socket
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -17,20 +22,30 @@ import securefg.reports
 import securefg.run.runner
 from securefg.cli import main as cli
 from securefg.foundation import extensions
+from securefg.sweep.worker import serve
 
 
 def in_a_fork(work: Callable[[], object]) -> int:
     child = os.fork()
     if child == 0:
+        gc.freeze()  # what was there before is shared as long as nobody looks for garbage in it
         code = 99
         try:
             work()
             code = 0
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0
+            code = _exit_code(end.code)
         finally:
             os._exit(code)
     return child
+
+
+def _exit_code(given: str | int | None) -> int:
+    """As Python ends: what is no number is said, and is a failure."""
+    if isinstance(given, str):
+        print(given, file=sys.stderr)
+        return 1
+    return given or 0
 
 
 def command(log: Path, *arguments: str) -> Callable[[], None]:
@@ -38,10 +53,32 @@ def command(log: Path, *arguments: str) -> Callable[[], None]:
 
     def work() -> None:
         sys.argv = ["securefg", *arguments]
-        _speak_into(log, log)
         cli.main()
 
-    return work
+    return logged(log, work)
+
+
+def logged(log: Path, work: Callable[[], object]) -> Callable[[], None]:
+    """Work with all that it says in a file."""
+
+    def speaking() -> None:
+        _speak_into(log, log)
+        try:
+            work()
+        finally:
+            sys.stdout.flush()
+
+    return speaking
+
+
+def script(path: Path, *arguments: str) -> CompletedProcess[str]:
+    """`python path ...` in this folder."""
+
+    def work() -> None:
+        sys.argv = [str(path), *arguments]
+        runpy.run_path(str(path), run_name="__main__")
+
+    return completed(work, Path.cwd(), path.resolve().parent)
 
 
 def securefg(*arguments: str, cwd: Path, path: Path | None = None) -> CompletedProcess[str]:
@@ -89,3 +126,30 @@ def _speak_into(out: Path, err: Path) -> None:
 
 def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Worker:
+    """What the pool of a sweep needs of a process."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        return ended(self.pid)
+
+
+def fork_worker() -> tuple[Connection, Worker]:
+    """In place of `securefg.sweep.pool.launch`."""
+    ours, theirs = socket.socketpair()
+
+    def work() -> None:
+        ours.close()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        serve(Connection(theirs.detach()))
+
+    child = in_a_fork(work)
+    theirs.close()
+    return Connection(ours.detach()), Worker(child)

@@ -14,3 +14,18 @@ def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
     _, place, counts = np.unique(flat, return_inverse=True, return_counts=True)
     mean: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
     return mean[place]
+
+
+def row_ranks(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same within every row of numbers."""
+    order = np.argsort(table, axis=1)
+    ordered = np.take_along_axis(table, order, 1)
+    place = np.broadcast_to(np.arange(table.shape[1]), table.shape)
+    changes = ordered[:, 1:] != ordered[:, :-1]
+    edge = np.ones((len(table), 1), bool)
+    first = np.maximum.accumulate(np.where(np.hstack([edge, changes]), place, 0), 1)
+    ends = np.where(np.hstack([changes, edge]), place, table.shape[1])
+    last = np.minimum.accumulate(ends[:, ::-1], 1)[:, ::-1]
+    ranks = np.empty(table.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, 1)
+    return ranks

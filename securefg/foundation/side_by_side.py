@@ -1,41 +1,110 @@
-"""Work done by a few threads that nobody waits for when the program is told to stop."""
+"""Work done by threads that nobody waits for: when told to stop, or when it takes too long."""
 
 from __future__ import annotations
 
+import ctypes
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
+GRACE = 5.0
+"""Seconds that work has to end in, once it was told that its time is up."""
+
+
+LONGEST_WAIT = 3600.0
+
+
+class OutOfTime(BaseException):
+    """Raised within work whose time is up, between two of its steps. No `Exception`, so that what
+    catches those does not go on."""
+
+
+class TookTooLong(Exception):
+    """The result of work that was ended."""
+
+
+@dataclass
+class _Running:
+    thread: Thread
+    until: float
+    told: bool = False
 
 
 def side_by_side(
-    work: Callable[[Task], Done], tasks: Sequence[Task], jobs: int
+    work: Callable[[Task], Done],
+    tasks: Sequence[Task],
+    jobs: int,
+    seconds: float | None = None,
+    grace: float = GRACE,
 ) -> Iterator[tuple[Task, Done | Exception]]:
     """Every task with what came of it, in the order of their ends; an exception is a result.
+
+    seconds  that each may take; work that has not ended in `grace` seconds more is left behind
 
     The threads are daemons: one that never ends keeps nobody from leaving, where those of a
     `ThreadPoolExecutor` are joined before the interpreter goes.
     """
-    left: SimpleQueue[Task] = SimpleQueue()
-    done: SimpleQueue[tuple[Task, Done | Exception]] = SimpleQueue()
-    for task in tasks:
-        left.put(task)
+    done: SimpleQueue[tuple[int, Done | Exception]] = SimpleQueue()
+    late = TookTooLong(f"it was ended after {seconds or 0:g} seconds")
 
-    def carry_out() -> None:
-        while True:
+    def carry_out(number: int) -> None:
+        with suppress(OutOfTime):  # its time may be up after its last step, too
             try:
-                task = left.get_nowait()
-            except Empty:
-                return
-            try:
-                done.put((task, work(task)))
+                found: Done | Exception = work(tasks[number])
+            except OutOfTime:
+                found = late
             except Exception as error:
-                done.put((task, error))
+                found = error
+            done.put((number, found))
 
-    for _ in range(min(max(1, jobs), len(tasks))):
-        Thread(target=carry_out, daemon=True).start()
-    for _ in tasks:
-        yield done.get()
+    waiting, running = deque(range(len(tasks))), dict[int, _Running]()
+    while waiting or running:
+        while waiting and len(running) < max(1, jobs):
+            number = waiting.popleft()
+            running[number] = _started(carry_out, number, seconds)
+        with suppress(Empty):
+            number, found = done.get(timeout=_soonest(running))
+            if running.pop(number, None) is not None:
+                yield tasks[number], found
+        for number in _left_behind(running, grace):
+            yield tasks[number], late
+
+
+def _started(carry_out: Callable[[int], None], number: int, seconds: float | None) -> _Running:
+    thread = Thread(target=carry_out, args=(number,), daemon=True)
+    thread.start()
+    return _Running(thread, inf if seconds is None else time.monotonic() + seconds)
+
+
+def _soonest(running: dict[int, _Running]) -> float | None:
+    until = min(one.until for one in running.values())
+    return None if until == inf else min(max(0.0, until - time.monotonic()), LONGEST_WAIT)
+
+
+def _left_behind(running: dict[int, _Running], grace: float) -> list[int]:
+    """Those that were told that their time is up, and did not end; all that are late are told."""
+    now = time.monotonic()
+    late = {number: one for number, one in running.items() if one.until <= now}
+    lost = [number for number, one in late.items() if one.told]
+    for number, one in late.items():
+        _tell(one.thread)
+        one.told, one.until = True, now + grace
+        if number in lost:
+            del running[number]
+    return lost
+
+
+def _tell(thread: Thread) -> None:
+    """CPython raises it at the thread's next step; a call into C is waited for by nobody."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime)
+        )

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import version
 
 PACKAGES = ("securefg", "torch", "torch-geometric", "numpy", "scipy", "dp-accounting")
 
 
 def versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+@cache
+def _version(package: str) -> str:
+    """Read once: it takes as long as a small run's training."""
+    return version(package)

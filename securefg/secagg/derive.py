@@ -77,7 +77,8 @@ def session_root(link: Secret, session: bytes) -> Secret:
 
 def info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
     """The HKDF info string: version, purpose, both parties, and what the key is for."""
-    return tupled(_head(purpose), two_numbers(first, second), in_a_row(*items))
+    rest = in_a_row(*items) if items else b""
+    return tupled(_head(purpose), two_numbers(first, second), rest)
 
 
 @lru_cache(maxsize=16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 Item: TypeAlias = "int | str | bytes | tuple[Item, ...]"
@@ -40,7 +40,12 @@ def in_a_row(*items: Item) -> bytes:
 
 
 def _tagged(tag: bytes, content: bytes) -> bytes:
-    return tag + len(content).to_bytes(8, "big") + content
+    return _start(tag, len(content)) + content
+
+
+@lru_cache(maxsize=4096)
+def _start(tag: bytes, length: int) -> bytes:
+    return tag + length.to_bytes(8, "big")
 
 
 # Numbers and words come again and again, and are never secret; bytes may be, and are not kept.
@@ -57,6 +62,6 @@ def _text(text: str) -> bytes:
 _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     int: _number,
     str: _text,
-    bytes: lambda content: _tagged(b"b", content),
+    bytes: partial(_tagged, b"b"),
     tuple: lambda items: _tagged(b"t", in_a_row(*items)),
 }

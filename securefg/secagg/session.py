@@ -136,7 +136,7 @@ class Session:
         """Shares of the client's drop key and of its seed, in one box for each holder, and the
         digests of both; the roots of its pair masks, wrapped, with their tags."""
         party, place = self.parties[number], self.places[number]
-        holders = self.graph.holders(place)
+        holders, clients = self.graph.holders(place), self.clients
         points = [holder + 1 for holder in holders]
         threshold = self.graph.parameters.threshold
         of_key = shamir.split(party.drop_key, points, threshold, random_bytes)
@@ -151,16 +151,16 @@ class Session:
             made.boxes.append(box)
             made.digests.append(digests)
             made.wrapped.append(self._wrapped(drop_root, place, holder))
-            if self.clients[holder] in self.parties:
+            if clients[holder] in self.parties:
                 self._at_home[place, holder] = (box, digests, key_share, seed_share)
         return made
 
     def _wrapped(self, drop_root: Secret, place: int, peer: int) -> bytes:
         if peer == place:
             return bytes(WRAPPED_BYTES)
-        root = self._roots.masks[ordered(place, peer)]
-        wrapped = derive.wrapped_root(root, drop_root, place, peer)
         pair = ordered(place, peer)
+        root = self._roots.masks[pair]
+        wrapped = derive.wrapped_root(root, drop_root, place, peer)
         if pair not in self._tags:  # both ends may be of this host
             self._tags[pair] = derive.pair_tag(root, *pair)
         return wrapped + self._tags[pair]
@@ -174,12 +174,12 @@ class Session:
         """Keep the shares that the sharers sealed for this client; 1 for every box that does not
         hold what its sender said."""
         party, place = self.parties[number], self.places[number]
-        sharers, bad = set(self.sharers), []
+        sharers, clients, bad = set(self.sharers), self.clients, []
         party.held_key, party.held_seed = {}, {}
         senders = zip(self.graph.holders(place), to_bytes(rows), to_bytes(digests), strict=True)
         for sender, box, said in senders:
             bad.append(0)
-            if self.clients[sender] not in sharers:
+            if clients[sender] not in sharers:
                 continue
             shares = self._opened(sender, place, box, said)
             if shares is None:
@@ -221,14 +221,13 @@ class Session:
     def row_masks(self, numbers: list[int], context: MaskContext) -> list[RowMask]:
         """Every client's self mask, and its pair masks with the neighbours that shared keys."""
         row_of = {self.places[n]: row for row, n in enumerate(numbers)}
-        sharers, masks = set(self.sharers), []
+        sharers, clients, masks = set(self.sharers), self.clients, []
         for place, row in row_of.items():
-            party = self.parties[self.clients[place]]
+            party = self.parties[clients[place]]
             own = derive.self_mask_key(party.seed, self.id, place, context)
             masks.append(RowMask(own, row, None))
             for peer in self.graph.neighbours(place):
-                client = self.clients[peer]
-                if client not in sharers or (peer in row_of and peer < place):
+                if clients[peer] not in sharers or (peer in row_of and peer < place):
                     continue  # a pair within this host is made once, by its lower end
                 root = self._roots.masks[ordered(place, peer)]
                 key = derive.pair_mask_key(root, place, peer, context)

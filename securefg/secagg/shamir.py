@@ -129,9 +129,11 @@ def _lagrange_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
     for x in points:
         numerator = numerator * x % PRIME
     # prod_{j != i} x_j / (x_j - x_i) = prod_j x_j / (x_i prod_{j != i} (x_j - x_i))
-    denominators = [
-        x * math.prod(other - x for other in points if other != x) % PRIME for x in points
-    ]
+    denominators = []
+    for place, x in enumerate(points):
+        factors = [other - x for other in points]
+        factors[place] = x
+        denominators.append(math.prod(factors) % PRIME)
     return tuple(numerator * inverse % PRIME for inverse in _inverses(denominators))
 
 

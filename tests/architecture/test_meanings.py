@@ -24,7 +24,7 @@ NAMES = re.compile(
     r"|(two|own)_?sums",
     re.I,
 )
-WORDS_TOO = {"alone", "mlps", "private"}
+WORDS_TOO = {"alone", "label_propagation", "mlps", "private"}
 """Names of methods that are English words: there a string or a comparison would be the slip."""
 
 

@@ -93,6 +93,7 @@ ONE_OF_EACH = (
 KEEP_LAST = "training.keep=last"  # else a model that is not the last is scored once more
 BESIDE_MESSAGES = {
     "securefg/models/many_mlps.py": "the order of samples is drawn by numpy, once a round",
+    "securefg/models/probes.py": "scikit-learn scores the rows, once a scoring",
     "securefg/models/pseudo_graph.py": "one question to the whole graph, once a round",
     "securefg/models/user_weights.py": "whether all users are at one step, once a round",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ CONFIGS = sorted(p for p in Path("configs").glob("*.yaml") if not p.stem.startsw
 SAMPLES = {"num_nodes": 30, "num_features": 12, "samples_per_node": 24}
 
 
+@cache
+def shipped(path: Path) -> str:
+    return load_config(path).model_dump_json()
+
+
 def small_version(path: Path, root: Path) -> RunConfig:
     """The config as shipped, on a small graph for a few rounds."""
-    tree = load_config(path).model_dump(mode="json")
+    tree = json.loads(shipped(path))
     task = (tree["data"]["csbm"] or CSBM)["task"]
     small = CSBM if task == "dnc" else {**SAMPLES, "task": task}
     tree["data"] = {"name": "csbm", "csbm": dict(small)}

@@ -13,10 +13,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import sys
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
@@ -24,37 +22,10 @@ from safetensors.torch import load_file
 
 from securefg.run import runner
 from securefg.sweep import Point, find_run, pool, sweep
-from securefg.sweep.worker import serve
+from tests.forks import fork_worker
 from tests.small import config
 
 NUM_POINTS = 6
-
-
-class Forked:
-    """What the pool needs of a process."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-def fork_worker() -> tuple[Connection, Forked]:
-    ours, theirs = socket.socketpair()
-    child = os.fork()
-    if child == 0:
-        ours.close()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            serve(Connection(theirs.detach()))
-        finally:
-            os._exit(0)
-    theirs.close()
-    return Connection(ours.detach()), Forked(child)
 
 
 def points() -> list[Point]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from securefg.foundation.errors import InputError
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict, read_findings
 from securefg.run.folder import RunFolder
+from tests.forks import securefg
 from tests.small import config
 
 HIDDEN = "method.embedding=hidden"
@@ -133,9 +132,7 @@ def refused(*arguments: str) -> str:
 
 
 def test_bad_input_ends_with_2(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "securefg", "audit", str(tmp_path)], capture_output=True, text=True
-    )
+    done = securefg("audit", str(tmp_path), cwd=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "not a run folder" in done.stderr

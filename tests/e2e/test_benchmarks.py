@@ -56,18 +56,33 @@ def test_a_benchmark_finds_all_it_needs(script: Path) -> None:
     assert code == 0, said
 
 
-def test_the_table_tells_what_is_met_and_what_is_not() -> None:
+def test_the_page_tells_what_is_met_and_keeps_what_did_not_run(tmp_path: Path) -> None:
     sys.path.insert(0, "benchmarks")
     try:
-        from bench import LONG, QUICK, Outcome, table
+        from bench import LONG, QUICK, Outcome, write
         from limits import Row
     finally:
         sys.path.remove("benchmarks")
     assert all("def rows(" in Path(f"benchmarks/{name}.py").read_text() for name in QUICK + LONG)
     fast, slow = Row("speed", 4, 5, "x", least=True), Row("time", 4, 5, "s")
     assert (fast.met, slow.met) == (True, False)
-    good, bad, broken = Outcome("a", (fast,)), Outcome("b", (slow,)), Outcome("c", failure="gone")
+    first, second, last = QUICK[0], QUICK[1], LONG[-1]
+    good, bad, broken = (
+        Outcome(first, (fast,)),
+        Outcome(second, (slow,)),
+        Outcome(last, failure="gone"),
+    )
     assert [each.met for each in (good, bad, broken)] == [True, False, False]
-    lines = table([good, bad, broken]).splitlines()[2:]
-    assert [line.split(" | ")[3] for line in lines] == ["yes", "NO", "NO"]
-    assert "gone" in lines[2]
+    page = tmp_path / "benchmarks.md"
+
+    def met() -> list[str]:
+        lines = [line for line in page.read_text().splitlines() if "`python benchmarks/" in line]
+        return [line.split(" | ")[3] for line in lines]
+
+    write(page, [good, bad, broken])
+    assert met() == ["yes", "NO", "NO"]
+    assert "gone" in page.read_text()
+    write(page, [Outcome(second, (fast, fast))])
+    assert met() == ["yes", "yes", "yes", "NO"]
+    write(page, [Outcome(last, (fast,))])
+    assert met() == ["yes", "yes", "yes", "yes"]

@@ -6,8 +6,6 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
-from tests.forks import completed
+from tests.forks import completed, script
 
 ROOT = Path.cwd()
 PAGES = sorted([Path("README.md"), *Path("docs").rglob("*.md"), *Path("examples").rglob("*.md")])
@@ -109,8 +107,9 @@ def test_the_page_on_tables_is_gone_from_top_to_bottom(
     lines = [line for block in blocks for line in block.splitlines()]
     own = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("securefg")]
     assert len(own) == 5
-    code = [sys.executable, str(ROOT / "examples/banks/generate.py"), str(tmp_path / "banks")]
-    subprocess.run([*code, "--customers", "150", "--rings", "4"], check=True, capture_output=True)
+    few = ("--customers", "150", "--rings", "4")
+    made = script(ROOT / "examples/banks/generate.py", str(tmp_path / "banks"), *few)
+    assert made.returncode == 0, made.stderr
     monkeypatch.chdir(tmp_path)
     yaml = Path("banks/tables.yaml").read_text()
     for words in own:

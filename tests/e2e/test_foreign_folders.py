@@ -16,7 +16,8 @@ from securefg.cli import main as cli
 from securefg.foundation.errors import InputError
 from securefg.foundation.lock import owned
 from securefg.run import runner
-from securefg.run.findings import Finding, FindingsFile, Verdict
+from securefg.run.findings import Finding, Verdict
+from securefg.run.findings_file import FindingsFile
 from securefg.run.folder import RunFolder
 from tests.small import config
 

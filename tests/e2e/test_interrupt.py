@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import yaml
 
+from tests.forks import command, ended, in_a_fork
 from tests.small import tree
-
-
-def start(config: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "securefg.cli.main", "run", str(config), *arguments]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
-    )
 
 
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     settings = tree(tmp_path / "runs")
     settings["training"]["rounds"] = 2000
-    config = tmp_path / "long.yaml"
+    config, log = tmp_path / "long.yaml", tmp_path / "log"
     config.write_text(yaml.safe_dump(settings))
-    run = start(config)
-    assert run.stdout is not None
-    while run.poll() is None and not any((tmp_path / "runs").glob("long-*/metrics.jsonl")):
+    run = in_a_fork(command(log, "run", str(config)))
+    while not any((tmp_path / "runs").glob("long-*/metrics.jsonl")):
+        assert os.waitpid(run, os.WNOHANG) == (0, 0), log.read_text()
         time.sleep(0.05)
-    run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=600)
-    assert run.returncode == 130, out + err
+    os.kill(run, signal.SIGINT)
+    code, said = ended(run), log.read_text()
+    assert code == 130, said
     (folder,) = (tmp_path / "runs").glob("long-*")
-    assert f"securefg run --resume {folder}" in err
-    assert "Traceback" not in err
+    assert f"securefg run --resume {folder}" in said
+    assert "Traceback" not in said
     assert list((folder / "checkpoints").glob("round-*"))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import script
+
 SCRIPT = Path(__file__).with_name("kill_and_resume.py")
 
 
@@ -25,19 +27,15 @@ SCRIPT = Path(__file__).with_name("kill_and_resume.py")
 def test_a_killed_run_resumes_to_the_same_weights(
     method: str, engine: str, kills: int, seed: int, tmp_path: Path
 ) -> None:
-    command = [sys.executable, str(SCRIPT), str(tmp_path), method, engine, str(kills), str(seed)]
-    environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=1200, check=False
-    )
+    done = script(SCRIPT, str(tmp_path), method, engine, str(kills), str(seed))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"kills {kills}" in done.stdout
 
 
 @pytest.mark.slow
 def test_masked_runs_killed_at_any_moment_open_no_round_twice(tmp_path: Path) -> None:
-    script = SCRIPT.with_name("kill_masked.py")
-    command = [sys.executable, str(script), str(tmp_path), "20", "1"]
+    masked = SCRIPT.with_name("kill_masked.py")
+    command = [sys.executable, str(masked), str(tmp_path), "20", "1"]
     environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=900, check=False
@@ -51,8 +49,8 @@ def test_masked_runs_killed_at_any_moment_open_no_round_twice(tmp_path: Path) ->
 def test_audits_and_curves_killed_at_any_moment_end_as_undisturbed_ones(
     what: str, tmp_path: Path
 ) -> None:
-    script = SCRIPT.with_name("kill_audits.py")
-    command = [sys.executable, str(script), str(tmp_path), what, "10", "1"]
+    killing = SCRIPT.with_name("kill_audits.py")
+    command = [sys.executable, str(killing), str(tmp_path), what, "10", "1"]
     environment = {"PYTHONPATH": str(SCRIPT.parents[2])}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=1800, check=False

@@ -15,7 +15,7 @@ from papers.entry import SCORE, Cell, Entry, Source
 from papers.readers import client_accuracy, global_accuracy, uplink_mebibytes
 from securefg.cli import main as cli
 from securefg.sweep import pool
-from tests.e2e.kill_and_sweep import fork_worker
+from tests.forks import fork_worker
 from tests.small import tree
 
 

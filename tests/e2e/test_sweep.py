@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,59 +11,40 @@ from pathlib import Path
 import psutil
 import pytest
 
-from securefg.sweep import Point, find_run, sweep
+from securefg.sweep import Point, find_run, pool, sweep
+from tests.forks import ended, fork_worker, in_a_fork, logged, script
 from tests.small import config
-
-REPOSITORY = Path(__file__).parents[2]
-LONG_SWEEP = """
-import sys
-from pathlib import Path
-from securefg.sweep import Point, sweep
-from tests.small import config
-root = Path(sys.argv[1])
-endless = [config(root, f"seed={s}", "training.rounds=100000") for s in range(int(sys.argv[2]))]
-points = [Point(f"s{one.seed}", one) for one in endless]
-outcome = sweep(points, root, jobs=2)
-sys.exit(130 if outcome.interrupted else 0)
-"""
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_killed_sweep_repeats_no_point(kills: int, tmp_path: Path) -> None:
-    script = Path(__file__).with_name("kill_and_sweep.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), str(kills), "7"],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(REPOSITORY)},
-        timeout=1200,
-        check=False,
-    )
+    done = script(Path(__file__).with_name("kill_and_sweep.py"), str(tmp_path), str(kills), "7")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"kills {kills}" in done.stdout
 
 
-def long_sweep(root: Path, num_points: int) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """A sweep of endless points, all of them under way."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", LONG_SWEEP, str(root), str(num_points)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+def long_sweep(root: Path, num_points: int) -> tuple[int, list[psutil.Process]]:
+    """A sweep of endless points in a fork, all of them under way in workers of their own."""
+
+    def work() -> None:
+        endless = [config(root, f"seed={s}", "training.rounds=100000") for s in range(num_points)]
+        outcome = sweep([Point(f"s{one.seed}", one) for one in endless], root, jobs=2)
+        sys.exit(130 if outcome.interrupted else 0)
+
+    parent = in_a_fork(logged(root / "log", work))
     until = time.monotonic() + 600
     while len(list(root.glob("run-*/metrics.jsonl"))) < num_points and time.monotonic() < until:
         time.sleep(0.05)
-    return parent, psutil.Process(parent.pid).children(recursive=True)
+    return parent, psutil.Process(parent).children(recursive=True)
 
 
 def test_ctrl_c_checkpoints_every_point_and_leaves_no_child(tmp_path: Path) -> None:
     parent, children = long_sweep(tmp_path, 2)
     assert len(children) == 2
-    parent.send_signal(signal.SIGINT)
-    _, err = parent.communicate(timeout=600)
-    assert parent.returncode == 130, err
-    assert "Traceback" not in err
+    os.kill(parent, signal.SIGINT)
+    code, said = ended(parent), (tmp_path / "log").read_text()
+    assert code == 130, said
+    assert "Traceback" not in said
     assert not [child for child in children if child.is_running()]
     assert len(list(tmp_path.glob("run-*/checkpoints/round-*"))) >= 2
 
@@ -72,14 +52,17 @@ def test_ctrl_c_checkpoints_every_point_and_leaves_no_child(tmp_path: Path) -> N
 def test_workers_die_with_a_killed_parent(tmp_path: Path) -> None:
     parent, children = long_sweep(tmp_path, 1)
     assert len(children) == 1
-    parent.kill()
-    parent.communicate()
+    os.kill(parent, signal.SIGKILL)
+    ended(parent)
     _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
     assert not list(tmp_path.glob("run-*/summary.json"))
 
 
-def test_what_failed_is_told_and_kept_and_what_was_done_is_not_done_again(tmp_path: Path) -> None:
+def test_what_failed_is_told_and_kept_and_what_was_done_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "launch", fork_worker)
     good = Point("good", config(tmp_path))
     twin = Point("twin of good", config(tmp_path, "name=twin"))
     bad = Point("bad", config(tmp_path, "data.csbm=null", "data.name=folder", "data.folder=/none"))

@@ -17,7 +17,7 @@ import yaml
 
 from securefg.protocol.transcript import broken_link
 from securefg.run import runner
-from securefg.run.findings import is_whole
+from securefg.run.findings_file import is_whole
 from securefg.run.folder import RunFolder
 from securefg.settings.config import load_config
 from tests.forks import command, ended, in_a_fork

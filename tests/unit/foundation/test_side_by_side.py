@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
-from securefg.foundation.side_by_side import side_by_side
+from securefg.foundation.side_by_side import TookTooLong, side_by_side
 
 HANGS = """
 import time
@@ -40,3 +44,30 @@ def test_a_task_that_never_ends_keeps_nobody_from_leaving() -> None:
             assert process.wait(60) != 0
         finally:
             process.kill()
+
+
+def spins(seconds: float) -> float:
+    """Python all the way: it can be told between two steps, and catches what it can."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with contextlib.suppress(Exception):
+            sum(range(100))
+    return seconds
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("work", [spins, lambda s: time.sleep(s) or s])
+def test_what_takes_too_long_is_ended_and_the_others_go_on(
+    work: Callable[[float], float], jobs: int
+) -> None:
+    """A sleep is a call into C: it is left behind."""
+    found = dict(side_by_side(work, [20.0, 0.01, 0.02], jobs, seconds=0.3, grace=0.2))
+    assert isinstance(found[20.0], TookTooLong)
+    assert str(found[20.0]) == "it was ended after 0.3 seconds"
+    assert (found[0.01], found[0.02]) == (0.01, 0.02)
+
+
+def test_work_that_was_ended_takes_no_more_time() -> None:
+    before = threading.active_count()
+    list(side_by_side(spins, [60.0], 1, seconds=0.1, grace=1.0))
+    assert threading.active_count() == before

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.prg import Keystream
 from securefg.secagg.ring import Ring
 from securefg.secagg.secret import Secret
+from tests.forks import script
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "secagg"
 Vector = dict[str, Any]
@@ -33,9 +33,8 @@ def secret(text: str) -> Secret:
     return Secret(bytes.fromhex(text))
 
 
-def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / script), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def run(name: str, *arguments: str) -> CompletedProcess[str]:
+    return script(FOLDER / name, *arguments)
 
 
 def test_the_generator_writes_the_stored_vectors(tmp_path: Path) -> None:
@@ -73,8 +72,8 @@ def test_the_independent_verifier_notices_a_wrong_answer(
 
 
 def test_the_verifier_shares_no_code_with_what_it_verifies() -> None:
-    for script in ("verify.py", "pure.py"):
-        lines = (FOLDER / script).read_text().splitlines()
+    for name in ("verify.py", "pure.py"):
+        lines = (FOLDER / name).read_text().splitlines()
         imports = [line for line in lines if line.startswith(("import ", "from "))]
         assert imports
         assert not any("securefg" in line or "cryptography" in line for line in imports)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
 from securefg.secagg.secret import Secret
 from securefg.settings.secagg import SecureAggregationSettings
+from tests.forks import script
 from tests.unit.secagg.session_world import (
     STAGES,
     Ask,
@@ -448,9 +448,8 @@ REQUESTS = {kind.__name__: kind for kind in MESSAGES}
 Vector = dict[str, Any]
 
 
-def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(VECTORS / script), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def run(name: str, *arguments: str) -> CompletedProcess[str]:
+    return script(VECTORS / name, *arguments)
 
 
 def stored(name: str) -> Vector:
@@ -502,8 +501,8 @@ def test_the_independent_verifier_notices_a_changed_session(
 
 
 def test_the_verifier_of_sessions_shares_no_code_with_what_it_verifies() -> None:
-    for script in ("verify_sessions.py", "ed25519.py"):
-        lines = (VECTORS / script).read_text().splitlines()
+    for name in ("verify_sessions.py", "ed25519.py"):
+        lines = (VECTORS / name).read_text().splitlines()
         imports = [line for line in lines if line.startswith(("import ", "from "))]
         assert imports
         assert not any("securefg" in line or "cryptography" in line for line in imports)

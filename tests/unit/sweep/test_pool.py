@@ -16,7 +16,7 @@ from securefg.settings.config import RunConfig
 from securefg.sweep import Point, pool, read_failures, sweep
 from securefg.sweep.cache import find_run, locked
 from securefg.sweep.display import Running, Silence, Status
-from tests.e2e.kill_and_sweep import fork_worker
+from tests.forks import fork_worker
 from tests.small import config
 
 
