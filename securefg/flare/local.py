@@ -7,7 +7,6 @@ keys, books, states) lies beside them and stays.
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from securefg.flare.job import Job, Sizes, spread
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.party import environment
 from securefg.flare.plan_file import hand_out_plan
+from securefg.flare.ports import free_port
 from securefg.flare.processes import LocalProcesses, end_leftovers
 from securefg.flare.server_run import OUTCOME, STOP
 from securefg.flare.site_policy import SitePolicy
@@ -68,7 +68,7 @@ def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Jo
     (folder.path / "private" / OUTCOME).unlink(missing_ok=True)
     (folder.path / "private" / STOP).unlink(missing_ok=True)
     kits = provision(
-        flare / "kits", Plan(SERVER, _free_port(), sites, homes, SitePolicy.everything_goes())
+        flare / "kits", Plan(SERVER, free_port(), sites, homes, SitePolicy.everything_goes())
     )
     job = Job(
         run=folder.path.name,
@@ -180,10 +180,3 @@ def _outcome(folder: RunFolder, job: Job) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = read_json(path)
     return found if found["submission"] == job.submission else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from securefg.flare.guard.settings import settle
 from securefg.flare.kits import Kits
 from securefg.flare.party import command_for, environment
 from securefg.flare.plan_file import FederationPlan
+from securefg.flare.ports import free_port
 from securefg.flare.provisioning import dealt_out
 from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
 from tests.small import config
@@ -37,12 +37,6 @@ def deployment(
         (kits.home(name) / POLICY_FILE).unlink()
         write_policy(kits.home(name) / POLICY_FILE, SitePolicy.everything_goes())
     return kits
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Parties:

@@ -6,12 +6,13 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from securefg.flare.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```console\n(cp examples/banks.*?)```", re.S)
@@ -61,9 +62,7 @@ def test_the_banks_run_audit_report_verify_and_draw_a_curve(tmp_path: Path) -> N
 
 def script(name: str, folder: Path) -> str:
     """What one of the example's scripts prints, in an empty folder."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     programs = folder / "bin"
     programs.mkdir()
     for program, words in (("python", ""), ("securefg", " -m securefg")):

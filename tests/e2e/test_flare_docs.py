@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from securefg.cli.main import app
 from securefg.flare.admin import ADMIN
 from securefg.flare.guard.doors import RESULT
+from securefg.flare.ports import free_port
 from securefg.run.folder import RunFolder
 from tests.e2e.test_flare_doors import OPEN, OPEN_TO_ALL
 
@@ -28,14 +29,6 @@ OVER_THE_NETWORK = {"submit", "status", "fetch"}  # FLARE's session leaves threa
 def commands() -> list[str]:
     blocks = re.findall(r"```console\n(.*?)```", (HERE / "docs/flare.md").read_text(), re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def said_by(words: list[str], environment: dict[str, str]) -> str:
