@@ -3,7 +3,8 @@
 Public nodes are held by every client, private ones by one. Each client trains skip-gram over random
 walks of its own graph and uploads its rows of the public nodes; the server aligns and averages
 them; each client writes the mean over its rows and trains on. Labels play no part until embeddings
-are scored. `exchange: false` is the paper's LOC; with `merged: true` besides, its "full".
+are scored. `exchange: false` is the paper's LOC; with one client that holds the whole graph, its
+"full".
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 As federated DeepWalk, but the rows are the first GAT layer's output, and the mean that comes back
 enters the loss, L = CE + beta (1 - cos), instead of the model. Training uses the labels of
 `data.split`'s training nodes alone; with `kind: folds` every run leaves one fold unseen at all
-clients, and is scored on it. `exchange: false` is the paper's LOC; with `merged: true` besides, its
-"full".
+clients, and is scored on it. `exchange: false` is the paper's LOC; with one client that
+holds the whole graph, its "full".
 """
 
 from __future__ import annotations
