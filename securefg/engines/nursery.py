@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -54,13 +55,13 @@ class Nursery:
         """Whether it lives and is this process's own, not that of one we were forked from."""
         return self._owner == os.getpid() and self._process.poll() is None
 
-    def born(self, end: socket.socket, warm: str | None = None) -> Child:
+    def born(self, end: socket.socket, warm: Sequence[str] = ()) -> Child:
         """A host's process on this end of a socket, with our present paths and environment.
 
-        warm  one of our own modules, which the nursery imports for all of its hosts
+        warm  modules of ours or of libraries, which the nursery imports for all of its hosts
         """
         place: dict[str, Any] = {"path": sys.path, "environment": dict(os.environ)}
-        place |= {"folder": os.getcwd(), "warm": warm}
+        place |= {"folder": os.getcwd(), "warm": list(warm)}
         try:
             socket.send_fds(self._control, [json.dumps(place).encode()], [end.fileno()])
             return Child(json.loads(self._control.recv(MOST_BYTES))["pid"], self)
@@ -117,8 +118,8 @@ def main(control: socket.socket) -> None:
             _end(wanted["end"], wanted["grace"])
             control.send(b"{}")
             continue
-        if wanted["warm"] is not None:
-            importlib.import_module(wanted["warm"])
+        for module in wanted["warm"]:
+            importlib.import_module(module)
         gc.freeze()  # memory is shared with hosts as long as none looks for garbage in it
         pid = os.fork()
         if pid == 0:
