@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -17,3 +18,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     settings.load_profile("securefg")
     torch.set_num_threads(1)
     os.fsync = os.fstat  # refuses what is no open file, too; nothing here outlives the machine
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.collect()
+    gc.freeze()  # a million objects live as long as the tests do: nobody needs to look at them again
