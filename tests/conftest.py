@@ -22,4 +22,4 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
-    gc.freeze()  # a million objects live as long as the tests do: nobody needs to look at them again
+    gc.freeze()  # what was imported and collected lives on: no need to look at it again and again
