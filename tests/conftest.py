@@ -3,6 +3,7 @@ and randomness that a test's name decides."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -46,3 +47,8 @@ def pytest_fixture_setup(
         return (yield)
     with source.within(f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"):
         return (yield)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.collect()
+    gc.freeze()  # what was imported and collected lives on: no need to look at it again and again

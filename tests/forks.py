@@ -21,6 +21,7 @@ import audits.run  # noqa: F401
 import securefg.reports
 import securefg.run.runner
 from securefg.cli import main as cli
+from securefg.engines import nursery as room
 from securefg.foundation import extensions
 from securefg.sweep.worker import serve
 
@@ -29,6 +30,7 @@ def in_a_fork(work: Callable[[], object]) -> int:
     child = os.fork()
     if child == 0:
         gc.freeze()  # what was there before is shared as long as nobody looks for garbage in it
+        room.Nursery = WarmNursery  # type: ignore[misc]
         code = 99
         try:
             work()
@@ -129,16 +131,44 @@ def ended(child: int) -> int:
 
 
 class Worker:
-    """What the pool of a sweep needs of a process."""
+    """What the pool of a sweep, and a nursery, need of a process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self._code: int | None = None
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
     def wait(self) -> int:
-        return ended(self.pid)
+        if self._code is None:
+            self._code = ended(self.pid)
+        return self._code
+
+
+class WarmNursery(room.Nursery):
+    """Forked, where a user's is a new interpreter: for tests of other things than what a host can
+    reach."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._owner = os.getpid()
+        end = theirs.fileno()
+
+        def work() -> None:
+            os.closerange(3, end)  # hosts end when their parent does: nobody else holds its ends
+            os.closerange(end + 1, os.sysconf("SC_OPEN_MAX"))
+            room.main(theirs)
+
+        self._process = Worker(in_a_fork(work))  # type: ignore[assignment]
+        theirs.close()
 
 
 def fork_worker() -> tuple[Connection, Worker]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -16,9 +17,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 from securefg.foundation.errors import RunFailed
 
@@ -53,13 +55,13 @@ class Nursery:
         """Whether it lives and is this process's own, not that of one we were forked from."""
         return self._owner == os.getpid() and self._process.poll() is None
 
-    def born(self, end: socket.socket, warm: str | None = None) -> Child:
+    def born(self, end: socket.socket, warm: Sequence[str] = ()) -> Child:
         """A host's process on this end of a socket, with our present paths and environment.
 
-        warm  one of our own modules, which the nursery imports for all of its hosts
+        warm  modules of ours or of libraries, which the nursery imports for all of its hosts
         """
         place: dict[str, Any] = {"path": sys.path, "environment": dict(os.environ)}
-        place |= {"folder": os.getcwd(), "warm": warm}
+        place |= {"folder": os.getcwd(), "warm": list(warm)}
         try:
             socket.send_fds(self._control, [json.dumps(place).encode()], [end.fileno()])
             return Child(json.loads(self._control.recv(MOST_BYTES))["pid"], self)
@@ -116,15 +118,16 @@ def main(control: socket.socket) -> None:
             _end(wanted["end"], wanted["grace"])
             control.send(b"{}")
             continue
-        if wanted["warm"] is not None:
-            importlib.import_module(wanted["warm"])
+        for module in wanted["warm"]:
+            importlib.import_module(module)
+        gc.freeze()  # memory is shared with hosts as long as none looks for garbage in it
         pid = os.fork()
         if pid == 0:
             control.close()
             _settle(wanted)
             with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone
                 host_process.serve(Connection(ends[0]))
-            return
+            _leave()
         os.close(ends[0])
         control.send(json.dumps({"pid": pid}).encode())
 
@@ -134,6 +137,13 @@ def _settle(place: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(place["environment"])
     os.chdir(place["folder"])
+
+
+def _leave() -> NoReturn:
+    """End at once: to take all modules apart would copy the memory that they are in."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _end(pid: int, grace: float) -> None:

@@ -23,6 +23,7 @@ from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body
+from securefg.settings.config import RunConfig
 from securefg.settings.methods.registry import SHIPPED
 
 
@@ -118,10 +119,21 @@ class Processes(Engine):
         return [found[0] for found in received if found is not None]
 
 
+def shared_imports(config: RunConfig) -> list[str]:
+    """What every host of such a run needs: our own modules and libraries, nothing of a user's."""
+    found = [SHIPPED[config.method.name]] if config.method.name in SHIPPED else []
+    any_network = config.method.name == "fedavg"
+    if any_network:
+        found.append("torch_geometric.nn")
+    if config.training.dp_sgd:  # loaded with the first gradient of a sample
+        found += ["torch._dynamo", *(["opacus"] if any_network else [])]
+    return found
+
+
 def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
     """A host on one end of a socket. The caller's main module plays no part in it."""
     ours, theirs = socket.socketpair()
-    worker = nursery().born(theirs, SHIPPED.get(spec.config.method.name))
+    worker = nursery().born(theirs, shared_imports(spec.config))
     theirs.close()
     pipe = Connection(ours.detach())
     # Our own child reads this before any message; nothing from outside is ever unpickled.

@@ -37,8 +37,8 @@ def names_a_method(source: str) -> set[str]:
                 p.value for p in parts if isinstance(p, ast.Constant) and p.value in WORDS_TOO
             }
         if isinstance(node, ast.Compare | ast.Subscript | ast.Match):
-            inner = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-            found |= {name for name in inner if name.endswith("method.name")}
+            inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "name"]
+            found |= {n for n in map(ast.unparse, inner) if n.endswith("method.name")}
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -17,6 +18,7 @@ FRONT, RELATIVE = "api", "a relative import"
 IMPORTERS = {"import_module", "__import__", "import_path", "find_spec"}
 
 
+@cache
 def table() -> dict[str, set[str]]:
     rows = {
         room: {n.strip() for n in may.split(",") if n.strip()}
@@ -44,12 +46,18 @@ def imported(tree: ast.AST) -> set[str]:
             found.add(RELATIVE)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Attribute):  # securefg.run.folder, after `import securefg`
-            found |= {name for name in [ast.unparse(node)] if name.startswith("securefg.")}
+        elif isinstance(node, ast.Attribute) and _root(node) == "securefg":
+            found.add(ast.unparse(node))  # securefg.run.folder, after `import securefg`
         elif isinstance(node, ast.Call) and _called(node) in IMPORTERS:
             texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
             found |= {text for text in texts if isinstance(text, str)}
     return found
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return getattr(node, "id", None)
 
 
 def _called(node: ast.Call) -> str | None:

@@ -4,10 +4,14 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from securefg.engines import nursery as room
+from securefg.engines.processes import shared_imports
+from securefg.settings.config import load_config
+from tests.small import config
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +65,22 @@ def test_a_killed_nursery_leaves_no_host_and_another_takes_its_place(
     another = room.nursery()
     assert another is not own
     another.close()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "wanted"),
+    [
+        (["method.name=fedgl"], ["securefg.methods.fedgl"]),
+        (["method.name=fedavg"], ["securefg.methods.fedavg", "torch_geometric.nn"]),
+        (["method.name=tests.contract.failing"], []),
+    ],
+)
+def test_hosts_share_shipped_modules_and_libraries_and_nothing_of_a_users(
+    overrides: list[str], wanted: list[str], tmp_path: Path
+) -> None:
+    assert shared_imports(config(tmp_path, *overrides)) == wanted
+
+
+def test_hosts_of_private_training_share_what_their_gradients_load() -> None:
+    parsed = load_config(Path("configs/fedmlp_sc_dp_sgd.yaml"))
+    assert shared_imports(parsed) == ["securefg.methods.baselines.fedmlp", "torch._dynamo"]
