@@ -11,9 +11,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from audits.truth import Truth
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.versions import versions
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
+from securefg.protocol.transcript import broken_link
 from securefg.run import runner
+from securefg.run.folder import RunFolder
+from securefg.run.history import require_as_it_ended
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import PrivacySettings
 from securefg.sweep.cache import find_run, locked
@@ -32,9 +37,20 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
     config = undefended(truth.config, rounds, root)
     with locked(root, config.hash, lambda: False):
         found = find_run(root, config.hash)
-        if found is None or not found.finished:
+        if found is None or not _is_as_it_ended(found):
             found = runner.start(config, fresh=True).folder
     return Truth.of(found).judged_by(truth.config.audit)
+
+
+def _is_as_it_ended(found: RunFolder) -> bool:
+    """Made whole, by this version, and not changed since: else it shows no attack's power."""
+    try:
+        summary = found.summary()
+        require_as_it_ended(found.path)
+        broken = broken_link(found.transcript, summary.transcript_chain)
+    except RunFolderError:
+        return False
+    return broken is None and summary.versions.get("securefg") == versions()["securefg"]
 
 
 def bared(config: RunConfig) -> RunConfig:

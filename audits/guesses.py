@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,8 +18,19 @@ from securefg.protocol.codec import Clients
 
 STREAMS = ("noise", "clients", "server", "partition", "weights")
 SMALL = range(128)
-SMALL_SPACE, FIRST = 1 << 14, 32
+SMALL_SPACE, FIRST = 1 << 15, 32
+"""Small numbers, process numbers among them; and so many normals of each seed are compared."""
+
+NEAR: Final = 256
+"""Seeds of a run with a small number added: of a client, a round, a rank."""
+
+BEFORE: Final = 64
+"""Seconds before an upload in which its seed may have been read off a clock."""
+
+MOST_MICROSECONDS: Final = 10_000
 FAMOUS = (1234, 1337, 3407, 12345, 31337, 123456, 2**31 - 1, 2**32 - 1, *range(2015, 2027))
+
+Rows = NDArray[np.float32]
 
 
 class Claiming(SeededNoise):
@@ -44,42 +56,80 @@ class NumpyNoise(SeededNoise):
 
 def likely_seeds(run_seed: int) -> list[int]:
     """The run's seed, its named streams and theirs, small numbers, and those that people like."""
+    return list(dict.fromkeys([*_of_the_run(run_seed), *SMALL, *FAMOUS]))
+
+
+def near_seeds(run_seed: int) -> list[int]:
+    """The run's seed and its named streams, with small numbers added."""
+    return [seed + more for seed in _of_the_run(run_seed) for more in range(NEAR)]
+
+
+def _of_the_run(run_seed: int) -> list[int]:
     derived = [derive_seed(run_seed, name) for name in STREAMS]
-    again = [derive_seed(seed, "noise") for seed in derived]
-    return list(dict.fromkeys([run_seed, *derived, *again, *SMALL, *FAMOUS]))
+    return [run_seed, *derived, *(derive_seed(seed, "noise") for seed in derived)]
+
+
+def clock_seeds(first: float, last: float) -> list[int]:
+    """What a clock showed between two moments (seconds since 1970): whole seconds, milliseconds,
+    and of the last moments microseconds. Some seconds before the first are tried too."""
+    seconds = range(int(first) - BEFORE, int(last) + 2)
+    early = max(first, last - BEFORE)
+    milliseconds = range(int(early * 1e3) - 1, int(last * 1e3) + 2)
+    end = int(last * 1e6) + 2
+    microseconds = range(max(int(early * 1e6) - 2, end - MOST_MICROSECONDS), end)
+    return [*seconds, *milliseconds, *microseconds]
 
 
 @lru_cache(maxsize=1)
-def small_space() -> NDArray[np.float64]:
+def small_space() -> Rows:
     """A row for every small seed and every generator that people use: its first normals."""
+    return first_normals(range(SMALL_SPACE))
+
+
+def first_normals(seeds: Iterable[int]) -> Rows:
+    """Rows for every seed, one of each generator that people use: its first normals. Where a
+    generator takes 32 bits, those that are left of the seed."""
     legacy, generator, rows = np.random.RandomState(0), torch.Generator(), []
-    for seed in range(SMALL_SPACE):
+    for seed in seeds:
         rows.append(np.random.Generator(np.random.PCG64(seed)).standard_normal(FIRST))
-        legacy.seed(seed)
+        legacy.seed(seed % 2**32)
         rows.append(legacy.standard_normal(FIRST))
-        generator.manual_seed(seed)
+        generator.manual_seed(seed % 2**63)
         rows.append(torch.randn(FIRST, generator=generator, dtype=torch.float64).numpy())
-        generator.manual_seed(seed)
-        rows.append(torch.randn(FIRST, generator=generator).double().numpy())
-    return np.stack(rows)
+        generator.manual_seed(seed % 2**63)
+        rows.append(torch.randn(FIRST, generator=generator).numpy())
+    return np.array(rows, np.float32).reshape(-1, FIRST)
 
 
 def guessed_sources(seeds: Sequence[int], *, discrete: bool) -> list[NoiseSource]:
     """Every seed in every generator; discrete noise, slow to redraw, in the project's own alone."""
     kinds = (SeededNoise, Claiming) if discrete else (SeededNoise, TorchNoise, NumpyNoise)
-    chosen = seeds[:48] if discrete else seeds
+    chosen = seeds[:64] if discrete else seeds
     return [kind(seed) for seed in chosen for kind in kinds]
 
 
-def likeness_test(noise: NDArray[np.float64], guesses: NDArray[np.float64]) -> LawTest:
-    """Whether the first numbers of a client's noise are those of a guess, or of a small seed."""
-    width = len(noise)
-    tried = np.concatenate([guesses, small_space()[:, :width]])
-    if width < 6:
+def likeness_test(noise: NDArray[np.float64], tables: Sequence[Rows]) -> LawTest:
+    """Whether the first numbers of a client's noise, in standard deviations, are those of a guess.
+
+    Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2); that
+    all n numbers are within d of a guess has one of at most (2 d / sqrt(2 pi))^n.
+    """
+    own = noise[:FIRST].astype(np.float32)
+    width, tried = len(own), sum(map(len, tables))
+    if width < 3:
         return LawTest("guessable seed", 1.0, True, "too few numbers to tell seeds by")
-    sizes = np.linalg.norm(tried, axis=1) * float(np.linalg.norm(noise))
-    best = float(np.abs(tried @ noise / np.maximum(sizes, 1e-300)).max())
-    # Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2).
-    p = min(1.0, len(tried) * max(0.0, 1 - best * best) ** ((width - 2) / 2))
-    words = f"its first numbers have a correlation of {best:.4f} with those of a guessed seed"
+    best, nearest = 0.0, np.inf
+    for table in tables:
+        rows = table[:, :width]
+        sizes = np.linalg.norm(rows, axis=1) * float(np.linalg.norm(own))
+        best = max(best, float(np.abs(rows @ own / np.maximum(sizes, 1e-30)).max(initial=0.0)))
+        apart = np.abs(rows - own).max(axis=1, initial=0.0)
+        nearest = min(nearest, float(apart.min(initial=np.inf)))
+    alike = max(0.0, 1 - best * best) ** ((width - 2) / 2) if width >= 6 else 1.0
+    equal = min(1.0, 0.8 * max(nearest, 1e-6)) ** width
+    p = min(1.0, 2 * tried * min(alike, equal))
+    words = (
+        f"its first numbers are those of a guessed seed (a correlation of {best:.4f}, "
+        f"{nearest:.1g} apart) among {tried} guesses"
+    )
     return LawTest("guessable seed", p, True, words)

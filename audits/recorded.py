@@ -12,13 +12,25 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from audits.guesses import FIRST, guessed_sources, likely_seeds, likeness_test
+from audits.guesses import (
+    BEFORE,
+    FIRST,
+    Rows,
+    clock_seeds,
+    first_normals,
+    guessed_sources,
+    likely_seeds,
+    likeness_test,
+    near_seeds,
+    small_space,
+)
 from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
 from audits.mechanisms.whole import claimed_noise, grid_step
@@ -298,19 +310,30 @@ def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
 
 
 def _seeded(truth: Truth, found: Residuals) -> LawTest:
-    """Whether the first upload's noise is that of a seed that somebody would try."""
+    """Whether the first upload's noise is that of a seed that somebody would try: known numbers, or
+    what a clock showed since the run began, a minute before the upload at most."""
     assert found.first is not None
     noise, clients, stream = found.first
     flat = noise.reshape(len(noise), -1)
-    now = int(found.seconds)
-    seeds = [*likely_seeds(truth.config.seed), *range(now - 64, now + 1)]
+    own, now = truth.config.seed, int(found.seconds)
+    seeds = [*likely_seeds(own), *range(now - BEFORE, now + 1)]
     by_rows = found.release.declaration.rows is not None
     shape = noise.shape if by_rows else flat.shape
     drawn = [
         source.normal(shape, clients, stream).reshape(len(noise), -1)[0, :FIRST].numpy()
         for source in guessed_sources(seeds, discrete=False)
     ]
-    return likeness_test(flat[0, :FIRST].numpy(), np.stack(drawn))
+    width = flat.shape[1]
+    guesses = np.zeros((len(drawn), FIRST), np.float32)
+    guesses[:, : min(width, FIRST)] = drawn
+    tables = [guesses, _clock_space(own, found.seconds), small_space()]
+    return likeness_test(flat[0].numpy(), tables)
+
+
+@lru_cache(maxsize=1)
+def _clock_space(run_seed: int, seconds: float) -> Rows:
+    """Of near seeds, and of clocks before a moment; fields of one upload share it."""
+    return first_normals([*near_seeds(run_seed), *clock_seeds(seconds - BEFORE, seconds)])
 
 
 def _joint(fields: list[Residuals]) -> list[LawTest]:

@@ -130,7 +130,7 @@ class Auditing:
         self._play_all(player, tasks)
         self._cover()
         self._file.close(self._result.scores)
-        self._result.findings = self._file.findings
+        self._result.findings = self._file.told
         return self._result
 
     def _tasks(self, player: Player) -> Iterator[Task]:
@@ -166,11 +166,10 @@ class Auditing:
 
     def _check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
         """What a check found before goes with all its findings: it may have others now, or none."""
-        try:
-            found = list(make())
-        except Exception as error:
-            found = [self._failure(name, "-", error)]
-        self._file.add(found, check=name)
+        for _, found in side_by_side(lambda _: list(make()), [name], 1, self._seconds):
+            if isinstance(found, Exception):
+                found = [self._failure(name, "-", found)]
+            self._file.add(found, check=name)
 
     def _control(self, make: Callable[[int], Audited | None], rounds: int) -> Audited | None:
         name, found, failed = "positive_control", None, []

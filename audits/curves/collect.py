@@ -28,24 +28,33 @@ from securefg.reports.curve.data import (
     Series,
     Timing,
 )
-from securefg.run.findings import COVERAGE, NOT_ASKED, Finding, Verdict, read_findings
+from securefg.run.findings import COVERAGE, NOT_ASKED, Finding, Verdict
 from securefg.run.findings_file import is_whole
 from securefg.run.folder import RunFolder
+from securefg.run.history import read_history
+from securefg.run.stored_findings import last_audit, read_findings
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.privacy import Unit
-from securefg.sweep import Failure, Point, find_runs
+from securefg.sweep import Failure, Point, fault_of, find_runs
+
+NOT_AUDITED = "run, and not audited on the curve's terms"
 
 
 def collect(
     plan: CurvePlan, root: Path, failed: Sequence[Failure], command: str = "securefg curve"
 ) -> tuple[CurveData, Timing]:
     """A point without all its seeds is shown as failed, with the reason, never left out."""
+    wanted = {point.config.hash for point in plan.points}
+    there = {found: folder for found, folder in find_runs(root).items() if found in wanted}
+    faults = {found: fault_of(folder, found) for found, folder in there.items()}
     runs = {
         found: folder
-        for found, folder in find_runs(root).items()
-        if found not in plan.audits or is_audited(folder, plan.audits[found])
+        for found, folder in there.items()
+        if not faults[found]
+        and (found not in plan.audits or is_audited(folder, plan.audits[found]))
     }
-    reasons = {failure.config_hash: failure.reason for failure in failed}
+    reasons = {found: fault or NOT_AUDITED for found, fault in faults.items() if found not in runs}
+    reasons |= {failure.config_hash: failure.reason for failure in failed}
     points = tuple(_point(plan, setting, runs, reasons) for setting in plan.settings)
     series = tuple(_series(plan, name, runs) for name in dict.fromkeys(p.series for p in points))
     limits = plan.curve.limits
@@ -105,6 +114,8 @@ def _point(
         accuracies=accuracies,
         score=score.replace("_", " "),
         no_skill=() if None in chance else tuple(value for value in chance if value is not None),
+        alone_accuracies=_alone(plan, setting, runs, score),
+        made_by=_made_by([folder for _, folder in found]),
         leaks=_leaks(audits, plan.asked(setting)),
         not_asked=_not_asked(audits),
         claims=_claims(summaries),
@@ -237,7 +248,6 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
     own = [level for level in plan.levels if level.series == name]
     score = monitored(config)
     levels = {level.kind: _level(level, runs, score) for level in own}
-    alone = {level.kind: level for level in own}.get("alone")
     made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(
         name=name,
@@ -248,7 +258,6 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
         alone=levels.get("alone"),
         centralised_runs=made_by.get("centralised", ()),
         alone_runs=made_by.get("alone", ()),
-        alone_accuracies=_alone(alone, first, runs, score) if alone else (),
     )
 
 
@@ -266,12 +275,24 @@ def _level(level: Level, runs: dict[str, RunFolder], score: str) -> Interval | N
     return interval(known) if known else None
 
 
+def _made_by(folders: Sequence[RunFolder]) -> tuple[str, ...]:
+    """The versions of this software that made the runs, and those that audited them last."""
+    runs = {folder.summary().versions.get("securefg", "unknown") for folder in folders}
+    audits = [
+        last_audit(read_history(folder.path), folder.summary().transcript_chain)
+        for folder in folders
+    ]
+    return tuple(sorted(runs | {audit.version for audit in audits if audit is not None}))
+
+
 def _alone(
-    level: Level, beside: Setting, runs: dict[str, RunFolder], score: str
+    plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], score: str
 ) -> tuple[float, ...]:
-    """Training alone, seed by seed: only on the very data that the series was trained on."""
-    found = []
-    for own, other in zip(level.runs, beside.runs, strict=True):
+    """Training alone, seed by seed: only on the very data that the setting was trained on."""
+    found: list[float] = []
+    levels = [o for o in plan.levels if (o.series, o.kind) == (setting.series, "alone")]
+    pairs = [pair for o in levels for pair in zip(o.runs, setting.runs, strict=True)]
+    for own, other in pairs:
         if own.config.hash in runs and other.config.hash in runs:
             summaries = [runs[p.config.hash].summary() for p in (own, other)]
             value = score_of(summaries[0], score)

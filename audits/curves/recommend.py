@@ -12,6 +12,7 @@ A setting is recommended (green) only where all of this holds; what is not known
   which is not a row; the runs came to no more, it is private, and no promise was broken or could
   not be checked;
 - the score, at the lower end of its interval, is at least `limits.accuracy`;
+- its runs and audits are of one version of this software;
 - the score is above that of always naming the most frequent class, and above training alone: the
   differences are paired by seed, and the lower ends of their intervals are above zero.
 
@@ -98,33 +99,35 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
             words=f"no setting was run to its end; {again}",
             missing=(again,),
         )
-    fitting = [p for p in own if not objections(p, series, limits)]
+    fitting = [p for p in own if not objections(p, limits)]
     if fitting:
         best = max(fitting, key=_reached)
         words = f"{called(best)}: {_scored(best)}, attacked by {_attackers(best)} alone"
         return Choice(series=series.name, point=best.key, words=words)
-    nearest = min(own, key=lambda p: _distance(p, series, limits))
-    against = objections(nearest, series, limits)
+    nearest = min(own, key=lambda p: _distance(p, limits))
+    against = objections(nearest, limits)
     return Choice(
         series=series.name,
         point=None,
         words=f"no setting is recommended; {called(nearest)} comes nearest: "
         + "; ".join(against[:3]),
-        missing=tuple(missing(own, series, command)),
+        missing=tuple(missing(own, command)),
     )
 
 
-def _distance(point: CurvePoint, series: Series, limits: Limits) -> tuple[bool, int, float]:
+def _distance(point: CurvePoint, limits: Limits) -> tuple[bool, int, float]:
     """A setting without a promise within the limit is never nearer than one that has it."""
     promised = not _epsilon_objection(point, limits)
-    return not promised, len(objections(point, series, limits)), -_reached(point)
+    return not promised, len(objections(point, limits)), -_reached(point)
 
 
-def objections(point: CurvePoint, series: Series, limits: Limits) -> list[str]:
+def objections(point: CurvePoint, limits: Limits) -> list[str]:
     """Why a point is not recommended; whether it is worth having comes before what it leaks."""
-    found = [*point.violations, *_worth_objections(point, series)]
+    found = [*point.violations, *_worth_objections(point)]
     if len(point.accuracies) < LEAST_SEEDS:
         found.append(f"{_seeds(point)} of at least {LEAST_SEEDS}")
+    if len(point.made_by) != 1:
+        found.append(f"runs and audits of different versions ({', '.join(point.made_by)})")
     if all(leak.gain is None for leak in point.leaks):
         found.append("no attack was run")
     found += _claim_objection(point)
@@ -187,11 +190,11 @@ def _did_not_hold(leak: Leak) -> bool:
     return not leak.sound if leak.gain else leak.verdict == Verdict.INCONCLUSIVE
 
 
-def _worth_objections(point: CurvePoint, series: Series) -> list[str]:
+def _worth_objections(point: CurvePoint) -> list[str]:
     """Against those who send nothing: the majority class, and training alone."""
     levels = {
         "the majority class": point.no_skill,
-        "training alone": series.alone_accuracies,
+        "training alone": point.alone_accuracies,
     }
     found = []
     for name, level in levels.items():
@@ -212,13 +215,13 @@ def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
     return interval([a - b for a, b in zip(values, others, strict=False)])
 
 
-def missing(own: Sequence[CurvePoint], series: Series, command: str) -> list[str]:
+def missing(own: Sequence[CurvePoint], command: str) -> list[str]:
     """Which measurements are not there, and what would make them."""
     found = []
     seeds = min(len(point.accuracies) for point in own)
     if seeds < LEAST_SEEDS:
         found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
-    if not series.alone_accuracies:
+    if not all(point.alone_accuracies for point in own):
         found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
     unknown = {leak.attack: p for p in own for leak in p.leaks if _did_not_hold(leak)}
     for name in sorted(unknown.keys() - COVERAGE):

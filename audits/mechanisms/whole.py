@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audits.guesses import FIRST, likeness_test
+from audits.guesses import likeness_test, small_space
 from audits.laws import chi2_log_cdf
 from audits.mechanisms.effort import NUMBERS, spread
 from audits.mechanisms.message import AuditedMessage, Floats
@@ -141,8 +141,7 @@ def _result(
         _by_loudness(noise, len(seen)),
     ]
     if isinstance(rule, LocalGaussian):
-        first = noise[0].reshape(-1)[:FIRST]
-        tests.append(likeness_test(first, np.empty((0, len(first)))))
+        tests.append(likeness_test(noise[0].reshape(-1), [small_space()]))
     return LawResult(
         field=release.name,
         check="whole",

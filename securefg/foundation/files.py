@@ -31,8 +31,12 @@ def write_atomically(path: Path, content: bytes | str, *, sync: bool = True) -> 
 
 
 def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
+    write_atomically(path, json_text(value), sync=sync)
+
+
+def json_text(value: Any) -> str:
     """JSON without NaN or infinity: those have no place in a file that others parse."""
-    write_atomically(path, json.dumps(value, indent=2, allow_nan=False) + "\n", sync=sync)
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def append_lines(path: Path, lines: list[str], *, sync: bool = True) -> None:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.run.findings import Finding, Group, read_findings
-
-
-def stored_findings(path: Path, record: str) -> tuple[Finding, ...] | None:
-    """None where there was no audit. Refuses what is damaged, or about another record."""
-    return tuple(read_findings(path, record)) if path.is_file() else None
+from securefg.run.findings import Finding, Group
 
 
 def finding_anchor(attack: str, adversary: str) -> str:

@@ -16,9 +16,10 @@ from securefg.reports.figures.standalone import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
 from securefg.reports.rounds import curves
-from securefg.run.findings import Finding, Verdict, read_findings
+from securefg.run.findings import Finding, Verdict
 from securefg.run.folder import RunFolder
 from securefg.run.observing import RoundReport
+from securefg.run.stored_findings import findings_of
 from securefg.run.summary import Summary
 from securefg.settings.config import RunConfig
 
@@ -46,8 +47,7 @@ class RunResult:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What audits of this run have found; nothing where there was none."""
-        path = self.path / "audit" / "findings.json"
-        return tuple(read_findings(path, self.summary.transcript_chain)) if path.is_file() else ()
+        return findings_of(self.path, self.summary.transcript_chain) or ()
 
     def metrics(self) -> tuple[RoundReport, ...]:
         """One report per round."""

@@ -15,13 +15,14 @@ from securefg.foundation.json_text import read_bounded
 from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
 from securefg.reports.bookings import Booked, read_bookings
-from securefg.reports.findings_section import stored_findings
 from securefg.reports.traffic import Traffic, read_traffic
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
+from securefg.run.history import require_as_it_ended
 from securefg.run.metrics_file import most_told
 from securefg.run.observing import RoundReport
 from securefg.run.reconcile import unbooked
+from securefg.run.stored_findings import findings_of
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
 
@@ -50,6 +51,7 @@ def read_results(folder: RunFolder) -> Results:
     _require_what_was_told(folder, summary, rounds)
     _require_books(folder)
     partition = _parse(PartitionStatistics, folder.path / "partition.json")
+    require_as_it_ended(folder.path)
     config = folder.config()
     attempts = folder.path / "attempts.jsonl"
     return Results(
@@ -61,7 +63,7 @@ def read_results(folder: RunFolder) -> Results:
         booked=read_bookings(folder.ledger_path, partition.num_clients),
         traffic=read_traffic(folder.transcript),
         resumed_after=_resumed_after(attempts),
-        findings=stored_findings(folder.path / "audit" / "findings.json", summary.transcript_chain),
+        findings=findings_of(folder.path, summary.transcript_chain),
     )
 
 

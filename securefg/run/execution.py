@@ -25,7 +25,7 @@ from securefg.foundation.errors import (
     RoundAborted,
     RunFailed,
 )
-from securefg.foundation.files import append_lines, sync_path, write_atomically, write_json
+from securefg.foundation.files import append_lines, json_text, sync_path, write_atomically
 from securefg.foundation.outside import cause_of
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
@@ -48,6 +48,7 @@ from securefg.run.divergence import (
     require_finite_model,
 )
 from securefg.run.folder import RunFolder, read_json_lines
+from securefg.run.history import note_the_end
 from securefg.run.observing import Observer, RoundReport
 from securefg.run.reconcile import reconcile
 from securefg.run.recovered import recovered_by_algebra
@@ -331,7 +332,9 @@ class Run:
             chain=self._transcript.chain,
             quality=self._quality_of_the_best(local),
         )
-        write_json(self._folder.path / "summary.json", summary.model_dump(mode="json"))
+        text = json_text(summary.model_dump(mode="json")).encode()
+        note_the_end(self._folder.path, summary.transcript_chain, text)
+        write_atomically(self._folder.path / "summary.json", text)
         return Outcome(self._folder, summary, reason)
 
 

@@ -9,13 +9,10 @@ INCONCLUSIVE  the attack could not run, or its controls say that its silence mea
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from securefg.foundation.errors import RunFolderError
 from securefg.foundation.interval import Interval
-from securefg.foundation.json_text import read_json
 from securefg.foundation.settings import Settings
 
 SCHEMA = 3
@@ -119,43 +116,9 @@ class EndedAudit(Settings):
 
 UNFINISHED = "unfinished_audit"
 """The finding that stands for what an audit has not come to; it goes when the audit ends."""
+MISSING = "missing_audit"
+"""The finding that stands for an audit whose findings were taken away, until it is made again."""
 NOT_ASKED = "not_asked"
 """The finding that names, in `metric`, the attacks that fit the run and that nobody asked for."""
 COVERAGE = frozenset({"unread_field", "untaken_place", NOT_ASKED})
 """Findings about what nobody read, made anew at the end of every audit."""
-
-
-def read_findings(path: Path, record: str | None = None) -> list[Finding]:
-    """The findings of an audit; refuses a file that is damaged or of another schema.
-
-    record  the last link of the transcript that they must be about; None where that is not known
-    """
-    try:
-        tree = read_json(path)
-        if tree["schema"] != SCHEMA:
-            raise RunFolderError(
-                f"{path}: findings of schema {tree['schema']}; wanted {SCHEMA}: run `securefg "
-                "audit` on the folder again"
-            )
-        if record is not None and tree["run"].get("record") != record:
-            raise RunFolderError(
-                f"{path}: findings about another run, or about another record of this one; "
-                "`securefg audit` without --only makes them anew"
-            )
-        return [
-            Finding.model_validate({"terms": NOT_RECORDED, **entry}) for entry in tree["findings"]
-        ]
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise RunFolderError(f"{path}: no findings can be read here: {where}") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{path}: no findings can be read here: {error}") from error
-
-
-def ended_audits(path: Path) -> list[EndedAudit]:
-    """The audits that ended, of findings that can be read; of an older version none is known."""
-    try:
-        return [EndedAudit.model_validate(entry) for entry in read_json(path).get("audits", [])]
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{path}: no audits can be read here: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import warnings
@@ -19,15 +20,26 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.npz import read_npz
 from securefg.run.findings import (
     COVERAGE,
+    MISSING,
     SCHEMA,
     UNFINISHED,
     EndedAudit,
     Finding,
     Verdict,
-    ended_audits,
-    read_findings,
+)
+from securefg.run.history import FILE as HISTORY
+from securefg.run.history import (
+    FINDINGS,
+    SCORES,
+    Entry,
+    History,
+    digest,
+    new_entry,
+    read_history,
+    write_history,
 )
 from securefg.run.standing import is_broken, says_something, stands, told_beside
+from securefg.run.stored_findings import ended_audits, last_audit, missing, read_findings
 
 
 class FindingsFile:
@@ -36,7 +48,8 @@ class FindingsFile:
     An audit of some attacks replaces their findings and leaves the others, each with its day; what
     was worse on other terms stands (`securefg.run.standing`). Until it is closed the file says by a
     finding that what is still to come is missing; where it was broken off, an audit that asks for
-    the same or for everything takes that finding away.
+    the same or for everything takes that finding away. Whatever is written is noted in the history
+    of the run first (`securefg.run.history`), which lies beside `folder`.
     """
 
     def __init__(
@@ -46,8 +59,22 @@ class FindingsFile:
         audit: EndedAudit,
         findings: Iterable[Finding] = (),
         ended: Iterable[EndedAudit] = (),
+        *,
+        past: History,
+        lost: bool,
+        before: str,
     ) -> None:
         self._folder, self._about, self._audit = folder, dict(about), audit
+        self._past, self._record = past, about.get("record")
+        self._entry = new_entry(
+            "audit",
+            record=self._record,
+            asked=audit.asked,
+            terms=audit.terms,
+            ended=False,
+            lost=lost,
+            files={FINDINGS: before},
+        )
         self._ended = [one for one in ended if one != audit]
         self._own = (f"asked for: {audit.asked}",)
         self.findings = [
@@ -73,15 +100,28 @@ class FindingsFile:
         and what nobody found out goes."""
         folder.mkdir(exist_ok=True)
         path, audit = folder / "findings.json", EndedAudit(asked=asked, terms=terms)
-        if not path.is_file():
-            return cls(folder, about, audit)
+        record, past = about.get("record"), read_history(folder.parent)
+        last, lost, before = last_audit(past, record), False, ""
+        stored: list[Finding] = []
+        ended: list[EndedAudit] = []
         try:
-            stored, ended = read_findings(path, about.get("record")), ended_audits(path)
+            if path.is_file():
+                stored, ended = read_findings(path, record), ended_audits(path)
+                before = digest(path)
+            lost = last is not None and not path.is_file()
         except RunFolderError:
             if not anew:
                 raise
-            return cls(folder, about, audit)
-        return cls(folder, about, audit, filter(_was_found, stored) if anew else stored, ended)
+            lost = last is not None
+        if last is not None and lost:
+            stored = [_told_from(last, finding) for finding in last.found]
+        kept = (f for f in stored if f.attack != MISSING and (_was_found(f) or not anew))
+        return cls(folder, about, audit, kept, ended, past=past, lost=lost, before=before)
+
+    @property
+    def told(self) -> list[Finding]:
+        """The findings, and which audits are missing."""
+        return [*self.findings, *missing((*self._past, self._entry), self._record)]
 
     def add(self, findings: Iterable[Finding], check: str = "") -> None:
         """Keep these; what was stored of the same attack from the same place goes, and so does what
@@ -132,6 +172,8 @@ class FindingsFile:
         np.savez_compressed(buffer, **{**arrays, **new})
         write_atomically(path, buffer.getvalue())
         self._closed = True
+        wrote = {**self._entry.files, SCORES: digest(path)}
+        self._entry = self._entry.model_copy(update={"files": wrote, "ended": True})
         self._ended.append(self._audit)
         self._write()
 
@@ -144,7 +186,20 @@ class FindingsFile:
         found = ",\n".join(map(self._text, self._stored()))
         listed = f"[\n{found}\n  ]" if found else "[]"
         whole = f'{about[:-2]},\n  "findings": {listed}\n}}\n'
+        self._note(hashlib.sha256(whole.encode()).hexdigest())
         write_atomically(self._folder / "findings.json", whole)
+
+    def _note(self, next: str) -> None:
+        """In the history, before it is written: where that fails, what is there is known too."""
+        found = tuple(
+            f.model_copy(update={"details": {}, "groups": ()})
+            for f in self.findings
+            if _was_found(f)
+        )
+        files = self._entry.files
+        now = {"files": {**files, FINDINGS: next}, "before": files[FINDINGS], "found": found}
+        self._entry = self._entry.model_copy(update=now)
+        write_history(self._folder.parent, (*self._past, self._entry))
 
     def _text(self, finding: Finding) -> str:
         if id(finding) not in self._texts:
@@ -180,6 +235,13 @@ def _about(finding: Finding) -> tuple[str, str, str]:
 def _was_found(finding: Finding) -> bool:
     found = finding.verdict is not Verdict.NOT_DETECTED and says_something(finding)
     return found and finding.attack not in COVERAGE
+
+
+def _told_from(entry: Entry, finding: Finding) -> Finding:
+    if HISTORY in finding.because:
+        return finding
+    because = f"{finding.because} (told from {HISTORY}: the findings of {entry.words} were gone)"
+    return finding.model_copy(update={"because": because})
 
 
 def is_whole(path: Path, record: str | None = None, wanted: EndedAudit | None = None) -> bool:

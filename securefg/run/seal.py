@@ -7,10 +7,10 @@ given; whoever trusts a page knows the public half beforehand.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,13 @@ from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.epsilons import epsilons
+from securefg.run.findings import MISSING
 from securefg.run.fingerprints import require_same_data
 from securefg.run.folder import RunFolder
+from securefg.run.history import FILE as HISTORY
+from securefg.run.history import SCORES, changed_since_the_end, digest, digests, read_history
 from securefg.run.reconcile import unbooked
+from securefg.run.stored_findings import findings_of
 from securefg.run.summary import ClaimedEpsilon
 from securefg.secagg.errors import BadSignature
 from securefg.secagg.keys import Identity, verify
@@ -43,6 +47,7 @@ BEHIND = (
     "model.safetensors",
     "audit/findings.json",
     "audit/scores.npz",
+    HISTORY,
 )
 PAGES = ("report.html", "dpo.html")
 
@@ -60,10 +65,11 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     """Add the page's signature to the folder's."""
     identity = signing_identity(folder, key)
     stored = _read(folder.path) if (folder.path / FILE).is_file() else {}
-    digests = {page.name: _digest(page), **_behind(folder.path)}
-    signature = identity.sign(PURPOSE, _statement(digests))
+    _refuse_cut_history(folder.path, stored)
+    behind = {page.name: digest(page), **_behind(folder.path)}
+    signature = identity.sign(PURPOSE, _statement(behind))
     stored[page.name] = {
-        "digests": digests,
+        "digests": behind,
         "key": identity.public.hex(),
         "signature": signature.hex(),
     }
@@ -93,6 +99,7 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     chain = broken_link(folder.transcript, summary.transcript_chain)
     checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
     checks += _against_the_data(folder)
+    checks += _against_the_history(folder)
     signed = _read(folder.path) if (folder.path / FILE).is_file() else {}
     pages = [name for name in PAGES if name in signed or (folder.path / name).is_file()]
     if not pages:
@@ -106,6 +113,36 @@ def _against_the_data(folder: RunFolder) -> list[Check]:
     except InputError as error:
         return [Check("data", str(error)), Check("epsilon", "it cannot be computed again")]
     return [_fingerprints(folder, experiment), _epsilon(folder, experiment)]
+
+
+def _against_the_history(folder: RunFolder) -> list[Check]:
+    """What the run's end and its audits left is what is there, and none of it is missing."""
+    try:
+        history = read_history(folder.path)
+        changed = changed_since_the_end(folder.path, history)
+        found = findings_of(folder.path, folder.summary().transcript_chain) or ()
+    except RunFolderError as error:
+        return [Check("audits", str(error))]
+    end = f"changed since the run ended: {', '.join(changed)}" if changed else ""
+    gone = "; ".join(finding.because for finding in found if finding.attack == MISSING)
+    audits = [entry for entry in history if entry.what == "audit"]
+    scores = digests(folder.path, (SCORES,)).get(SCORES)
+    if not gone and audits and audits[-1].ended and audits[-1].files[SCORES] != scores:
+        gone = f"{SCORES}: changed since {audits[-1].words} wrote it"
+    note = f"{len(audits)} in the history; the findings are what they wrote"
+    return [Check("run", end, "its results are what its end left"), Check("audits", gone, note)]
+
+
+def _refuse_cut_history(folder: Path, signed: dict[str, Any]) -> None:
+    """A page tells the last link of the history that it was made of: that one is still there."""
+    links = {entry.link for entry in read_history(folder)}
+    for name, entry in signed.items():
+        told = entry.get("digests", {}).get(HISTORY) if isinstance(entry, dict) else None
+        if told is not None and told not in links:
+            raise RunFolderError(
+                f"{folder / HISTORY}: what {name} was made of is no longer in it: entries were "
+                f"taken away; delete {FILE} to sign all the same"
+            )
 
 
 def _fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
@@ -148,32 +185,32 @@ def _signature(folder: Path, name: str, key: str | None) -> Check:
     if entry is None:
         return Check(name, "it is not signed; `securefg report` signs it")
     try:
-        digests, public = dict(entry["digests"]), bytes.fromhex(entry["key"])
-        verify(public, bytes.fromhex(entry["signature"]), PURPOSE, _statement(digests))
+        signed, public = dict(entry["digests"]), bytes.fromhex(entry["key"])
+        verify(public, bytes.fromhex(entry["signature"]), PURPOSE, _statement(signed))
     except (BadSignature, KeyError, ValueError, TypeError):
         return Check(name, "its signature does not fit")
     if not (folder / name).is_file():
         return Check(name, "it was signed and is not here")
     if key is not None and public.hex() != key.lower():
         return Check(name, f"signed by {public.hex()[:16]}…, not by the key that was given")
-    now = {name: _digest(folder / name), **_behind(folder)}
-    changed = sorted(part for part in {*digests, *now} if digests.get(part) != now.get(part))
+    now = {name: digest(folder / name), **_behind(folder)}
+    changed = sorted(part for part in {*signed, *now} if signed.get(part) != now.get(part))
     if changed:
         return Check(name, f"changed since it was signed: {', '.join(changed)}")
     return Check(name, "", f"signed by {public.hex()}")
 
 
 def _behind(folder: Path) -> dict[str, str]:
-    return {name: _digest(folder / name) for name in BEHIND if (folder / name).is_file()}
+    """Of the history the last link, which later entries keep."""
+    found = digests(folder, BEHIND)
+    with suppress(RunFolderError):  # of one that cannot be read, its bytes
+        history = read_history(folder)
+        found |= {HISTORY: history[-1].link} if history else {}
+    return found
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _statement(digests: dict[str, str]) -> str:
-    return json.dumps(digests, sort_keys=True)
+def _statement(found: dict[str, str]) -> str:
+    return json.dumps(found, sort_keys=True)
 
 
 def _read(folder: Path) -> dict[str, Any]:

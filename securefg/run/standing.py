@@ -2,8 +2,8 @@
 
 Another seed, other trials or another smallest gain draw again; whoever draws often enough finds the
 verdict that is wanted. So what was found on other terms is not taken back by something milder, and
-what was found on the same terms is replaced only by a measurement. To begin again is to delete the
-run's `audit` folder, which nobody does by accident.
+what was found on the same terms is replaced only by a measurement. Where the run's `audit` folder
+was deleted, what it had is told from the run's history, and stands all the same.
 """
 
 from __future__ import annotations

@@ -127,6 +127,6 @@ class AuditSettings(Settings):
     attack_seconds: float | None = Field(
         3600.0,
         gt=0,
-        description="seconds after which an attack, its controls included, is ended and counts as "
-        "inconclusive; null: never",
+        description="seconds after which an attack with its controls, or a check, is ended and "
+        "counts as inconclusive; null: never",
     )

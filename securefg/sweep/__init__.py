@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from securefg.sweep.cache import Failure, find_run, find_runs, read_failures
+from securefg.sweep.cache import Failure, fault_of, find_run, find_runs, read_failures
 from securefg.sweep.point import Point, Runs, Work
 from securefg.sweep.pool import SweepOutcome, sweep
 
@@ -12,6 +12,7 @@ __all__ = [
     "Runs",
     "SweepOutcome",
     "Work",
+    "fault_of",
     "find_run",
     "find_runs",
     "read_failures",

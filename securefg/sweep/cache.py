@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
+from securefg.foundation.quoting import shown
 from securefg.run.folder import RunFolder
+from securefg.run.history import require_as_it_ended
 
 SECONDS_BETWEEN_TRIES = 0.1
 
@@ -36,14 +39,37 @@ def find_run(root: Path, config_hash: str) -> RunFolder | None:
     found = [RunFolder(path) for path in sorted(whole) if (path / "config.yaml").is_file()]
     best = max(found, key=lambda folder: folder.finished, default=None)
     if best is not None:
-        best.config()
+        _require_own(best, config_hash)
     return best
+
+
+def _require_own(folder: RunFolder, config_hash: str) -> None:
+    """A folder is found by its name: what is in it must be of that config, too."""
+    found = {"config.yaml": folder.config().hash}
+    if folder.finished:
+        found["summary.json"] = folder.summary().config_hash
+    for name, other in found.items():
+        if other != config_hash:
+            raise RunFolderError(
+                f"{folder.path / name}: of the config {shown(other)}; its folder is named for "
+                f"{config_hash}"
+            )
 
 
 def find_runs(root: Path) -> dict[str, RunFolder]:
     """Every finished run of a root, by its hash."""
     paths = sorted(path.parent for path in root.glob("*-s*-*/summary.json"))
     return {path.name.rpartition("-")[2]: RunFolder(path) for path in paths}
+
+
+def fault_of(folder: RunFolder, config_hash: str) -> str:
+    """Why a finished run is not taken for that of this config as it ended; empty where it is."""
+    try:
+        _require_own(folder, config_hash)
+        require_as_it_ended(folder.path)
+    except RunFolderError as error:
+        return str(error)
+    return ""
 
 
 @contextmanager

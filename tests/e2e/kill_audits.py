@@ -25,9 +25,10 @@ from audits.plan import Plan
 from audits.run import audit
 from securefg.protocol.transcript import broken_link, read_transcript
 from securefg.run import runner
-from securefg.run.findings import Verdict, read_findings
+from securefg.run.findings import Verdict
 from securefg.run.findings_file import is_whole
 from securefg.run.folder import RunFolder
+from securefg.run.stored_findings import read_findings
 from securefg.sweep import pool
 from tests.e2e.kill_and_sweep import gone
 from tests.forks import fork_worker

@@ -15,8 +15,9 @@ from audits.run import audit
 from securefg.cli.main import app
 from securefg.foundation.errors import InputError
 from securefg.run import runner
-from securefg.run.findings import Finding, Verdict, read_findings
+from securefg.run.findings import Finding, Verdict
 from securefg.run.folder import RunFolder
+from securefg.run.stored_findings import read_findings
 from tests.forks import securefg
 from tests.small import config
 

@@ -6,17 +6,22 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from audits.run import Plan, audit
+from securefg.cli.main import app
 from securefg.foundation.errors import SecurefgError
 from securefg.reports import build_report
+from securefg.reports.objects import RunResult
 from securefg.reports.results import Results, read_results
 from securefg.run import runner
 from securefg.run.findings import Verdict
 from securefg.run.folder import RunFolder
+from securefg.run.history import note_the_end
 from securefg.run.seal import sign_page, verify_run
 from tests.small import config
 from tests.unit.run.interrupted import NOISE, WEIGHTS_ALONE
@@ -30,6 +35,7 @@ SIGNED = (
     "ledger.jsonl",
     "partition.json",
     "model.safetensors",
+    "history.json",
     "audit/findings.json",
     "audit/scores.npz",
     "report.html",
@@ -127,6 +133,10 @@ def test_nor_where_the_metrics_are_changed_with_it_and_all_is_signed_again(run: 
     for line in lines:
         line["epsilon"]["client"] = 0.1
     run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(SecurefgError, match=r"since the run ended: metrics\.jsonl, summary\.json"):
+        build_report(run)
+    forged = (run.path / "summary.json").read_bytes()
+    note_the_end(run.path, run.summary().transcript_chain, forged)
     sign_page(run, build_report(run))
     said = {check.name: check.wrong for check in verify_run(run)}
     assert "per client the summary claims less than was booked" in said["epsilon"]
@@ -169,6 +179,45 @@ def test_no_page_is_made_of_a_ledger_that_lacks_what_was_sent(run: RunFolder, ke
         build_report(run)
     said = {check.name: check.wrong for check in verify_run(run)}
     assert "recorded in the transcript, and is missing" in said["epsilon"]
+
+
+def test_edited_findings_are_on_no_page_and_are_not_signed(run: RunFolder, tmp_path: Path) -> None:
+    path, said = run.path / "audit" / "findings.json", "changed since the audit of"
+    other = shutil.copytree(run.path, tmp_path / "other")
+    text = path.read_text()
+    path.write_text(text.replace("NOT_DETECTED", "INCONCLUSIVE", 1))
+    assert path.read_text() != text
+    for act in (["report"], ["report", "--for", "dpo"], ["compare", str(other)]):
+        result = CliRunner().invoke(app, [act[0], str(run.path), *act[1:]])
+        assert result.exit_code != 0
+        assert said in str(result.exception or result.output)
+    assert said in {check.name: check.wrong for check in verify_run(run)}["audits"]
+    with pytest.raises(SecurefgError, match=said):
+        RunResult.of(run).findings  # noqa: B018
+
+
+def test_page_and_verify_say_that_an_audit_is_missing(run: RunFolder) -> None:
+    shutil.rmtree(run.path / "audit")
+    audit(run.path, replace(PROMISES, seed=7))
+    page = build_report(run)
+    sign_page(run, page)
+    gone = "(promises, --trials 1000) were taken away"
+    assert gone in page.read_text()
+    assert gone in {check.name: check.wrong for check in verify_run(run)}["audits"]
+    audit(run.path, PROMISES)
+    page = build_report(run)
+    sign_page(run, page)
+    assert gone not in page.read_text()
+    assert not [check for check in verify_run(run) if check.wrong]
+
+
+def test_a_history_that_was_cut_back_is_not_signed(run: RunFolder) -> None:
+    shutil.rmtree(run.path / "audit")
+    tree = json.loads((run.path / "history.json").read_text())
+    cut = {**tree, "entries": tree["entries"][:1]}
+    (run.path / "history.json").write_text(json.dumps(cut))
+    with pytest.raises(SecurefgError, match="entries were taken away"):
+        sign_page(run, build_report(run))
 
 
 def test_findings_about_another_run_are_on_no_page(run: RunFolder) -> None:

@@ -24,6 +24,7 @@ from securefg.reports.curve.words import (
     defence_words,
     gain_words,
     largest_leak,
+    measured_whole,
     setting_words,
     short_signed,
     signed,
@@ -135,7 +136,7 @@ def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
 
 def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     points = of(data, series.name, lambda p: p.accuracy is not None and gain(p) is not None)
-    front = pareto(points)
+    front = pareto([point for point in points if measured_whole(point)])
     best = "; ".join(setting_words(point) for point in front) or "nothing"
     traces = marks.traces(points, lambda point: _trade_mark(point, marks), joined=False)
     plot = Plot(
@@ -149,7 +150,8 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     return Figure(
         "Leakage against accuracy",
         "Lower right is better. The line joins the Pareto front: no other setting has "
-        "both more accuracy and less leakage.",
+        "both more accuracy and less leakage. A setting with a measurement that did not "
+        "hold is not on it.",
         draw_plot(plot, height=HEIGHT),
         legend(traces),
         table=_trade_table(points, front),

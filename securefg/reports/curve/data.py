@@ -54,6 +54,8 @@ class CurvePoint(Settings):
 
     score       what `accuracy` and `accuracies` (by seed) are: the score that the runs monitor
     no_skill    the same score of always naming the most frequent class, by seed
+    alone_accuracies  the same score of training alone on the very same data, by seed
+    made_by     the versions of this software that made the runs and their audits
     not_asked   attacks that fit the runs and that the curve did not ask for
     claims      by unit, what the runs claim and what it is about: the largest over the seeds
     """
@@ -67,6 +69,8 @@ class CurvePoint(Settings):
     accuracies: tuple[float, ...] = ()
     score: str = "accuracy"
     no_skill: tuple[float, ...] = ()
+    alone_accuracies: tuple[float, ...] = ()
+    made_by: tuple[str, ...] = ()
     leaks: tuple[Leak, ...] = ()
     not_asked: tuple[str, ...] = ()
     claims: dict[Unit, ClaimedEpsilon] = Field(default_factory=dict)
@@ -90,7 +94,6 @@ class Series(Settings):
     alone: Interval | None = None
     centralised_runs: tuple[RunRef, ...] = ()
     alone_runs: tuple[RunRef, ...] = ()
-    alone_accuracies: tuple[float, ...] = ()
 
 
 class Limits(Settings):

@@ -15,6 +15,7 @@ from securefg.reports.curve.words import (
     defence_words,
     gain_words,
     largest_leak,
+    measured_whole,
     setting_words,
     strength_text,
 )
@@ -194,14 +195,16 @@ def _readable(words: str, data: CurveData) -> str:
 
 
 def _extremes(data: CurveData, series: Series) -> tuple[tuple[str, str, str], ...]:
-    """What there is instead: the most accurate setting and the one that leaks least."""
+    """What there is instead: the most accurate setting, and the one that leaks least of those that
+    were measured whole."""
     own = [p for p in data.points if p.series == series.name and p.accuracy is not None]
     if not own:
         return ()
     best = max(own, key=lambda p: p.accuracy.value if p.accuracy else 0.0)
     assert best.accuracy is not None
     facts = [("Most accurate", percent(best.accuracy.value), setting_words(best))]
-    leaks = [(leak, p) for p in own if (leak := largest_leak(p)) is not None]
+    known = [p for p in own if measured_whole(p)]
+    leaks = [(leak, p) for p in known if (leak := largest_leak(p)) is not None]
     if leaks:
         leak, at = min(leaks, key=lambda one: one[0].gain.value if one[0].gain else 0.0)
         facts.append(("Least leakage", gain_words(leak).split(" (")[0], setting_words(at)))

@@ -115,6 +115,13 @@ def largest_leak(point: CurvePoint) -> Leak | None:
     return max(known, key=lambda leak: leak.gain.value if leak.gain else -math.inf, default=None)
 
 
+def measured_whole(point: CurvePoint) -> bool:
+    """Whether every measurement on this point held: else a small gain may be that of a weak attack,
+    or what nobody measured."""
+    held = (leak.sound if leak.gain else leak.verdict != "INCONCLUSIVE" for leak in point.leaks)
+    return bool(point.leaks) and all(held)
+
+
 def by_whom(leak: Leak) -> str:
     return f"{attack_words(leak.attack)} by {adversary_words(leak.adversary)}"
 

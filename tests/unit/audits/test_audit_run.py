@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from securefg.protocol.exchange import (
     Layer,
     Upload,
 )
-from securefg.run.findings import NOT_ASKED, Finding, Verdict, read_findings
+from securefg.run.findings import NOT_ASKED, Finding, Verdict
+from securefg.run.stored_findings import read_findings
 from securefg.settings.execution import AuditSettings
+from tests.unit.run.written_over import write_over
 
 OWN = """
 import numpy as np
@@ -142,7 +145,7 @@ def test_some_attacks_add_to_what_is_stored(exchange: Path) -> None:
     tree = json.loads(path.read_text())
     for entry in tree["findings"]:
         entry["made"] = "2001-01-01"
-    path.write_text(json.dumps(tree))
+    write_over(path, tree)
     before = stored(exchange)
     audit(exchange, Plan(only=(added,)))
     after = stored(exchange)
@@ -293,6 +296,20 @@ def test_a_control_that_never_ends_takes_back_no_leak(tmp_path: Path, exchange: 
     plan = Plan(only=(own("own_slow", endless),), overrides=("audit.attack_seconds=1",))
     found = by_attack(audit(tmp_path / "claiming", plan).findings)["own_slow"]
     assert found.verdict is Verdict.LEAK
+
+
+@pytest.mark.parametrize("hangs", [lambda: time.sleep(20), lambda: exec("while 1: 0")])
+def test_a_check_of_a_promise_that_never_ends_is_ended_too(
+    exchange: Path, monkeypatch: pytest.MonkeyPatch, hangs: Callable[[], None]
+) -> None:
+    monkeypatch.setattr("audits.run.foreign_promises", lambda truth: hangs() or [])
+    result = told(str(exchange), "--set", "audit.attack_seconds=2", "--jobs", "1")
+    assert result.exit_code == PART_FAILED
+    found = stored(exchange)
+    assert found["promises"].verdict is Verdict.INCONCLUSIVE
+    assert found["promises"].failed
+    assert found["promises"].because.startswith("it failed: it was ended after 2 seconds")
+    assert found["first_layer_samples"].verdict is Verdict.LEAK
 
 
 LUCKY = """

@@ -15,7 +15,7 @@ from securefg.reports.curve.page import render_curve
 from securefg.run.findings import Finding, Verdict
 from securefg.run.summary import ClaimedEpsilon
 
-SERIES = Series(name="s", method="m", dataset="d", clients=3, alone_accuracies=(0.3, 0.31, 0.29))
+SERIES = Series(name="s", method="m", dataset="d", clients=3)
 ATTACKS = ("membership_loss", "similar_links")
 CLAIM = ClaimedEpsilon(
     epsilon=63.5,
@@ -65,6 +65,8 @@ def point(leaks: tuple[Leak, ...], seeds: int = 3) -> CurvePoint:
         accuracy=interval(reached),
         accuracies=reached,
         no_skill=(0.2,) * seeds,
+        alone_accuracies=(0.3, 0.31, 0.29)[:seeds],
+        made_by=("0.1",),
         leaks=leaks,
         claims={"node": CLAIM, "client": CLAIM.model_copy(update={"epsilon": 4.0})},
     )
@@ -119,8 +121,28 @@ def test_a_method_removed_turns_the_page_not_green() -> None:
     """Its runs fail, and so do those of training alone: nothing is left to recommend."""
     lost = CurvePoint(key="p", series="s", defence="local_gaussian", epsilon=4, failed="no method")
     assert not is_green(page([lost]))
-    lonely = SERIES.model_copy(update={"alone_accuracies": ()})
-    assert not is_green(page([point(asked_and_found(ATTACKS))], lonely))
+    lonely = point(asked_and_found(ATTACKS)).model_copy(update={"alone_accuracies": ()})
+    assert not is_green(page([lonely]))
+
+
+def test_what_was_not_measured_whole_is_not_called_least_leakage_nor_on_the_front() -> None:
+    """A weak attack gains least; the reader who looks for the smallest gain must not find that."""
+    unread = Leak(
+        attack="unread_field",
+        adversary="server",
+        metric="-",
+        unit="-",
+        verdict="INCONCLUSIVE",
+        because="no attack reads it",
+    )
+    whole = point(asked_and_found(ATTACKS)).model_copy(update={"epsilon": 64.0})
+    part = whole.model_copy(
+        update={"key": "q", "defence": "secagg", "leaks": (*whole.leaks[:1], unread)}
+    )
+    assert "Least leakage" in page([whole])
+    assert "On the front: nothing." not in page([whole])
+    assert "Least leakage" not in page([part])
+    assert "On the front: nothing." in page([part])
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

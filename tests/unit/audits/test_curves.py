@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from audits.curves.collect import _series, is_audited
+from audits.curves.collect import _alone, _series, is_audited
 from audits.curves.plan import plan_curve
 from audits.curves.recommend import (
     choose,
@@ -18,14 +20,15 @@ from audits.curves.recommend import (
 )
 from audits.curves.settings import load_curve
 from audits.run import audit
-from securefg.foundation.errors import SecurefgError
+from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.run.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
-from securefg.sweep import find_runs
+from securefg.sweep import fault_of, find_run, find_runs
+from tests.small import config as small_config
 from tests.small import tree
 
 CURVES = sorted(Path("configs").glob("curve_*.yaml"))
@@ -133,7 +136,7 @@ def test_a_curve_takes_no_audit_on_other_terms_for_its_own(tmp_path: Path) -> No
     assert is_audited(folder, mine)
 
 
-SERIES = Series(name="s", method="m", dataset="d", clients=3, alone_accuracies=(0.3, 0.31, 0.29))
+SERIES = Series(name="s", method="m", dataset="d", clients=3)
 LIMITS = Limits(epsilon=8, leak_gain=0.05)
 
 
@@ -163,6 +166,8 @@ def point(
         accuracy=interval(reached),
         accuracies=reached,
         no_skill=(0.2,) * seeds,
+        alone_accuracies=(0.3, 0.31, 0.29)[:seeds],
+        made_by=("0.1",),
         leaks=leaks or (leak(0.0),),
     )
 
@@ -202,6 +207,8 @@ def test_the_best_point_within_the_limits_is_chosen() -> None:
         (point("p", 0.7, None), "no epsilon is promised"),
         (point("p", 0.7, 8).model_copy(update={"no_skill": ()}), "majority class was not measured"),
         (point("p", 0.7, 8).model_copy(update={"leaks": ()}), "no attack was run"),
+        (point("p", 0.7, 8).model_copy(update={"alone_accuracies": (0.3,)}), "alone was not"),
+        (point("p", 0.7, 8).model_copy(update={"made_by": ("0.1", "0.2")}), "versions (0.1, 0.2)"),
         (point("p", 0.7, 8).model_copy(update={"violations": ("epsilon 9",)}), "epsilon 9"),
         (point("p", 0.7, 8).model_copy(update={"unit": "row"}), "per row, which is no person"),
         (
@@ -216,7 +223,7 @@ def test_one_thing_that_is_not_known_or_not_met_turns_a_point_not_green(
     assert chosen(point("p", 0.7, 8)).point == "p"
     nobody = chosen(spoilt)
     assert nobody.point is None
-    assert any(words in said for said in objections(spoilt, SERIES, LIMITS))
+    assert any(words in said for said in objections(spoilt, LIMITS))
 
 
 def test_the_score_is_held_to_its_limit_by_the_interval() -> None:
@@ -224,7 +231,7 @@ def test_the_score_is_held_to_its_limit_by_the_interval() -> None:
     found = point("p", 0.7, 8)
     assert chosen(found, limits=Limits(epsilon=8, leak_gain=0.05, accuracy=0.68)).point == "p"
     limits = Limits(epsilon=8, leak_gain=0.05, accuracy=0.7)
-    assert any("may be 0.685" in said for said in objections(found, SERIES, limits))
+    assert any("may be 0.685" in said for said in objections(found, limits))
     assert chosen(found, limits=limits).point is None
 
 
@@ -251,7 +258,7 @@ def test_an_epsilon_of_another_unit_meets_no_limit(unit: str, limit: Unit, said:
         update={"unit": unit, "claims": {"node": claim, unit: own}}
     )
     limits = Limits(epsilon=8, leak_gain=0.05, unit=limit)
-    assert objections(found, SERIES, limits) == ([said] if said else [])
+    assert objections(found, limits) == ([said] if said else [])
 
 
 def test_training_alone_is_scored_as_the_series_and_on_its_data(tmp_path: Path) -> None:
@@ -272,32 +279,74 @@ def test_training_alone_is_scored_as_the_series_and_on_its_data(tmp_path: Path) 
     for planned in plan.points:
         runner.start(planned.config)
     runs = find_runs(tmp_path / "runs")
-    found = _series(plan, plan.settings[0].series, runs)
     alone = runs[plan.levels[0].runs[0].config.hash].summary()
     assert alone.test_scores is not None
-    assert found.alone_accuracies == (alone.test_scores.balanced_accuracy,)
+    found = _alone(plan, plan.settings[0], runs, "balanced_accuracy")
+    assert found == (alone.test_scores.balanced_accuracy,)
     sweep["alone"] = {"config": "other.yaml", "set": ["method={name: alone}"]}
     path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
     plan = plan_curve(load_curve(path), path)
     runner.start(plan.levels[0].runs[0].config)
-    found = _series(plan, plan.settings[0].series, find_runs(tmp_path / "runs"))
-    assert found.alone is not None
-    assert found.alone_accuracies == ()
+    runs = find_runs(tmp_path / "runs")
+    assert _series(plan, plan.settings[0].series, runs).alone is not None
+    assert _alone(plan, plan.settings[0], runs, "balanced_accuracy") == ()
+
+
+def test_a_defence_on_other_data_is_not_above_training_alone(tmp_path: Path) -> None:
+    """A setting may change the data, too: what is trained alone on other data is no level of it."""
+    noised = {
+        "name": "local_gaussian",
+        "epsilon": [8],
+        "privacy": {"unit": "row"},
+        "set": ["method.weighting=equal", "partition={name: shares, shares: [0.9, 0.9, 0.9]}"],
+    }
+    sweep = {
+        "config": "run.yaml",
+        "set": ["training.rounds=1"],
+        "defences": [{"name": "none"}, noised],
+        "alone": {"config": "run.yaml", "set": ["method={name: alone}", "training.rounds=1"]},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(tree(tmp_path / "runs")))
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
+    plan = plan_curve(load_curve(path), path)
+    for planned in plan.points:
+        runner.start(planned.config)
+    runs = find_runs(tmp_path / "runs")
+    plain, other = (_alone(plan, setting, runs, "accuracy") for setting in plan.settings)
+    assert (len(plain), other) == (1, ())
+
+
+def test_a_folder_with_another_run_or_an_edited_one_is_no_run_of_a_curve(tmp_path: Path) -> None:
+    """One seed copied under the names of others would be three seeds that agree to the digit."""
+    configs = [small_config(tmp_path, "training.rounds=1", f"seed={seed}") for seed in (0, 1)]
+    first, second = (runner.start(config).folder for config in configs)
+    assert [fault_of(f, c.hash) for f, c in zip((first, second), configs, strict=True)] == ["", ""]
+    shutil.rmtree(second.path)
+    shutil.copytree(first.path, second.path)
+    assert f"its folder is named for {configs[1].hash}" in fault_of(second, configs[1].hash)
+    with pytest.raises(RunFolderError, match="its folder is named for"):
+        find_run(tmp_path, configs[1].hash)
+    summary = first.path / "summary.json"
+    found = json.loads(summary.read_text())
+    summary.write_text(json.dumps({**found, "test_accuracy": 0.99}))
+    said = fault_of(first, configs[0].hash)
+    assert said == f"{first.path}: changed since the run ended: summary.json"
 
 
 def test_what_is_missing_is_said_with_the_command_that_makes_it() -> None:
-    lonely = SERIES.model_copy(update={"alone_accuracies": ()})
     unsure = point("p", 0.7, 8, leak(0.0, verdict="INCONCLUSIVE"), seeds=1)
-    said = "\n".join(chosen(unsure, series=lonely).missing)
+    lonely = unsure.model_copy(update={"alone_accuracies": ()})
+    said = "\n".join(chosen(lonely).missing)
     assert "`securefg curve own.yaml --seeds 3`" in said
     assert "add `alone:` to the sweep" in said
     assert "--only a`" in said
 
 
 def test_that_training_alone_is_as_good_is_said_first() -> None:
-    level = SERIES.model_copy(update={"alone_accuracies": (0.7, 0.71, 0.72)})
     leaks = [leak(0.3, verdict="LEAK") for _ in range(4)]
-    words = chosen(point("p", 0.7, 8, *leaks), series=level).words
+    found = point("p", 0.7, 8, *leaks)
+    words = chosen(found.model_copy(update={"alone_accuracies": (0.7, 0.71, 0.72)})).words
     assert "accuracy is not above training alone" in words
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +21,9 @@ from audits.guesses import Claiming, NumpyNoise, TorchNoise, likely_seeds
 from audits.mask_reuse import COINS, audit_masks, coins_bound
 from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
+from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.results import MechanismResult, violations
+from audits.mechanisms.seed import guess_seeds
 from audits.uploads import WIDTH, Host, claimed_fields, open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed
@@ -346,6 +350,89 @@ def test_a_guessable_seed_of_discrete_noise_is_caught() -> None:
         found.policy, _planned(found), noise, 600, 0, likely_seeds(found.config.seed)
     )
     assert caught(results) >= {"seed"}
+
+
+class KeptTorch(Claiming):
+    """One generator from draw to draw, as people keep one; its numbers are of single precision."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def normal(self, shape: torch.Size, *_: Any) -> Tensor:
+        return torch.randn(shape, generator=self._generator).double()
+
+
+class LegacyNumpy(Claiming):
+    """`np.random.seed`, from draw to draw; it takes 32 bits."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._state = np.random.RandomState(seed % 2**32)
+
+    def normal(self, shape: torch.Size, *_: Any) -> Tensor:
+        return torch.from_numpy(self._state.standard_normal(tuple(shape)))
+
+
+class AtEveryDraw(Claiming):
+    """The clock is read at every draw, for every client on its own."""
+
+    def normal(self, shape: torch.Size, *_: Any) -> Tensor:
+        rows = [NumpyNoise(milliseconds()).normal(shape[1:], *_) for _row in range(shape[0])]
+        return torch.stack(rows)
+
+
+def milliseconds() -> int:
+    return int(time.time() * 1000)
+
+
+GUESSABLE = {
+    "milliseconds": milliseconds,
+    "some time ago": lambda: milliseconds() - 3000,
+    "nanoseconds in milliseconds": lambda: time.time_ns() // 10**6,
+    "microseconds": lambda: int(time.time() * 1e6),
+    "seconds": lambda: int(time.time()),
+    "process": os.getpid,
+    "near the run's": lambda: BIG + 77,
+}
+BIG = 987_654_321
+
+
+@pytest.mark.parametrize("kind", [KeptTorch, LegacyNumpy, NumpyNoise])
+@pytest.mark.parametrize("seed", list(GUESSABLE))
+def test_noise_seeded_by_a_clock_or_from_another_small_space_is_caught(
+    kind: type[Claiming], seed: str, local: Experiment
+) -> None:
+    results = guessed(local, with_noise(lambda: kind(GUESSABLE[seed]())))
+    assert {result.verdict for result in results} & {"VIOLATION"}
+
+
+def test_a_clock_that_is_read_at_every_draw_is_caught(local: Experiment) -> None:
+    results = guessed(local, with_noise(lambda: AtEveryDraw(0)))
+    assert {result.verdict for result in results} == {"VIOLATION"}
+    assert "guessed seed" in results[0].because
+
+
+def test_a_clock_that_seeds_discrete_noise_is_caught() -> None:
+    results = guessed(experiment(DISCRETE), with_noise(lambda: Claiming(milliseconds())))
+    assert {result.verdict for result in results} == {"VIOLATION"}
+
+
+def test_the_search_of_seeds_accuses_no_noise_of_the_system(local: Experiment) -> None:
+    for confidence in (0.95, 1 - 1e-5):
+        results = guessed(local, with_noise(SystemNoise), confidence)
+        assert {result.verdict for result in results} == {"NOT_DETECTED"}
+
+
+def guessed(
+    found: Experiment, make_channel: Callable[[Policy], Channel], confidence: float = 0.95
+) -> list[Any]:
+    """The game of seeds alone, against the first message."""
+    planned = [r for r in _planned(found) if r.message is _planned(found)[0].message]
+    rng = np.random.default_rng(0)
+    unlimited = replace(found.policy, budget=None)
+    message = AuditedMessage(unlimited, planned, make_channel, 600, rng, confidence)
+    return guess_seeds(message, likely_seeds(BIG))
 
 
 def test_clipping_after_the_noise_is_caught(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -114,6 +116,26 @@ class OfASmallSeed(SystemNoise):
     def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
         generator = torch.Generator().manual_seed(1000 + clients.numbers()[0])
         return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+class OfTheClock(SystemNoise):
+    """Seeded once, as the run begins, by the time in milliseconds; kept from draw to draw."""
+
+    def __init__(self) -> None:
+        self._state = np.random.default_rng(int(time.time() * 1000))
+
+    def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+        return torch.from_numpy(self._state.standard_normal(tuple(shape)))
+
+
+def test_noise_seeded_by_the_clock_is_found_in_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("securefg.engines.hosting.noise_source", lambda config: OfTheClock())
+        truth = made(tmp_path, LOCAL)
+    found = [f.because for f in recorded_noise(truth) if f.verdict is Verdict.VIOLATION]
+    assert any("guessed seed" in because for because in found)
 
 
 class HalvedLate(SystemNoise):

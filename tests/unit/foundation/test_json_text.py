@@ -8,8 +8,8 @@ import pytest
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import MOST_BYTES, read_json
-from securefg.run.findings import read_findings
 from securefg.run.fingerprints import read_fingerprints
+from securefg.run.stored_findings import read_findings
 from securefg.run.summary import read_summary
 
 

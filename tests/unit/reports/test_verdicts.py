@@ -14,6 +14,7 @@ from securefg.reports.results import read_results
 from securefg.reports.verdicts import Verdict, chance_to_distinguish, verdicts
 from securefg.run.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
+from tests.unit.run.written_over import end_so
 
 
 def verdicts_of(folder: RunFolder) -> dict[str, Verdict]:
@@ -69,6 +70,7 @@ def test_units_are_judged_apart(spoilt: RunFolder) -> None:
     *_, last = spoilt.metrics()
     told = {**last, "epsilon": {"client": None, "row": 2.5}}
     spoilt.metrics_path.write_text(json.dumps(told) + "\n")
+    end_so(spoilt.path)
     found = verdicts_of(spoilt)
     assert found["client"].tone == "open"
     assert found["row"].symbol == "ε = 2.50"
@@ -88,6 +90,7 @@ def test_resumed_run_says_after_which_round(spoilt: RunFolder) -> None:
     change(spoilt.path / "summary.json", attempts=2)
     lines = [{"attempt": 1, "after_round": 0}, {"attempt": 2, "after_round": 7}]
     (spoilt.path / "attempts.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
+    end_so(spoilt.path)
     ((title, text),) = others(headline(read_results(spoilt)).notices)
     assert title == "This run took 2 attempts"
     assert "after round 7" in text

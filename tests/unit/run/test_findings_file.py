@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from securefg.foundation.errors import RunFolderError
-from securefg.run.findings import SCHEMA, UNFINISHED, Finding, Verdict, read_findings
+from securefg.run.findings import MISSING, SCHEMA, UNFINISHED, Finding, Verdict
 from securefg.run.findings_file import FindingsFile, is_whole
+from securefg.run.stored_findings import read_findings
+from tests.unit.run.written_over import write_over
 
 
 def finding(attack: str, adversary: str = "server", because: str = "", **more: object) -> Finding:
@@ -32,7 +34,9 @@ def begun(folder: Path, *, anew: bool = False) -> FindingsFile:
 
 def stored(folder: Path) -> list[tuple[str, str, str]]:
     found = read_findings(folder / "findings.json")
-    return [(f.attack, f.adversary, f.because) for f in found if f.attack != UNFINISHED]
+    return [
+        (f.attack, f.adversary, f.because) for f in found if f.attack not in (UNFINISHED, MISSING)
+    ]
 
 
 def age(folder: Path, day: str) -> None:
@@ -40,65 +44,65 @@ def age(folder: Path, day: str) -> None:
     tree = json.loads(path.read_text())
     for entry in tree["findings"]:
         entry["made"] = day
-    path.write_text(json.dumps(tree))
+    write_over(path, tree)
 
 
-def test_every_finding_is_on_disk_before_the_next(tmp_path: Path) -> None:
-    file = begun(tmp_path / "audit")
+def test_every_finding_is_on_disk_before_the_next(folder: Path) -> None:
+    file = begun(folder)
     file.add([finding("a")])
-    assert stored(tmp_path / "audit") == [("a", "server", "")]
+    assert stored(folder) == [("a", "server", "")]
     file.add([finding("b")])
-    assert stored(tmp_path / "audit") == [("a", "server", ""), ("b", "server", "")]
+    assert stored(folder) == [("a", "server", ""), ("b", "server", "")]
 
 
-def test_an_audit_of_some_attacks_leaves_the_others_with_their_day(tmp_path: Path) -> None:
-    begun(tmp_path).add([finding("a", because="old"), finding("b", because="old")])
-    age(tmp_path, "2001-01-01")
-    begun(tmp_path).add([finding("b", because="new")])
-    assert stored(tmp_path) == [("a", "server", "old"), ("b", "server", "new")]
-    days = {one.attack: one.made for one in read_findings(tmp_path / "findings.json")}
+def test_an_audit_of_some_attacks_leaves_the_others_with_their_day(folder: Path) -> None:
+    begun(folder).add([finding("a", because="old"), finding("b", because="old")])
+    age(folder, "2001-01-01")
+    begun(folder).add([finding("b", because="new")])
+    assert stored(folder) == [("a", "server", "old"), ("b", "server", "new")]
+    days = {one.attack: one.made for one in read_findings(folder / "findings.json")}
     assert days["a"] == "2001-01-01"
     assert days["b"] > "2001-01-01"
 
 
-def test_an_attack_from_another_place_is_another_finding(tmp_path: Path) -> None:
-    begun(tmp_path).add([finding("a", "server"), finding("a", "client:0")])
-    begun(tmp_path).add([finding("a", "client:0", "new")])
-    assert stored(tmp_path) == [("a", "server", ""), ("a", "client:0", "new")]
+def test_an_attack_from_another_place_is_another_finding(folder: Path) -> None:
+    begun(folder).add([finding("a", "server"), finding("a", "client:0")])
+    begun(folder).add([finding("a", "client:0", "new")])
+    assert stored(folder) == [("a", "server", ""), ("a", "client:0", "new")]
 
 
-def test_several_findings_of_one_attack_stay_together(tmp_path: Path) -> None:
+def test_several_findings_of_one_attack_stay_together(folder: Path) -> None:
     """A check has one for every field; asked again, all of the last time go."""
-    begun(tmp_path).add([finding("a", because=text) for text in ("1", "2", "3")])
-    again = begun(tmp_path)
+    begun(folder).add([finding("a", because=text) for text in ("1", "2", "3")])
+    again = begun(folder)
     again.add([finding("a", because="4")])
     again.add([finding("a", because="5")])
-    assert stored(tmp_path) == [("a", "server", "4"), ("a", "server", "5")]
+    assert stored(folder) == [("a", "server", "4"), ("a", "server", "5")]
 
 
-def test_a_whole_audit_begins_anew(tmp_path: Path) -> None:
-    begun(tmp_path).add([finding("a")])
-    begun(tmp_path, anew=True).add([finding("b")])
-    assert stored(tmp_path) == [("b", "server", "")]
+def test_a_whole_audit_begins_anew(folder: Path) -> None:
+    begun(folder).add([finding("a")])
+    begun(folder, anew=True).add([finding("b")])
+    assert stored(folder) == [("b", "server", "")]
 
 
-def test_coverage_is_always_of_the_last_audit(tmp_path: Path) -> None:
-    first = begun(tmp_path)
+def test_coverage_is_always_of_the_last_audit(folder: Path) -> None:
+    first = begun(folder)
     first.add([finding("a")])
     first.replace_coverage([finding("unread_field"), finding("untaken_place", "wire")])
-    second = begun(tmp_path)
+    second = begun(folder)
     second.replace_coverage([finding("untaken_place", "client")])
-    assert stored(tmp_path) == [("a", "server", ""), ("untaken_place", "client", "")]
+    assert stored(folder) == [("a", "server", ""), ("untaken_place", "client", "")]
 
 
-def test_scores_are_kept_as_long_as_their_finding(tmp_path: Path) -> None:
+def test_scores_are_kept_as_long_as_their_finding(folder: Path) -> None:
     def close(name: str, value: float, *, anew: bool = False) -> None:
-        file = begun(tmp_path, anew=anew)
+        file = begun(folder, anew=anew)
         file.add([finding(name)])
         file.close({f"{name}/server/score": np.array([value])})
 
     def scores() -> dict[str, float]:
-        with np.load(tmp_path / "scores.npz", allow_pickle=False) as held:
+        with np.load(folder / "scores.npz", allow_pickle=False) as held:
             return {name: float(held[name][0]) for name in held}
 
     close("a", 1.0)
@@ -111,14 +115,14 @@ def test_scores_are_kept_as_long_as_their_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schema", [SCHEMA - 1, SCHEMA + 1, None, "2"])
-def test_another_schema_is_refused_and_not_added_to(tmp_path: Path, schema: object) -> None:
-    begun(tmp_path).add([finding("a")])
-    path = tmp_path / "findings.json"
+def test_another_schema_is_refused_and_not_added_to(folder: Path, schema: object) -> None:
+    begun(folder).add([finding("a")])
+    path = folder / "findings.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": schema}))
     with pytest.raises(RunFolderError, match=r"findings of schema .*securefg audit"):
-        begun(tmp_path)
-    begun(tmp_path, anew=True).add([finding("b")])
-    assert stored(tmp_path) == [("b", "server", "")]
+        begun(folder)
+    begun(folder, anew=True).add([finding("b")])
+    assert stored(folder) == [("b", "server", "")]
 
 
 def test_a_figure_that_is_no_number_is_no_finding() -> None:
@@ -127,80 +131,84 @@ def test_a_figure_that_is_no_number_is_no_finding() -> None:
             finding("a", floor=value)
 
 
-def test_an_audit_that_was_broken_off_is_a_finding_until_one_like_it_ends(tmp_path: Path) -> None:
-    path = tmp_path / "findings.json"
-    FindingsFile.begin(tmp_path, {}, anew=False, asked="a").add([finding("a")])
+def test_an_audit_that_was_broken_off_is_a_finding_until_one_like_it_ends(
+    folder: Path,
+) -> None:
+    path = folder / "findings.json"
+    FindingsFile.begin(folder, {}, anew=False, asked="a").add([finding("a")])
     (last,) = [f for f in read_findings(path) if f.attack == UNFINISHED]
     assert (last.verdict, last.failed) == (Verdict.INCONCLUSIVE, True)
-    other = FindingsFile.begin(tmp_path, {}, anew=False, asked="b")
+    other = FindingsFile.begin(folder, {}, anew=False, asked="b")
     other.add([finding("b")])
     other.close({})
     assert not is_whole(path)
-    again = FindingsFile.begin(tmp_path, {}, anew=False, asked="a")
+    again = FindingsFile.begin(folder, {}, anew=False, asked="a")
     again.add([finding("a")])
     assert not is_whole(path)
     again.close({})
     assert is_whole(path)
 
 
-def test_a_whole_audit_ends_all_that_were_broken_off(tmp_path: Path) -> None:
-    path = tmp_path / "findings.json"
-    begun(tmp_path).add([finding("a")])
-    whole = FindingsFile.begin(tmp_path, {}, anew=True)
+def test_a_whole_audit_ends_all_that_were_broken_off(folder: Path) -> None:
+    path = folder / "findings.json"
+    begun(folder).add([finding("a")])
+    whole = FindingsFile.begin(folder, {}, anew=True)
     whole.close({})
     assert is_whole(path)
     path.write_text(path.read_text()[:-20])
     assert not is_whole(path)
 
 
-def test_scores_that_cannot_be_read_are_said_to_be_lost(tmp_path: Path) -> None:
-    (tmp_path / "scores.npz").write_bytes(b"PK nothing")
-    file = begun(tmp_path)
+def test_scores_that_cannot_be_read_are_said_to_be_lost(folder: Path) -> None:
+    (folder / "scores.npz").write_bytes(b"PK nothing")
+    file = begun(folder)
     with pytest.warns(UserWarning, match="scores of earlier audits are lost"):
         file.close({"a": np.arange(3)})
-    assert is_whole(tmp_path / "findings.json")
+    assert is_whole(folder / "findings.json")
 
 
-def test_an_attack_that_finds_no_place_now_leaves_none_of_its_old_findings(tmp_path: Path) -> None:
-    begun(tmp_path).add([finding("a", "server"), finding("a", "client:0"), finding("b", "server")])
-    begun(tmp_path).add([finding("a", "-", "cannot be loaded")])
-    assert stored(tmp_path) == [("b", "server", ""), ("a", "-", "cannot be loaded")]
-    begun(tmp_path).add([finding("a", "server", "can again")])
-    assert stored(tmp_path) == [("b", "server", ""), ("a", "server", "can again")]
+def test_an_attack_that_finds_no_place_now_leaves_none_of_its_old_findings(
+    folder: Path,
+) -> None:
+    begun(folder).add([finding("a", "server"), finding("a", "client:0"), finding("b", "server")])
+    begun(folder).add([finding("a", "-", "cannot be loaded")])
+    assert stored(folder) == [("b", "server", ""), ("a", "-", "cannot be loaded")]
+    begun(folder).add([finding("a", "server", "can again")])
+    assert stored(folder) == [("b", "server", ""), ("a", "server", "can again")]
 
 
-def test_the_findings_of_a_check_are_replaced_together(tmp_path: Path) -> None:
+def test_the_findings_of_a_check_are_replaced_together(folder: Path) -> None:
     """One that breaks off now leaves no old NOT_DETECTED of its own behind, and the reverse."""
-    begun(tmp_path).add([finding("mechanism_canary"), finding("a")], check="mechanisms")
-    begun(tmp_path).add([finding("mechanisms", "-", "it failed")], check="mechanisms")
-    assert stored(tmp_path) == [("mechanisms", "-", "it failed")]
-    begun(tmp_path).add([finding("mechanism_canary")], check="mechanisms")
-    assert stored(tmp_path) == [("mechanism_canary", "server", "")]
+    begun(folder).add([finding("mechanism_canary"), finding("a")], check="mechanisms")
+    begun(folder).add([finding("mechanisms", "-", "it failed")], check="mechanisms")
+    assert stored(folder) == [("mechanisms", "-", "it failed")]
+    begun(folder).add([finding("mechanism_canary")], check="mechanisms")
+    assert stored(folder) == [("mechanism_canary", "server", "")]
 
 
-def test_findings_about_another_record_are_refused_and_not_added_to(tmp_path: Path) -> None:
-    first = FindingsFile.begin(tmp_path, {"record": "ab12"}, anew=True)
+def test_findings_about_another_record_are_refused_and_not_added_to(folder: Path) -> None:
+    first = FindingsFile.begin(folder, {"record": "ab12"}, anew=True)
     first.add([finding("a")])
     first.close({})
-    path = tmp_path / "findings.json"
+    path = folder / "findings.json"
     assert is_whole(path, "ab12")
     assert not is_whole(path, "cd34")
     with pytest.raises(RunFolderError, match="another record"):
         read_findings(path, "cd34")
     with pytest.raises(RunFolderError, match="another record"):
-        FindingsFile.begin(tmp_path, {"record": "cd34"}, anew=False)
-    FindingsFile.begin(tmp_path, {"record": "cd34"}, anew=True).add([finding("b")])
-    assert stored(tmp_path) == [("b", "server", "")]
+        FindingsFile.begin(folder, {"record": "cd34"}, anew=False)
+    FindingsFile.begin(folder, {"record": "cd34"}, anew=True).add([finding("b")])
+    assert stored(folder) == [("b", "server", "")]
 
 
-def test_the_file_is_the_json_that_anybody_would_write(tmp_path: Path) -> None:
-    file = begun(tmp_path)
+def test_the_file_is_the_json_that_anybody_would_write(folder: Path) -> None:
+    file = begun(folder)
     for number in range(3):
         file.add([finding(f"attack_{number}", details={"a": 0.5}, assumptions=("x", "y"))])
-        text = (tmp_path / "findings.json").read_text()
+        text = (folder / "findings.json").read_text()
         assert text == json.dumps(json.loads(text), indent=2) + "\n"
     file.findings = []
     file.close({})
-    text = (tmp_path / "findings.json").read_text()
+    text = (folder / "findings.json").read_text()
     assert text == json.dumps(json.loads(text), indent=2) + "\n"
     assert json.loads(text)["findings"] == []

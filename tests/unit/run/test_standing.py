@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from securefg.foundation.interval import Interval
-from securefg.run.findings import NOT_RECORDED, EndedAudit, Finding, Verdict, read_findings
+from securefg.run.findings import NOT_RECORDED, EndedAudit, Finding, Verdict
 from securefg.run.findings_file import FindingsFile, is_whole
+from securefg.run.stored_findings import read_findings
+from tests.unit.run.written_over import write_over
 
 LEAK, SILENT, UNSURE, BROKEN = (
     Verdict.LEAK,
@@ -51,15 +53,15 @@ def audited(
     ],
 )
 def test_what_is_milder_on_other_terms_is_told_beside_what_stands(
-    tmp_path: Path, first: Finding, second: Finding, anew: bool
+    folder: Path, first: Finding, second: Finding, anew: bool
 ) -> None:
-    audited(tmp_path, first)
-    (stands,) = audited(tmp_path, second, terms="--seed 7", anew=anew)
+    audited(folder, first)
+    (stands,) = audited(folder, second, terms="--seed 7", anew=anew)
     assert (stands.verdict, stands.gain, stands.terms) == (first.verdict, first.gain, "")
     (said,) = stands.milder
     assert said.startswith(f"--seed 7: {second.verdict}")
     assert "the worst of 2 audits; milder: --seed 7" in stands.words
-    with np.load(tmp_path / "scores.npz", allow_pickle=False) as scores:
+    with np.load(folder / "scores.npz", allow_pickle=False) as scores:
         assert first.gain is not None
         assert scores["a/server/score"] == first.gain.value
 
@@ -74,68 +76,70 @@ def test_what_is_milder_on_other_terms_is_told_beside_what_stands(
     ],
 )
 def test_what_is_worse_or_was_no_measurement_is_replaced(
-    tmp_path: Path, first: Finding, second: Finding
+    folder: Path, first: Finding, second: Finding
 ) -> None:
     """Too few trials show nothing; more of them may."""
-    audited(tmp_path, first)
-    (stands,) = audited(tmp_path, second, terms="--seed 7")
+    audited(folder, first)
+    (stands,) = audited(folder, second, terms="--seed 7")
     assert (stands.verdict, stands.terms, stands.milder) == (second.verdict, "--seed 7", ())
 
 
-def test_on_the_same_terms_a_measurement_replaces_and_a_failure_does_not(tmp_path: Path) -> None:
-    audited(tmp_path, finding(LEAK))
-    (stands,) = audited(tmp_path, finding(UNSURE, None, failed=True))
+def test_on_the_same_terms_a_measurement_replaces_and_a_failure_does_not(
+    folder: Path,
+) -> None:
+    audited(folder, finding(LEAK))
+    (stands,) = audited(folder, finding(UNSURE, None, failed=True))
     assert stands.verdict is LEAK
-    (stands,) = audited(tmp_path, finding(SILENT))
+    (stands,) = audited(folder, finding(SILENT))
     assert stands.verdict is SILENT
 
 
-def test_a_violation_is_not_outplayed_by_fewer_trials(tmp_path: Path) -> None:
+def test_a_violation_is_not_outplayed_by_fewer_trials(folder: Path) -> None:
     """Findings of a check are replaced together, but for those that are worse on other terms."""
     broken = finding(BROKEN, None, metric="weights", epsilon_lower=9.0)
     quiet = finding(SILENT, None, metric="sizes", epsilon_lower=1.0)
-    audited(tmp_path, broken, quiet, check="mechanisms")
+    audited(folder, broken, quiet, check="mechanisms")
     milder = finding(SILENT, None, metric="weights", epsilon_lower=2.0)
-    found = audited(tmp_path, milder, terms="--trials 1000", check="mechanisms")
+    found = audited(folder, milder, terms="--trials 1000", check="mechanisms")
     assert [(f.metric, f.verdict) for f in found] == [("weights", BROKEN)]
-    none = audited(tmp_path, terms="--trials 1000", check="mechanisms")
+    none = audited(folder, terms="--trials 1000", check="mechanisms")
     assert [f.verdict for f in none] == [BROKEN]
-    assert [f.verdict for f in audited(tmp_path, milder, check="mechanisms")] == [SILENT]
+    assert [f.verdict for f in audited(folder, milder, check="mechanisms")] == [SILENT]
 
 
-def test_a_leak_that_a_whole_audit_does_not_ask_again_stays(tmp_path: Path) -> None:
+def test_a_leak_that_a_whole_audit_does_not_ask_again_stays(folder: Path) -> None:
     """Of an attack of one's own, or from another client's place."""
-    audited(tmp_path, finding(LEAK, adversary="client:5"), finding(SILENT, attack="own"))
-    found = audited(tmp_path, finding(SILENT))
+    audited(folder, finding(LEAK, adversary="client:5"), finding(SILENT, attack="own"))
+    found = audited(folder, finding(SILENT))
     assert [(f.adversary, f.verdict) for f in found] == [("client:5", LEAK), ("server", SILENT)]
 
 
-def test_a_hundred_seeds_are_told_once_each_and_counted(tmp_path: Path) -> None:
-    audited(tmp_path, finding(LEAK))
+def test_a_hundred_seeds_are_told_once_each_and_counted(folder: Path) -> None:
+    audited(folder, finding(LEAK))
     for seed in (*range(1, 12), 3):
-        (stands,) = audited(tmp_path, finding(SILENT), terms=f"--seed {seed}")
+        (stands,) = audited(folder, finding(SILENT), terms=f"--seed {seed}")
     assert len(stands.milder) == 11
     assert "the worst of 12 audits" in stands.words
     assert "(11 in all)" in stands.words
 
 
-def test_terms_of_an_older_version_are_not_known(tmp_path: Path) -> None:
-    audited(tmp_path, finding(LEAK))
-    path = tmp_path / "findings.json"
+def test_terms_of_an_older_version_are_not_known(folder: Path) -> None:
+    audited(folder, finding(LEAK))
+    path = folder / "findings.json"
     tree = json.loads(path.read_text())
     for entry in tree["findings"]:
         del entry["terms"], entry["milder"]
     del tree["audits"]
-    path.write_text(json.dumps(tree))
+    write_over(path, tree)
     (old,) = read_findings(path)
     assert old.terms == NOT_RECORDED
     assert is_whole(path)
     assert not is_whole(path, wanted=EndedAudit(asked="everything", terms=""))
 
 
-def test_an_audit_on_other_terms_is_not_the_one_that_was_wanted(tmp_path: Path) -> None:
-    audited(tmp_path, finding(SILENT), terms="--seed 7")
-    path, wanted = tmp_path / "findings.json", EndedAudit(asked="everything", terms="")
+def test_an_audit_on_other_terms_is_not_the_one_that_was_wanted(folder: Path) -> None:
+    audited(folder, finding(SILENT), terms="--seed 7")
+    path, wanted = folder / "findings.json", EndedAudit(asked="everything", terms="")
     assert not is_whole(path, wanted=wanted)
-    audited(tmp_path, finding(SILENT))
+    audited(folder, finding(SILENT))
     assert is_whole(path, wanted=wanted)
