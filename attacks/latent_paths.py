@@ -111,7 +111,8 @@ def _clipped(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
 def _solved(normal: Array, pull: Array) -> Array:
     """The shortest step, where rows that are all alike leave the equations open."""
     try:
-        found: Array = np.linalg.solve(normal, pull[..., None])[..., 0]
+        found = np.linalg.solve(normal, pull[..., None])
     except np.linalg.LinAlgError:
-        found = (np.linalg.pinv(normal, hermitian=True) @ pull[..., None])[..., 0]
-    return found
+        found = np.linalg.pinv(normal, hermitian=True) @ pull[..., None]
+    step: Array = np.asarray(found[..., 0], np.float64)
+    return step

@@ -9,6 +9,7 @@ and others', which no redrawing of targets shows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ def shared_sd(truth: NDArray[np.int64], moves: Array, rng: np.random.Generator) 
     ones = int(truth.sum())
     alone = auc_null_sd(ones, len(truth) - ones)
     spread = float(np.mean(np.square(np.array(found) - 0.5)))
-    return max(0.0, spread - alone**2) ** 0.5
+    return math.sqrt(max(0.0, spread - alone**2))
 
 
 def told_alone(scores: Array, moves: Array) -> Array:
