@@ -14,35 +14,48 @@ import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.client_models import MODEL, layout_of
-from attacks.first_layers import first_layers
+from attacks.first_layers import first_layers, sent_first_layers, without_decay
 from attacks.jacobian_samples import LARGEST_RANK, binary_rows, span
 
 SAME = 1e-3
 UNSURE = 0.125
+ONE_SIGN = 0.9
+"""Of all entries' sizes, what their sum has if they have one sign but for rounding."""
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """For every client as many rows as the largest has samples, from its first upload."""
     if targets.num_samples is None:
         raise CannotAttack("the number of samples per client is not known")
-    changes: dict[int, tuple[Array, Array]] = {}
-    for _, client, weight, bias in first_layers(view):
-        changes.setdefault(client, (weight, bias))
+    changes: dict[int, tuple[Array, Array, Array | None]] = {}
+    for number, client, weight, bias in first_layers(view):
+        if client not in changes:
+            bare = without_decay(view, number, weight)
+            changes[client] = bare, bias, sent_first_layers(view, number)
     if missing := [k for k in targets.ids.tolist() if k not in changes]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
-    guesses = [samples_of(*changes[k], targets.num_samples) for k in targets.ids.tolist()]
+    count = targets.num_samples
+    guesses = [samples_of(*changes[k][:2], count, changes[k][2]) for k in targets.ids.tolist()]
     if targets.prior is None:
         return np.stack(guesses)
     noised = view.best_rows(MODEL)[0].noise is not None
-    return np.stack([filled(*two, noised) for two in zip(guesses, targets.prior, strict=True)])
+    mixed = [noised or spans_everything(changes[k][0], count) for k in targets.ids.tolist()]
+    three = zip(guesses, targets.prior, mixed, strict=True)
+    return np.stack([filled(*one) for one in three])
 
 
-def filled(guess: Array, prior: Array, noised: bool) -> Array:
+def spans_everything(weight: Array, count: int) -> bool:
+    """Whether several samples moved a layer in as many directions as there are inputs: every row is
+    in such a span, and those that are seen are mixtures."""
+    return count > 1 and len(span(weight, weight.shape[1])) >= weight.shape[1]
+
+
+def filled(guess: Array, prior: Array, mixed: bool) -> Array:
     """The guesses, and the prior's where there are no more. Fewer rows than samples are mixtures,
     and under noise all are noise: then the prior's stay, but for a part of the first guess in the
     last of them."""
     own, count = guess[np.abs(guess).sum(1) > 0], len(guess)
-    if not (noised or 1 < len(own) < count):
+    if not (mixed or 1 < len(own) < count):
         return np.concatenate([own, prior[: count - len(own)]])
     found = prior.copy()
     found[-1:] = _unit(prior[-1:]) + UNSURE * _unit(guess[:1])
@@ -54,30 +67,54 @@ def _unit(rows: Array) -> Array:
     return found
 
 
-def samples_of(weight: Array, bias: Array, count: int) -> Array:
-    """(count, inputs); rows of zeros where fewer were found."""
+def samples_of(weight: Array, bias: Array, count: int, start: Array | None = None) -> Array:
+    """(count, inputs); rows of zeros where fewer were found. `start`  the matrix that was sent."""
     found = np.zeros((count, weight.shape[1]))
     if not np.abs(weight).max() > 0:
         return found
-    rows = candidates(weight, bias)
+    if count == 1:
+        return the_only_one(weight, bias, start)
+    rows = candidates(weight, bias, start)
     basis = span(weight, LARGEST_RANK + 1)
     # Of one sample, a single direction is left: the quotient is it, and nothing need be enumerated.
-    binary = binary_rows(basis) if 1 < len(basis) <= LARGEST_RANK else None
+    few = 1 < len(basis) <= LARGEST_RANK and not spans_everything(weight, count)
+    binary = binary_rows(basis) if few else None
     chosen = rows if binary is None else binary
     found[: len(chosen[:count])] = chosen[:count]
     return found
 
 
-def candidates(weight: Array, bias: Array) -> Array:
+def the_only_one(weight: Array, bias: Array, start: Array | None) -> Array:
+    """(1, inputs): the x nearest to W = b x^T over all units; without a bias, up to its scale."""
+    if bias.size and np.abs(bias).max() > 0:
+        quotient: Array = (bias @ weight / (bias @ bias))[None]
+        return quotient
+    direction = np.linalg.svd(weight, full_matrices=False)[2][:1]
+    moved = np.linalg.norm(weight, axis=1, keepdims=True)
+    return turned(direction, None if start is None else (moved * start).sum(0)[None])
+
+
+def turned(rows: Array, start: Array | None) -> Array:
+    """Rows of unknown sign, each with the one that a sample has. Where entries have one sign, it is
+    plus; of others the weights tell: a rectified unit moves for samples that it is positive on."""
+    sums, sizes = rows.sum(1), np.abs(rows).sum(1)
+    on = sums if start is None else np.where(np.abs(sums) > ONE_SIGN * sizes, sums, 0)
+    if start is not None:
+        on = np.where(on == 0, (rows * start).sum(1), on)
+    found: Array = rows * np.where(on < 0, -1, 1)[:, None]
+    return found
+
+
+def candidates(weight: Array, bias: Array, start: Array | None = None) -> Array:
     """Rows of W's change over b's, likeliest samples first, none twice. Without a bias, the rows
-    themselves with a positive sum: samples up to their scale."""
+    themselves: samples up to their scale."""
     if bias.size:
         moved = np.abs(bias) > 1e-6 * np.abs(bias).max()
         rows = weight[moved] / bias[moved, None]
     else:
         moved = np.linalg.norm(weight, axis=1) > 1e-6 * np.linalg.norm(weight)
         rows = weight[moved] / np.linalg.norm(weight[moved], axis=1, keepdims=True)
-        rows *= np.where(rows.sum(1, keepdims=True) < 0, -1, 1)
+        rows = turned(rows, None if start is None else start[moved])
     sizes = np.linalg.norm(rows, axis=1)
     same = np.linalg.norm(rows[:, None] - rows[None], axis=2) <= SAME * sizes[:, None]
     support = (np.abs(rows) > SAME * np.abs(rows).max(1, keepdims=True)).sum(1)

@@ -40,6 +40,27 @@ def first_layers(view: View) -> Iterator[tuple[int, int, Array, Array]]:
             yield message.round, client, weight[k].numpy(), bias_rows[k]
 
 
+def sent_first_layers(view: View, number: int) -> Array | None:
+    """What a round's changes started from, (outputs, inputs); None where it is not in the view."""
+    layout, sent = layout_of(view), sent_models(view)
+    if number not in sent:
+        return None
+    parts = [layout.part(sent[number].double(), matrix).mT for matrix in layout.inputs]
+    found: Array = torch.cat(parts).numpy()
+    return found
+
+
+def without_decay(view: View, number: int, change: Array) -> Array:
+    """The change of the first layers, without what weight decay made of the model that was sent:
+    under plain gradient descent exactly; any other change as it is."""
+    recipe, start = view.training, sent_first_layers(view, number)
+    if layout_of(view).optimizer != "sgd" or recipe is None or start is None:
+        return change
+    left = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
+    found: Array = change + (1 - left) * start
+    return found
+
+
 def decay_cannot_be_followed(view: View) -> str | None:
     """For `applies_to`: where it can, another attack takes the decay off first."""
     layout = layout_of(view)

@@ -92,7 +92,7 @@ def _newton(
             normal += slope.transpose(0, 2, 1) @ slope / noise.sd**2
             pull += np.einsum("nij,ni->nj", slope, upload - made) / noise.sd**2
             misfit += ((upload - made) ** 2).sum(1) / noise.sd**2
-        place = place + np.linalg.solve(normal, pull[..., None])[..., 0]
+        place = place + _solved(normal, pull)
     return place[:, :width], misfit
 
 
@@ -106,3 +106,13 @@ def _clipped(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
     )
     by_size = np.einsum("nij,nj->ni", by_row, moves)
     return factor[:, None] * rows, np.concatenate([by_row, by_size[..., None]], 2)
+
+
+def _solved(normal: Array, pull: Array) -> Array:
+    """The shortest step, where rows that are all alike leave the equations open."""
+    try:
+        found = np.linalg.solve(normal, pull[..., None])
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(normal, hermitian=True) @ pull[..., None]
+    step: Array = np.asarray(found[..., 0], np.float64)
+    return step

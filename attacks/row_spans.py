@@ -15,7 +15,7 @@ import numpy as np
 
 from attacks.base import Array, CannotAttack, View
 from attacks.client_models import MODEL, layout_of, sent_models
-from attacks.first_layers import first_layers
+from attacks.first_layers import first_layers, without_decay
 
 TRACE = 1e-3
 """Singular values below this share of the largest are rounding."""
@@ -53,16 +53,14 @@ class Moved:
 
 def moved_by(view: View, clients: set[int]) -> dict[int, list[Moved]]:
     """A client's first change, matrix by matrix; everybody's mean where it was masked."""
-    layout, recipe, sent = layout_of(view), view.recipe, sent_models(view)
-    left = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
+    layout, sent = layout_of(view), sent_models(view)
     found: dict[int, list[Moved]] = {}
     for number, client, change, _ in first_layers(view):
         if client not in clients or client in found or number not in sent:
             continue
-        parts = [layout.part(sent[number].double(), matrix).mT for matrix in layout.inputs]
-        ends = np.cumsum([len(part) for part in parts])[:-1]
-        bare = change + (1 - left) * np.concatenate([part.numpy() for part in parts])
-        found[client] = [Moved(part) for part in np.split(bare, ends)]
+        units = [layout.part(sent[number], matrix).shape[-1] for matrix in layout.inputs]
+        bare = without_decay(view, number, change)
+        found[client] = [Moved(part) for part in np.split(bare, np.cumsum(units)[:-1])]
     if missing := sorted(clients - found.keys()):
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
     return found

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from attacks.likelihood import BadMetricInput as BadMetricInput
 from attacks.likelihood import Floats as Floats
@@ -23,7 +23,7 @@ from securefg.foundation.ranks import average_ranks
 LEAST_FALSE_POSITIVES = 10
 BELOW_CHANCE_SDS = 4.0
 ROUNDING = 1e-9
-MANY = 5000
+MANY, FEW = 5000, 30
 
 
 class Unresolved(ValueError):
@@ -97,6 +97,19 @@ def auc_of_ranks(labels: ArrayLike, ranks: Floats) -> float:
     positives = int(truth.sum())
     rank_sum = float(ranks[truth].sum())
     return (rank_sum - positives * (positives + 1) / 2) / (positives * (ranks.size - positives))
+
+
+def widened(found: Interval, auc: float, more_sd: float) -> Interval:
+    """The interval of an AUC, or of its gain, with the variance of something that all scores share
+    added: `more_sd` at chance, and alike on the scale of normal quantiles above and below it."""
+    if more_sd <= 0:
+        return found
+    place, reach = float(ndtri(auc)), float(ndtri((1 + found.confidence) / 2)) * more_sd
+    reach *= math.sqrt(2 * math.pi)
+    below = math.hypot(found.value - found.low, auc - float(ndtr(place - reach)))
+    above = math.hypot(found.high - found.value, float(ndtr(place + reach)) - auc)
+    low, high = max(found.value - below, found.value - auc), found.value + min(above, 1 - auc)
+    return _interval(found.value, low, high, found.confidence)
 
 
 def auc_null_sd(num_positives: int, num_negatives: int) -> float:
@@ -260,7 +273,8 @@ def bootstrap_mean(
     draws: int = 2000,
     least: float = -1.0,
 ) -> Interval:
-    """The mean of shares, gains or cosines, with the percentile interval of seeded redraws."""
+    """The mean of shares, gains or cosines, with the percentile interval of seeded redraws; of few
+    values, which redraws cannot leave, Student's where it is wider."""
     found = checked_fractions(values, least)
     if found.size < 2:
         raise Unresolved("one value has no spread to redraw; wanted 2 or more")
@@ -272,7 +286,12 @@ def bootstrap_mean(
     rng = np.random.default_rng(seed)
     means = found[rng.integers(found.size, size=(draws, found.size))].mean(1)
     low, high = np.percentile(means, [tail, 100 - tail])
-    return _interval(float(found.mean()), float(low), float(high), confidence)
+    mean = float(found.mean())
+    if found.size < FEW:
+        student = float(stdtrit(found.size - 1, 1 - tail / 100))
+        reach = student * float(found.std(ddof=1)) / math.sqrt(found.size)
+        low, high = min(float(low), mean - reach), max(float(high), mean + reach)
+    return _interval(mean, max(float(low), least), min(float(high), 1.0), confidence)
 
 
 def paired_gain(

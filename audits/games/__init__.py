@@ -28,7 +28,7 @@ class Make(Protocol):
 
 def shipped() -> dict[str, str]:
     names = [m.name for m in pkgutil.iter_modules(__path__)]
-    shared = ("base", "known_others", "kriging", "link_prior", "victims")
+    shared = ("base", "known_others", "kriging", "link_prior", "shared_noise", "victims")
     return {n: f"{__name__}.{n}" for n in sorted(names) if n not in shared}
 
 

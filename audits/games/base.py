@@ -23,6 +23,9 @@ from securefg.foundation.interval import Interval
 from securefg.foundation.ranks import average_ranks
 
 NULL_DRAWS = 20
+NULL_SDS = 5.0
+"""Of the mean over the draws. Permuted truth is at chance by construction: what the draws' own
+spread lets through once in a hundred honest audits would take a leak off the page."""
 
 
 class NotAsked(CannotAttack):
@@ -83,10 +86,14 @@ class BinaryGame(Game):
     """truth  1 where it is so, 0 where not; prior_scores  a guess made without the run, if any.
 
     Where targets are pairs of nodes, intervals redraw the nodes (`audits.pairs`).
+
+    shared_sd  how far one draw of noise that all targets share moves the AUC by itself, beyond
+               what noise of their own would: an interval over targets does not show it
     """
 
     truth: NDArray[np.int64]
     prior_scores: Array | None = None
+    shared_sd: float = 0.0
 
     @property
     def without_run(self) -> Array | None:
@@ -98,8 +105,10 @@ class BinaryGame(Game):
 
     def _auc(self, scores: Array) -> Interval:
         if self.targets.ids.ndim == 2:
-            return pair_auc(self.truth, scores, self.targets.ids)
-        return metrics.auc_interval(self.truth, scores)
+            found = pair_auc(self.truth, scores, self.targets.ids)
+        else:
+            found = metrics.auc_interval(self.truth, scores)
+        return metrics.widened(found, found.value, self.shared_sd)
 
     def prior(self, guess: Array) -> Interval:
         if self.prior_scores is None:
@@ -108,11 +117,13 @@ class BinaryGame(Game):
 
     def gain(self, guess: Array) -> Interval:
         if self.targets.ids.ndim == 2:
-            return pair_gain(self.truth, guess, self.prior_scores, self.targets.ids)
+            gain = pair_gain(self.truth, guess, self.prior_scores, self.targets.ids)
+            return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
         if self.prior_scores is None:
             found = self.measure(guess)
             return Interval(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)
-        return metrics.auc_gain_interval(self.truth, guess, self.prior_scores)
+        gain = metrics.auc_gain_interval(self.truth, guess, self.prior_scores)
+        return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         ranks, ones = average_ranks(guess), int(self.truth.sum())
@@ -122,7 +133,7 @@ class BinaryGame(Game):
         spread = metrics.auc_null_sd(ones, len(self.truth) - ones)
         mean = float(np.mean(drawn))
         figure = Interval(value=mean, low=mean - 2 * spread, high=mean + 2 * spread)
-        return figure, abs(mean - 0.5) <= 3 * spread / NULL_DRAWS**0.5
+        return figure, abs(mean - 0.5) <= NULL_SDS * spread / NULL_DRAWS**0.5
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
         return {"score": np.asarray(guess, np.float64), "truth": self.truth}
@@ -162,7 +173,7 @@ class OutcomeGame(Game):
             own = self._outcomes(guess, shuffled)
             means.append(own.mean())
             gains.append((own - self._outcomes(self.prior_guess, shuffled)).mean())
-        spread = 3 * float(np.std(gains)) / NULL_DRAWS**0.5
+        spread = NULL_SDS * float(np.std(gains)) / NULL_DRAWS**0.5
         low, high = np.quantile(means, [0.025, 0.975])
         figure = Interval(value=float(np.mean(means)), low=float(low), high=float(high))
         return figure, float(np.mean(gains)) <= spread + 1e-9

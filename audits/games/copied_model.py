@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from attacks.extraction import BUDGETS, budgets, mixed, regressed
-from audits.games.base import NULL_DRAWS, OutcomeGame
+from audits.games.base import NULL_DRAWS, NULL_SDS, OutcomeGame
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary
@@ -35,7 +35,7 @@ class CopyGame(OutcomeGame):
         classes = int(max(said.max(), self.truth.max())) + 1
         shares = [np.bincount(of, minlength=classes) / len(of) for of in (said, self.truth)]
         drawn = [(said == rng.permutation(self.truth)).mean() for _ in range(NULL_DRAWS)]
-        mean, spread = float(np.mean(drawn)), 3 * float(np.std(drawn)) / NULL_DRAWS**0.5
+        mean, spread = float(np.mean(drawn)), NULL_SDS * float(np.std(drawn)) / NULL_DRAWS**0.5
         low, high = np.quantile(drawn, [0.025, 0.975])
         figure = Interval(value=mean, low=float(low), high=float(high))
         return figure, abs(mean - float(shares[0] @ shares[1])) <= spread + 1e-9

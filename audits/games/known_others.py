@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attacks.base import CannotAttack, Targets
 from audits.games.base import BinaryGame, choose
+from audits.games.shared_noise import SumGame, shared_sd
 from audits.replay import replaying
 from audits.truth import Truth
 from securefg.data.shard import Shard
@@ -41,11 +42,13 @@ def known_members(truth: Truth, need: Meaning, rng: np.random.Generator) -> Bina
     """Was this node's label in training? Targets are training nodes and as many test nodes."""
     ids, questions = member_questions(truth, rng, width(truth, need))
     without, moves = sums_with_and_without(truth, need, questions)
-    return BinaryGame(
+    so = truth.graph.split.train.numpy()[ids].astype(np.int64)
+    return SumGame(
         targets=Targets(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=truth.graph.split.train.numpy()[ids].astype(np.int64),
+        truth=so,
+        shared_sd=shared_sd(so, moves, rng),
     )
 
 

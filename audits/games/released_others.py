@@ -17,6 +17,8 @@ from torch import Tensor
 from attacks.base import CannotAttack, Targets
 from audits.games.base import BinaryGame
 from audits.games.known_others import member_questions, with_and_without
+from audits.games.shared_noise import SumGame, shared_sd
+from audits.known_noise import noise_on
 from audits.replay import replying
 from audits.truth import Truth
 from securefg.data.shard import Shard
@@ -85,15 +87,22 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         else (actual, release(torch.from_numpy(out + move)))
         for out, move, inside in zip(without, moves, trains, strict=True)
     ]
-    return BinaryGame(
+    so = trains.astype(np.int64)
+    noises = noise_on(x, ())
+    sds = [noises[m.kind, name].sd if (m.kind, name) in noises else 1.0 for m, name, _ in layout]
+    in_sds = moves / np.repeat(sds, [value.numel() for _, _, value in layout])
+    out = torch.stack([after - before for before, after in pairs]).numpy()
+    return SumGame(
         targets=Targets(
             ids=ids,
             sum_without=torch.stack([before for before, _ in pairs]).numpy(),
-            moves=torch.stack([after - before for before, after in pairs]).numpy(),
+            moves=out,
         ),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=trains.astype(np.int64),
+        truth=so,
+        # What the server makes of the noise is of no simple law: the larger of two spreads.
+        shared_sd=max(shared_sd(so, moved, rng) for moved in (in_sds, out)),
     )
 
 

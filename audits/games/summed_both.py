@@ -10,9 +10,12 @@ from attacks.base import Targets
 from attacks.summed_both import SUMS
 from audits.games.base import BinaryGame
 from audits.games.known_others import member_questions, width, with_and_without
+from audits.games.shared_noise import SumGame, shared_sd
+from audits.known_noise import noise_on
 from audits.replay import replaying
 from audits.truth import Truth
 from securefg.data.shard import Shard
+from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
 
@@ -22,11 +25,22 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     def sent(shard: Shard) -> Tensor:
         return torch.cat([answers([shard])[0].double().flatten() for answers in asked])
 
-    ids, questions = member_questions(truth, rng, sum(width(truth, need) for need in SUMS))
+    widths = [width(truth, need) for need in SUMS]
+    ids, questions = member_questions(truth, rng, sum(widths))
     without, moves = with_and_without(truth, questions, sent)
-    return BinaryGame(
+    so = truth.graph.split.train.numpy()[ids].astype(np.int64)
+    in_sds = moves / np.repeat([noise_sd(truth, need) for need in SUMS], widths)
+    return SumGame(
         targets=Targets(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=truth.graph.split.train.numpy()[ids].astype(np.int64),
+        truth=so,
+        shared_sd=shared_sd(so, in_sds, rng),
     )
+
+
+def noise_sd(truth: Truth, need: Statistic) -> float:
+    """Of the noise on every number; one where there is none."""
+    noises = noise_on(truth.experiment, ())
+    found = [noise.sd for place, noise in noises.items() if truth.meanings[place].fits(need)]
+    return found[0] if found else 1.0

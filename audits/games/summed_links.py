@@ -24,6 +24,7 @@ from audits.games.known_others import (
     sums_with_and_without,
     width,
 )
+from audits.games.shared_noise import shared_sd
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.protocol.meanings import Statistic
@@ -55,6 +56,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         metric="AUC over pairs of nodes with one client",
         unit="edge",
         truth=truths,
+        shared_sd=shared_sd(truths, moves[order], rng),
     )
 
 

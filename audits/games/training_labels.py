@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
-from audits.games.base import NULL_DRAWS, Game
+from audits.games.base import NULL_DRAWS, NULL_SDS, Game
 from audits.games.victims import victim
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
@@ -49,7 +50,7 @@ class LabelGame(Game):
             gains.append(right[drawn].mean() - right[~drawn].mean())
         low, high = np.quantile(gains, [0.025, 0.975])
         mean = float(np.mean(gains))
-        spread = 3 * float(np.std(gains)) / NULL_DRAWS**0.5
+        spread = NULL_SDS * float(np.std(gains)) / NULL_DRAWS**0.5
         return Interval(value=mean, low=float(low), high=float(high)), abs(mean) <= spread + 1e-9
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
@@ -78,8 +79,11 @@ def _share(right: NDArray[np.bool_]) -> Interval:
 
 
 def _difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
-    value = float(one.mean() - other.mean())
-    # One pseudo-observation each way keeps the interval open where a share is 0 or 1.
-    shares = [((x.sum() + 1) / (len(x) + 2), len(x) + 2) for x in (one, other)]
-    reach = 1.96 * float(sum(p * (1 - p) / n for p, n in shares)) ** 0.5
-    return Interval(value=value, low=value - reach, high=value + reach)
+    """Newcombe 1998, method 10, over exact ends: of five labels that a guess has right by chance
+    none is a gain."""
+    ends = [metrics.clopper_pearson(int(x.sum()), len(x)) for x in (one, other)]
+    first, second = ends
+    value = first.value - second.value
+    below = math.hypot(first.value - first.low, second.high - second.value)
+    above = math.hypot(first.high - first.value, second.value - second.low)
+    return Interval(value=value, low=value - below, high=value + above)

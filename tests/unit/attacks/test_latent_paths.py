@@ -8,7 +8,7 @@ import torch
 
 from attacks.base import Noise
 from attacks.latent_inversion import covariance_times, is_words, more_likely
-from attacks.latent_paths import Paths, adam_steps, likeliest
+from attacks.latent_paths import Paths, _solved, adam_steps, likeliest
 from attacks.latents import clip_factors
 from securefg.models.user_weights import SparseFeatures, UserRows
 
@@ -104,3 +104,12 @@ def test_evidence_for_a_word_raises_it_whatever_a_word_counts(value: float) -> N
     found = more_likely(prior, evidence, known)
     assert found.argmax() == 7
     assert found[0, 7] == pytest.approx(value, rel=0.1)
+
+
+def test_known_rows_that_are_all_alike_leave_a_guess() -> None:
+    """Nothing then says how users differ, and the equations are open."""
+    normal = np.zeros((2, 3, 3))
+    normal[:, 0, 0] = 2.0
+    found = _solved(normal, np.array([[4.0, 0, 0], [1.0, 0, 0]]))
+    assert found[:, 0].tolist() == [2.0, 0.5]
+    assert np.isfinite(found).all()

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from attacks.base import Targets
+from audits import metrics
+from audits.blind import at_chance
 from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
 from audits.games.client_samples import exact, within
+from audits.games.copied_model import CopyGame
 from audits.games.neighbourhood_words import found_words
 from audits.games.node_features import words_found
+from audits.games.training_labels import LabelGame
 
 
 def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
@@ -118,3 +122,31 @@ def test_a_sample_within_the_guessed_span_counts_whole() -> None:
     span = np.array([[[1.0, 0, 0], [0, 1, 0]]])
     assert within(span, truth) == pytest.approx(1.0)
     assert within(span[:, :1], truth)[0] == pytest.approx((0.6 + 0.5**0.5) / 2)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_a_gain_over_few_targets_is_seldom_found_where_there_is_none(size: int) -> None:
+    rng, found = np.random.default_rng(size), 0
+    for _ in range(400):
+        found += metrics.bootstrap_mean(0.1 * rng.standard_normal(size), 0).low > 0
+    assert found / 400 < 0.05
+
+
+def test_five_labels_that_were_guessed_by_chance_are_no_gain() -> None:
+    rng, trained, found = np.random.default_rng(0), np.arange(80) < 5, 0
+    for _ in range(400):
+        game = LabelGame(Targets(np.arange(80)), "-", "-", rng.integers(2, size=80), trained)
+        found += not at_chance(game.gain(rng.integers(2, size=80)))
+    assert found <= 2
+
+
+def test_the_permuted_null_does_not_take_a_leak_off_the_page() -> None:
+    """It is at chance by construction: hardly one honest attack in a thousand may fail it."""
+    said, failed = np.arange(100) % 3, 0
+    targets = Targets(np.arange(100), queries=np.arange(10))
+    game = CopyGame(targets, "-", "-", said, lambda g, t: (g[:, -1] == t) * 1.0, said[:, None])
+    for seed in range(1000):
+        rng = np.random.default_rng(seed)
+        guess = np.where(rng.random(100) < 0.7, said, rng.integers(3, size=100))[:, None]
+        failed += not game.null(guess.astype(float), rng)[1]
+    assert failed <= 2
