@@ -214,7 +214,7 @@ class _Replay:
                 found.noise.append(noise)
             if found.first is None:
                 stream = (record.kind, found.release.field, record.round, record.step)
-                found.first = (torch.from_numpy(noise), clients, stream)
+                found.first = (torch.from_numpy(noise[:1].copy()), clients, stream)
                 found.seconds = record.seconds
             found.rounds.add(record.round)
             for k, rows in zip(clients.numbers(), np.abs(exact).sum(2) == 0, strict=True):
@@ -314,20 +314,19 @@ def _seeded(truth: Truth, found: Residuals) -> LawTest:
     what a clock showed since the run began, a minute before the upload at most."""
     assert found.first is not None
     noise, clients, stream = found.first
-    flat = noise.reshape(len(noise), -1)
     own, now = truth.config.seed, int(found.seconds)
     seeds = [*likely_seeds(own), *range(now - BEFORE, now + 1)]
+    # A client's noise does not hang on who shares its host: one row is drawn of each guess.
+    first, row = Clients.of(clients.numbers()[:1]), noise[:1]
     by_rows = found.release.declaration.rows is not None
-    shape = noise.shape if by_rows else flat.shape
-    drawn = [
-        source.normal(shape, clients, stream).reshape(len(noise), -1)[0, :FIRST].numpy()
-        for source in guessed_sources(seeds, discrete=False)
-    ]
-    width = flat.shape[1]
-    guesses = np.zeros((len(drawn), FIRST), np.float32)
-    guesses[:, : min(width, FIRST)] = drawn
+    shape = row.shape if by_rows else row.reshape(1, -1).shape
+    width = min(row.numel(), FIRST)
+    sources = guessed_sources(seeds, discrete=False)
+    guesses = np.zeros((len(sources), FIRST), np.float32)
+    for guess, source in zip(guesses, sources, strict=True):
+        guess[:width] = source.normal(shape, first, stream).reshape(-1)[:width].numpy()
     tables = [guesses, _clock_space(own, found.seconds), small_space()]
-    return likeness_test(flat[0].numpy(), tables)
+    return likeness_test(row.reshape(-1).numpy(), tables)
 
 
 @lru_cache(maxsize=1)

@@ -24,7 +24,7 @@ from securefg.federation.channel import Channel
 from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.privacy import dp_sgd
 from securefg.privacy.dp_sgd import DpSgdPlan
-from securefg.privacy.noise import SystemNoise
+from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.rules import LocalGaussian
 from securefg.run.findings import Verdict
 from securefg.run.folder import RunFolder
@@ -59,6 +59,24 @@ def test_an_honest_record_is_clean(honest: Truth) -> None:
     assert {f.verdict for f in findings} == {Verdict.NOT_DETECTED}
     assert len(findings) == 3
     assert reconciled(honest).verdict is Verdict.NOT_DETECTED
+
+
+def test_of_every_guessed_seed_one_clients_row_is_drawn(
+    honest: Truth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of guesses at the whole of 300 clients' Jacobians took all memory there is."""
+    shapes = []
+
+    class Watched(SeededNoise):
+        def normal(self, shape: torch.Size, clients: Any, name: Any) -> Tensor:
+            shapes.append(shape)
+            return super().normal(shape, clients, name)
+
+    sources = [Watched(seed) for seed in range(5)]
+    monkeypatch.setattr("audits.recorded.guessed_sources", lambda seeds, discrete: sources)
+    recorded_noise(honest)
+    assert len(shapes) == 15
+    assert {shape[0] for shape in shapes} == {1}
 
 
 class CutOff(SystemNoise):
