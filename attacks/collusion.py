@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
 from attacks.jacobian_samples import LARGEST_RANK, binary_samples, samples_of
@@ -98,6 +97,8 @@ def _parted(left: Array, weights: Array, num_samples: int, units: int | None) ->
 
 def _named(samples: Array, mixture: Array, row: Array, terms: NDArray[Any]) -> dict[int, Array]:
     """Whose sample is whose: by the weight with which it enters the sum."""
+    from scipy.optimize import nnls  # loaded where it is used
+
     parts = np.array([nnls(samples.T, unit)[0] for unit in mixture])
     sizes = parts.max(0)
     return {int(j): samples[np.abs(sizes - row[int(j)]).argmin()] for j in terms}

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
-from scipy.optimize import nnls
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from securefg.protocol.meanings import Jacobian
@@ -95,6 +93,8 @@ def span(mixture: Array, num_samples: int) -> Array:
 
 def binary_samples(mixture: Array) -> Array | None:
     """Samples of 0 and 1 behind their sums; None where there are none of that kind."""
+    from scipy.optimize import nnls  # loaded where it is used
+
     single = binary_rows(span(mixture, LARGEST_RANK + 1))
     if single is None:
         return None
@@ -105,6 +105,8 @@ def binary_samples(mixture: Array) -> Array | None:
 
 def binary_rows(basis: Array) -> Array | None:
     """Vectors of 0 and 1 in a span that are no sum of two others; None where there are none."""
+    from scipy.linalg import qr  # loaded where it is used
+
     rank = len(basis)
     if rank == 0 or rank > LARGEST_RANK:
         return None

@@ -14,7 +14,6 @@ it falls back to m W as noise grows, and no programme is solved.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import expit, logit
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
@@ -103,6 +102,8 @@ def programme(z: Array, weights: Array, cost: Array) -> Array | None:
 
     A vertex that is there by chance has q entries between the bounds; the true row has fewer.
     """
+    from scipy.optimize import linprog  # loaded where it is used
+
     found = linprog(cost, A_eq=weights.T, b_eq=z, bounds=(0, 1), method="highs")
     if found.x is None:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from attacks.base import Array
 
@@ -14,6 +13,8 @@ PATIENCE = 8
 def non_negative(design: Array, right: Array, patience: int = PATIENCE) -> Array:
     """argmin_x>=0 |design x - right|; where the search wanders, the positive part of the
     minimum-norm solution, which ranks entries as well as noise allows."""
+    from scipy.optimize import nnls  # a third of a second that other attacks need not pay
+
     try:
         found: Array = nnls(design, right, maxiter=max(1, patience * len(right)))[0]
     except RuntimeError:

@@ -7,7 +7,6 @@ known first weights and compares with the user's first latent.
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.client_rows import noise_of
@@ -21,6 +20,8 @@ from attacks.latents import (
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+    from scipy.spatial.distance import cdist  # loaded where it is used
+
     if targets.candidates is None:
         raise CannotAttack("no candidates")
     weights = first_weights(view).double().numpy()

@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from audits.laws import binomial_at_least
@@ -27,6 +26,7 @@ from audits.metrics import (
     checked_share,
     clopper_pearson_upper,
 )
+from securefg.foundation.roots import root_between
 
 Estimator = Literal["gdp", "cp", "one_run", "one_run_gdp", "several_trainings"]
 
@@ -73,7 +73,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     if mu == 0 or gaussian_log_delta(0.0, mu) <= target:
         return 0.0
     high = mu * mu / 2 + mu * math.sqrt(-2 * target)
-    return float(brentq(lambda eps: gaussian_log_delta(eps, mu) - target, 0.0, high, xtol=1e-12))
+    return root_between(lambda eps: gaussian_log_delta(eps, mu) - target, 0.0, high, xtol=1e-12)
 
 
 def mu_of_epsilon(epsilon: float, delta: float) -> float:
@@ -83,7 +83,7 @@ def mu_of_epsilon(epsilon: float, delta: float) -> float:
     high = 1.0
     while epsilon_of_mu(high, delta) < epsilon:
         high *= 2
-    return float(brentq(lambda mu: epsilon_of_mu(mu, delta) - epsilon, 1e-12, high, xtol=1e-12))
+    return root_between(lambda mu: epsilon_of_mu(mu, delta) - epsilon, 1e-12, high, xtol=1e-12)
 
 
 def gaussian_bound(
@@ -219,7 +219,7 @@ def _refuted(canaries: int, guesses: int, right: int, delta: float, alpha: float
     high = 1.0
     while excess(high) < 0:
         high *= 2
-    return float(brentq(excess, 0.0, high, xtol=1e-9))
+    return root_between(excess, 0.0, high, xtol=1e-9)
 
 
 def _check_one_run(canaries: int, guesses: int, right: int, delta: float) -> None:

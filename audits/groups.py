@@ -70,9 +70,11 @@ def _top(values: Array) -> float:
 
 def _placement(truth: Ids, scores: Array) -> Array:
     """The share of the others that each score lies above; half of those that it equals."""
-    others = np.sort(scores[truth == 0])
-    below, upto = (np.searchsorted(others, scores, side) for side in ("left", "right"))
-    found: Array = (below + upto) / (2 * len(others))
+    others, order = np.sort(scores[truth == 0]), np.argsort(scores)
+    ascending = scores[order]  # neighbours are found in what was read last
+    below, upto = (np.searchsorted(others, ascending, side) for side in ("left", "right"))
+    found: Array = np.empty(len(scores))
+    found[order] = (below + upto) / (2 * len(others))
     return found
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, rfft
 from scipy.special import log_ndtr, ndtr
 
 from audits.laws import chi2_log_cdf, chi2_log_sf, student_sf
@@ -248,6 +247,8 @@ def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:
 
 def _lagged(noise: Floats) -> LawTest:
     """Noise that comes again some way on in the message, wherever: correlation at every lag."""
+    from scipy.fft import irfft, rfft  # as `kstest`
+
     flat = noise.reshape(-1)[:NUMBERS_TESTED]
     size = 1 << (2 * len(flat) - 1).bit_length()
     spectrum = rfft(flat.astype(np.float32), size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, Targets, View
@@ -21,6 +20,8 @@ def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """The candidate whose latent points most like the mean of all that the user sent: clipping
     shortens a latent and does not turn it."""
+    from scipy.spatial.distance import cdist  # loaded where it is used
+
     if targets.candidates is None:
         raise CannotAttack("no candidates")
     total: dict[int, Array] = {}

@@ -85,9 +85,9 @@ def quality_of_logits(logits: Tensor, labels: Tensor, mask: Tensor) -> Quality |
 def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
     """Of the nodes in the mask; None where they are of one class."""
     rows, wanted = logits[mask].double(), labels[mask]
-    chosen, shares = [1] if rows.shape[1] == 2 else range(rows.shape[1]), rows.softmax(-1)
-    ranked = [_ranked(shares[:, c], wanted == c) for c in chosen]
-    return mean_ranks([(pair, 1) for pair in ranked if pair is not None])
+    chosen = [1] if rows.shape[1] == 2 else list(range(rows.shape[1]))
+    so = wanted == torch.tensor(chosen, device=wanted.device)[:, None]
+    return mean_ranks([(pair, 1) for pair in _ranked(rows.softmax(-1).T[chosen], so)])
 
 
 def mean_ranks(found: Sequence[tuple[Ranks, int]]) -> Ranks | None:
@@ -105,16 +105,27 @@ def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return torch.bincount(place.flatten(), minlength=num_classes**2).reshape(num_classes, -1)
 
 
-def _ranked(scores: Tensor, so: Tensor) -> Ranks | None:
-    """ROC AUC and average precision of one class against all others; ties count as one step."""
-    ones = int(so.sum())
-    if ones in (0, len(so)):
-        return None
-    _, place = torch.unique(-scores, return_inverse=True)
-    hits = torch.bincount(place[so], minlength=int(place.max()) + 1).double()
-    every = torch.bincount(place).double()
-    above, seen = hits.cumsum(0), every.cumsum(0)
-    misses = every - hits
-    area = (misses * (above - hits / 2)).sum() / (ones * (len(so) - ones))
-    precision = (hits / ones * above / seen).sum()
-    return float(area), float(precision)
+def _ranked(scores: Tensor, so: Tensor) -> list[Ranks]:
+    """ROC AUC and average precision of every class against all others, where both have nodes; ties
+    count as one step. Scores and whether they are of the class: (C, n)."""
+    ones = so.sum(1)
+    known = (ones > 0) & (ones < so.shape[1])
+    if not bool(known.any()):
+        return []
+    ordered, order = scores[known].sort(dim=1, descending=True)
+    hit, ones = so[known].gather(1, order).double(), ones[known].double()
+    first, last = _steps(ordered)
+    until = hit.cumsum(1)
+    above, before = until.gather(1, last), (until - hit).gather(1, first)
+    area = ((1 - hit) * (above + before) / 2).sum(1) / (ones * (so.shape[1] - ones))
+    precision = (hit * above / (last + 1)).sum(1) / ones
+    return list(zip(area.tolist(), precision.tolist(), strict=True))
+
+
+def _steps(ordered: Tensor) -> tuple[Tensor, Tensor]:
+    """For every place of sorted rows, the first and the last place with the same value."""
+    place = torch.arange(ordered.shape[1], device=ordered.device).expand_as(ordered)
+    changes, end = ordered.diff(dim=1) != 0, torch.ones_like(ordered[:, :1], dtype=torch.bool)
+    first = place.where(torch.cat([end, changes], 1), 0).cummax(1).values
+    ends = place.where(torch.cat([changes, end], 1), ordered.shape[1])
+    return first, ends.flip(1).cummin(1).values.flip(1)

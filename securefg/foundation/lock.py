@@ -50,6 +50,10 @@ def _open(folder: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         handle = os.open(path, flags, 0o644)
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunFolderError(
+            f"{folder}: no such folder; wanted is a run's, as `securefg runs` lists them"
+        ) from None
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise

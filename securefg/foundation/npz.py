@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -40,6 +42,17 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
+
+
+def packed_npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The archive that `numpy.savez_compressed` writes, packed for speed: scores hardly shrink,
+    however long they are squeezed."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(array), allow_pickle=False)
+    return buffer.getvalue()
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:

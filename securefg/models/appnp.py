@@ -8,7 +8,7 @@ from torch import Tensor
 from securefg.models.gcn import Operator
 
 
-def propagate(adjacency: Operator, hidden: Tensor, teleport: float, steps: int) -> Tensor:
+def propagate(adjacency: Operator | Tensor, hidden: Tensor, teleport: float, steps: int) -> Tensor:
     """A_tilde H without the matrix: Z_0 = H, Z_{i+1} = (1 - teleport) A_hat Z_i + teleport H."""
     propagated = hidden
     for _ in range(steps):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Protocol
 
 import torch
@@ -21,6 +23,12 @@ class Operator(Protocol):
 
     def __matmul__(self, dense: Tensor) -> Tensor: ...
 
+    def product(self, dense: Tensor) -> Tensor:
+        """The same without a gradient."""
+        ...
+
+    def product_transposed(self, dense: Tensor) -> Tensor: ...
+
 
 @dataclass(frozen=True)
 class SumOf:
@@ -33,6 +41,12 @@ class SumOf:
         for term in self.terms[1:]:
             product = product + term @ dense
         return product
+
+    def product(self, dense: Tensor) -> Tensor:
+        return reduce(add, (term.product(dense) for term in self.terms))
+
+    def product_transposed(self, dense: Tensor) -> Tensor:
+        return reduce(add, (term.product_transposed(dense) for term in self.terms))
 
 
 @dataclass(frozen=True)

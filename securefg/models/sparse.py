@@ -84,6 +84,18 @@ class SparseMatrix:
         """M' @ dense, where M' has the pattern of M and these values, in CSR order."""
         return _Product.apply(self, values, dense)  # type: ignore[no-any-return, no-untyped-call]
 
+    def product(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        """As `matmul`, for those who write their gradients down."""
+        if values is None or values is self.values:
+            return self.csr @ dense
+        return csr(self.rows, self.columns, values, self.shape) @ dense
+
+    def product_transposed(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        """With the transpose of what `product` multiplies by."""
+        if values is None or values is self.values:
+            return self.csr_transposed @ dense
+        return self.transposed(values[self.to_transposed]) @ dense
+
     def at(self, rows: Tensor) -> SparseMatrix:
         """Some rows, in the order asked for."""
         first = self.rows[rows].long()
@@ -111,6 +123,12 @@ class DenseMatrix:
     def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
         return values @ dense
 
+    def product(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        return (self.values if values is None else values) @ dense
+
+    def product_transposed(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        return (self.values if values is None else values).T @ dense
+
     def at(self, rows: Tensor) -> DenseMatrix:
         """Some rows, in the order asked for."""
         return DenseMatrix(self.values[rows])
@@ -132,16 +150,12 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
         ctx.matrix, ctx.values = matrix, values
-        if values is matrix.values:
-            return matrix.csr @ dense
-        return csr(matrix.rows, matrix.columns, values, matrix.shape) @ dense
+        return matrix.product(dense, values)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
-        m: SparseMatrix = ctx.matrix
-        if ctx.values is m.values:
-            return None, None, m.csr_transposed @ gradient
-        return None, None, m.transposed(ctx.values[m.to_transposed]) @ gradient
+        matrix: SparseMatrix = ctx.matrix
+        return None, None, matrix.product_transposed(gradient, ctx.values)
 
 
 def csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:

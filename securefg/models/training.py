@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg.models.gcn import GcnShape, Operator, gcn, sampled_gcn
+from securefg.models.gcn import GcnShape, Operator, sampled_gcn
+from securefg.models.gcn_gradients import gcn_gradients
 from securefg.models.neighbor_sampling import batches
 from securefg.models.network import Network, Shapes, split
 from securefg.models.optimizers import Adam, Sgd
@@ -101,9 +102,13 @@ class GcnTrainer(Trained):
     ) -> None:
         """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
         present = [target for target in targets if len(target.nodes)]
+
+        def loss(logits: Tensor) -> Tensor:
+            return reduce(add, (target.loss(logits) for target in present))
+
         for _ in range(epochs if present else 0):
-            _, logits = gcn(self.weights, adjacency, features, dropout, stream)
-            self.step(reduce(add, (target.loss(logits) for target in present)))
+            about = (adjacency, features, loss, dropout, stream)
+            self._optimizer.step(gcn_gradients(self.weights, *about))
 
     def train_sampled(
         self,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, Protocol
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.roots import root_between
 from securefg.privacy.ledger import Ledger, Mechanism, Reach
 from securefg.privacy.population import Population
 from securefg.settings.privacy import Unit
@@ -81,8 +81,8 @@ def exact_gaussian(steps: Composition, delta: float) -> float:
     if mu == 0 or _gaussian_log_delta(0.0, mu) <= math.log(delta):
         return 0.0
     high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
-    root = brentq(lambda eps: _gaussian_log_delta(eps, mu) - math.log(delta), 0.0, high, xtol=1e-12)
-    return float(root)
+    target = math.log(delta)
+    return root_between(lambda eps: _gaussian_log_delta(eps, mu) - target, 0.0, high, xtol=1e-12)
 
 
 def _gaussian_log_delta(epsilon: float, mu: float) -> float:
@@ -233,4 +233,4 @@ def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: f
             f"privacy.target_epsilon: no noise multiplier between 1e-4 and 1e7 gives {target:g} "
             "for the planned releases"
         )
-    return math.exp(float(brentq(excess, low, high, xtol=1e-10)))
+    return math.exp(root_between(excess, low, high, xtol=1e-10))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -83,7 +83,7 @@ class Mechanism:
     def from_json(cls, data: dict[str, Any]) -> Mechanism:
         """Refuses what no rule books: a noise of NaN or infinity, negative steps, other types."""
         try:
-            return _MECHANISM.validate_json(json.dumps(data))
+            return _validated(json.dumps(data))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
@@ -91,6 +91,12 @@ class Mechanism:
 
 
 _MECHANISM = TypeAdapter(Mechanism)
+
+
+@lru_cache(maxsize=256)
+def _validated(text: str) -> Mechanism:
+    """A ledger says the same few again and again."""
+    return _MECHANISM.validate_json(text)
 
 
 @dataclass(frozen=True)

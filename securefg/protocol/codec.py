@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,16 +69,7 @@ class Clients:
     def parse(cls, text: str) -> Clients:
         """The inverse of `str`. More numbers than any run has clients are refused here, before
         somebody lists them."""
-        if not _CLIENTS.fullmatch(text):
-            raise ValueError(f"{shown(text)}: wanted ascending numbers and ranges, such as 0-3,7")
-        bounds = (part.partition("-") for part in text.split(",") if part)
-        ranges = tuple((int(low), int(high or low) + 1) for low, _, high in bounds)
-        flat = [end for pair in ranges for end in pair]
-        if flat != sorted(flat) or any(low >= high for low, high in ranges):
-            raise ValueError(f"{shown(text)}: wanted ascending numbers and ranges, such as 0-3,7")
-        if flat and flat[-1] > MOST_CLIENTS:
-            raise ValueError(f"{shown(text)}: wanted clients below {MOST_CLIENTS}")
-        return cls(ranges)
+        return cls(_ranges(text))
 
     def __str__(self) -> str:
         return ",".join(f"{a}-{b - 1}" if b - a > 1 else f"{a}" for a, b in self.ranges)
@@ -104,6 +96,21 @@ class Clients:
         starts = np.cumsum(sizes) - sizes
         found: NDArray[np.int64] = np.repeat(low - starts, sizes) + np.arange(sizes.sum())
         return found
+
+
+@lru_cache(maxsize=256)
+def _ranges(text: str) -> tuple[tuple[int, int], ...]:
+    """What `Clients.parse` reads; records of a run name the same few hosts again and again."""
+    if not _CLIENTS.fullmatch(text):
+        raise ValueError(f"{shown(text)}: wanted ascending numbers and ranges, such as 0-3,7")
+    bounds = (part.partition("-") for part in text.split(",") if part)
+    ranges = tuple((int(low), int(high or low) + 1) for low, _, high in bounds)
+    flat = [end for pair in ranges for end in pair]
+    if flat != sorted(flat) or any(low >= high for low, high in ranges):
+        raise ValueError(f"{shown(text)}: wanted ascending numbers and ranges, such as 0-3,7")
+    if flat and flat[-1] > MOST_CLIENTS:
+        raise ValueError(f"{shown(text)}: wanted clients below {MOST_CLIENTS}")
+    return ranges
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +11,11 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from securefg.foundation.errors import DataError, RunFolderError
 from securefg.foundation.files import write_atomically
-from securefg.foundation.npz import read_npz
+from securefg.foundation.npz import packed_npz, read_npz
 from securefg.run.findings import (
     COVERAGE,
     MISSING,
@@ -168,9 +166,7 @@ class FindingsFile:
             arrays = {name: of for name, of in _scores(path).items() if name.startswith(kept)}
         dropped = tuple(f"{attack}/{adversary}/" for attack, adversary in self._dropped)
         new = {name: of for name, of in scores.items() if not name.startswith(dropped)}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **{**arrays, **new})
-        write_atomically(path, buffer.getvalue())
+        write_atomically(path, packed_npz({**arrays, **new}))
         self._closed = True
         wrote = {**self._entry.files, SCORES: digest(path)}
         self._entry = self._entry.model_copy(update={"files": wrote, "ended": True})

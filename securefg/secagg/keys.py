@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from functools import lru_cache
 from typing import Final, final
 
 from cryptography.exceptions import InvalidSignature
@@ -54,6 +55,12 @@ def _statement(purpose: str, items: tuple[Item, ...]) -> bytes:
     return encode((PROTOCOL, VERSION, purpose, *items))
 
 
+@lru_cache(maxsize=4096)
+def _point(public: bytes) -> X25519PublicKey:
+    """A client's key as OpenSSL holds it: all its neighbours on a host agree with the same one."""
+    return X25519PublicKey.from_public_bytes(public)
+
+
 @final
 class KeyPair(Unprintable):
     """An X25519 pair, fresh for every session: one for masks, another for share boxes.
@@ -79,7 +86,7 @@ class KeyPair(Unprintable):
         A point of low order gives every peer the same secret, so it is refused (RFC 7748, 6.1).
         """
         try:
-            shared = self._private.exchange(X25519PublicKey.from_public_bytes(peer_public))
+            shared = self._private.exchange(_point(peer_public))
         except ValueError:
             raise BadKey(
                 f"X25519 public key {peer_public.hex()[:16]}… ({len(peer_public)} bytes) is "

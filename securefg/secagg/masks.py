@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from securefg.secagg.prg import CHUNK_BYTES, Keystream
+from securefg.secagg.prg import CHUNK_BYTES, Keystream, Room
 from securefg.secagg.ring import RingArray
 from securefg.secagg.secret import Secret
 
@@ -75,9 +75,10 @@ def apply_masks(vector: RingArray, masks: Iterable[Mask]) -> None:
     for stretch in _stretches(vector):
         part = vector[stretch]
         pad = buffer[: part.size]
+        room = Room(pad)
         for stream, combine in streams:
-            stream.fill(pad)
-            combine(part, pad, out=part)
+            stream.fill(room)
+            combine(part, pad, part)
 
 
 def apply_row_masks(rows: RingArray, masks: Sequence[RowMask]) -> None:
@@ -90,8 +91,9 @@ def apply_row_masks(rows: RingArray, masks: Sequence[RowMask]) -> None:
         streams = [Keystream(mask.key) for mask in some]
         for stretch in _stretches(rows):
             pad = buffer[: stretch.stop - stretch.start]
+            room = Room(pad)
             for stream, mask in zip(streams, some, strict=True):
-                stream.fill(pad)
+                stream.fill(room)
                 _put(rows, mask.add_to, stretch, np.add, pad)
                 _put(rows, mask.subtract_from, stretch, np.subtract, pad)
 

@@ -20,6 +20,17 @@ _ZERO_NONCE: Final = bytes(16)
 
 
 @final
+class Room:
+    """A contiguous array of at most `CHUNK_BYTES` that many keystreams are written to in turn."""
+
+    __slots__ = ("raw", "zeros")
+
+    def __init__(self, words: NDArray[Any]) -> None:
+        self.raw = words.view(np.uint8).data
+        self.zeros = _ZEROS[: words.nbytes]
+
+
+@final
 class Keystream(Unprintable):
     """AES-256-CTR(key, nonce 0) over zeros, read from the front (NIST SP 800-38A, 6.5).
 
@@ -36,9 +47,9 @@ class Keystream(Unprintable):
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Keystream:
         return cls(Secret.fresh(random_bytes))
 
-    def fill(self, chunk: NDArray[Any]) -> None:
-        """Overwrite a contiguous array of at most `CHUNK_BYTES` with the next bytes."""
-        self._encryptor.update_into(_ZEROS[: chunk.nbytes], chunk.view(np.uint8).data)
+    def fill(self, room: Room) -> None:
+        """Overwrite the room with the next bytes."""
+        self._encryptor.update_into(room.zeros, room.raw)
 
     def read(self, num_bytes: int) -> bytes:
         """The next bytes; `Keystream(seed).read` is a `RandomBytes`."""

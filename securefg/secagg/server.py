@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -45,6 +45,8 @@ from securefg.secagg.statements import (
     survivors_statement,
 )
 from securefg.settings.secagg import SecureAggregationSettings
+
+_ANYBODY: Final = KeyPair.fresh()
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
 """Sends a request to clients and gathers their replies: `Federation.exchange`."""
@@ -209,7 +211,7 @@ class Aggregator:
         try:
             verify(self._identities[client], signature, "advertise", *said)
             for key in (mask_key, box_key):
-                KeyPair.fresh().agree(key, b"")
+                _ANYBODY.agree(key, b"")  # whether a point is of low order hangs on no secret
         except (BadSignature, BadKey) as error:
             self._blame(client, f"sent a bad key: {error}")
             return False

@@ -127,11 +127,11 @@ class Client(Host):
         """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
         return complemented(self._adjacency, request, self._node_ids, self._settings)
 
-    def _start(self, request: Globals) -> Tensor:
-        """What the trained weights are sent relative to."""
-        received = request.weights.to(self._device)
-        changes = self._settings.upload == "update" or self._sized
-        return received if changes else torch.zeros_like(received)
+    def _changed(self, trained: Tensor, request: Globals, heavy: float) -> Tensor:
+        """What is sent of the weights: themselves, or their change times the client's weight."""
+        if self._settings.upload == "update" or self._sized:
+            return heavy * (trained - request.weights.to(self._device))
+        return trained
 
     @property
     def _sized(self) -> bool:
@@ -151,7 +151,7 @@ class Client(Host):
         heavy = own if self._sized else 1.0
         by_nodes = self._settings.weighting == "nodes" and not self._bare
         return Update(
-            weights=heavy * (trainer.vector() - self._start(request))[None],
+            weights=self._changed(trainer.vector(), request, heavy)[None],
             num_nodes=torch.tensor([own]) if by_nodes else None,
             **self._rows(trainer, adjacency, request, heavy),
         )

@@ -50,6 +50,19 @@ def test_scores_are_those_of_scikit_learn(classes: int) -> None:
     assert found.average_precision == pytest.approx(precision, abs=1e-6)
 
 
+def test_ties_count_as_one_step_and_classes_without_nodes_do_not() -> None:
+    stream = torch.Generator().manual_seed(7)
+    labels = torch.randint(3, (200,), generator=stream)
+    logits = torch.randint(3, (200, 4), generator=stream).float()  # many equal; no node of class 3
+    found = quality_of_logits(logits, labels, torch.ones(200, dtype=torch.bool))
+    assert found is not None
+    chances, so = logits.double().softmax(1)[:, :3], torch.eye(3)[labels]
+    area = known.roc_auc_score(so, chances, average="macro")
+    assert found.roc_auc == pytest.approx(area, abs=1e-12)
+    precision = known.average_precision_score(so, chances, average="macro")
+    assert found.average_precision == pytest.approx(precision, abs=1e-12)
+
+
 def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
     logits, labels = drawn(4)
     whole = torch.ones(300, dtype=torch.bool)

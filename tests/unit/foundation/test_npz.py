@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from securefg.foundation.errors import DataError
-from securefg.foundation.npz import read_npz
+from securefg.foundation.npz import packed_npz, read_npz
 
 
 def npy(array: np.ndarray[Any, Any]) -> bytes:
@@ -25,6 +25,18 @@ def archive(path: Path, **members: bytes) -> Path:
         for name, data in members.items():
             made.writestr(f"{name}.npy", data)
     return path
+
+
+def test_packed_arrays_are_read_by_us_and_by_numpy(tmp_path: Path) -> None:
+    arrays = {"a/server/score": np.arange(1000) / 3, "b": np.array([True, False]), "c": np.zeros(0)}
+    path = tmp_path / "packed.npz"
+    path.write_bytes(packed_npz(arrays))
+    with np.load(path) as known:
+        for found in (read_npz(path), known):
+            assert sorted(found) == sorted(arrays)
+            assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        packed_npz({"d": np.array([None])})
 
 
 def test_arrays_come_back_as_numpy_stored_them(tmp_path: Path) -> None:
