@@ -53,7 +53,10 @@ def guard(kind: str, kit: Path) -> None:
         strip_site(admitter(kit))
         ask_again()
     if kind == "server":
+        from securefg.flare.guard.signatures import sign_with_the_key
+
         strip_server()
+        sign_with_the_key()
     if kind == "admin":
         from securefg.flare.guard.downloads import stay_in_folder
 
