@@ -110,9 +110,9 @@ def test_a_jacobian_of_noise_is_hardly_trusted() -> None:
 def test_the_priors_samples_stay_where_guesses_are_noise_or_mixtures() -> None:
     guess, prior = np.zeros((4, 3)), RNG.random((4, 3)) + 1
     guess[:2] = RNG.random((2, 3))
-    assert np.array_equal(filled(guess, prior, noised=True)[:-1], prior[:-1])
-    assert np.array_equal(filled(guess, prior, noised=False)[:-1], prior[:-1])
-    one = filled(guess * (np.arange(4) == 0)[:, None], prior, noised=False)
+    assert np.array_equal(filled(guess, prior, mixed=True)[:-1], prior[:-1])
+    assert np.array_equal(filled(guess, prior, mixed=False)[:-1], prior[:-1])
+    one = filled(guess * (np.arange(4) == 0)[:, None], prior, mixed=False)
     assert np.array_equal(one, np.concatenate([guess[:1], prior[:3]]))
 
 
