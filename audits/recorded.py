@@ -51,6 +51,9 @@ from securefg.run.findings import Finding, Verdict
 SECONDS = 60.0
 """So long is the run played again; later rounds are tested by their structure alone."""
 
+STARTING = 10.0
+"""Seconds before a run's first message in which its parties may have read a clock."""
+
 MOST_NUMBERS = 1 << 22
 MOST_JOINT = 1 << 19
 
@@ -75,6 +78,7 @@ class Residuals:
     zero: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     structural: dict[int, list[Floats]] = field(default_factory=dict)
     first: tuple[Tensor, Clients, tuple[str | int, ...]] | None = None
+    began: float = 0.0
     seconds: float = 0.0
     rounded: int = 0
 
@@ -126,6 +130,7 @@ class _Replay:
         self._clients = hosts_of(self._x)
         self._replies: dict[tuple[str, int, int], tuple[Message, Clients]] = {}
         self._stopped = ""
+        self._began = math.inf
 
     def run(self) -> str:
         """Why the run was not played to its end; empty where it was."""
@@ -134,6 +139,7 @@ class _Replay:
         deadline = time.process_time() + SECONDS
         kinds = {message.kind for message in self._x.method.messages}
         for record in read_transcript(self._truth.folder.transcript):
+            self._began = min(self._began, record.seconds)
             if not self._stopped and time.process_time() > deadline:
                 self._stopped = f"played again up to round {record.round}"
             if record.thinned:
@@ -215,7 +221,7 @@ class _Replay:
             if found.first is None:
                 stream = (record.kind, found.release.field, record.round, record.step)
                 found.first = (torch.from_numpy(noise[:1].copy()), clients, stream)
-                found.seconds = record.seconds
+                found.began, found.seconds = self._began, record.seconds
             found.rounds.add(record.round)
             for k, rows in zip(clients.numbers(), np.abs(exact).sum(2) == 0, strict=True):
                 found.zero[k] = found.zero.get(k, rows) & rows
@@ -325,14 +331,15 @@ def _seeded(truth: Truth, found: Residuals) -> LawTest:
     guesses = np.zeros((len(sources), FIRST), np.float32)
     for guess, source in zip(guesses, sources, strict=True):
         guess[:width] = source.normal(shape, first, stream).reshape(-1)[:width].numpy()
-    tables = [guesses, _clock_space(own, found.seconds), small_space()]
+    early = max(found.began - STARTING, found.seconds - BEFORE)
+    tables = [guesses, _clock_space(own, early, found.seconds), small_space()]
     return likeness_test(row.reshape(-1).numpy(), tables)
 
 
 @lru_cache(maxsize=1)
-def _clock_space(run_seed: int, seconds: float) -> Rows:
-    """Of near seeds, and of clocks before a moment; fields of one upload share it."""
-    return first_normals([*near_seeds(run_seed), *clock_seeds(seconds - BEFORE, seconds)])
+def _clock_space(run_seed: int, early: float, last: float) -> Rows:
+    """Of near seeds, and of clocks between two moments; fields of one upload share it."""
+    return first_normals([*near_seeds(run_seed), *clock_seeds(early, last)])
 
 
 def _joint(fields: list[Residuals]) -> list[LawTest]:
