@@ -38,7 +38,7 @@ from securefg.secagg.statements import request_hash
 from securefg.settings.secagg import SecureAggregationSettings, Threat
 
 TARGET_SECONDS = {"complete": 20.0, "sparse": 3.0}
-CONFIG_HASH, SETTINGS = "0123456789ab", SecureAggregationSettings()
+CONFIG_HASH, SETTINGS = "0123456789ab", SecureAggregationSettings(dropout=0.3)
 
 
 class Ask(Message, kind="secagg_recovery.Ask"):
