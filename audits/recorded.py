@@ -12,29 +12,17 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from audits.guesses import (
-    BEFORE,
-    FIRST,
-    Rows,
-    clock_seeds,
-    first_normals,
-    guessed_sources,
-    likely_seeds,
-    likeness_test,
-    near_seeds,
-    small_space,
-)
 from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
 from audits.mechanisms.whole import claimed_noise, grid_step
 from audits.noise_law import LawTest, joint_tests, law_tests, worst
+from audits.recorded_seeds import FirstUpload, seed_test
 from audits.truth import Truth
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Host, Site
@@ -50,9 +38,6 @@ from securefg.run.findings import Finding, Verdict
 
 SECONDS = 60.0
 """So long is the run played again; later rounds are tested by their structure alone."""
-
-STARTING = 10.0
-"""Seconds before a run's first message in which its parties may have read a clock."""
 
 MOST_NUMBERS = 1 << 22
 MOST_JOINT = 1 << 19
@@ -77,9 +62,7 @@ class Residuals:
     noise: list[Floats] = field(default_factory=list)
     zero: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     structural: dict[int, list[Floats]] = field(default_factory=dict)
-    first: tuple[Tensor, Clients, tuple[str | int, ...]] | None = None
-    began: float = 0.0
-    seconds: float = 0.0
+    first: FirstUpload | None = None
     rounded: int = 0
 
     @property
@@ -220,8 +203,13 @@ class _Replay:
                 found.noise.append(noise)
             if found.first is None:
                 stream = (record.kind, found.release.field, record.round, record.step)
-                found.first = (torch.from_numpy(noise[:1].copy()), clients, stream)
-                found.began, found.seconds = self._began, record.seconds
+                found.first = FirstUpload(
+                    torch.from_numpy(noise[:1].copy()),
+                    Clients.of(clients.numbers()[:1]),
+                    stream,
+                    self._began,
+                    record.seconds,
+                )
             found.rounds.add(record.round)
             for k, rows in zip(clients.numbers(), np.abs(exact).sum(2) == 0, strict=True):
                 found.zero[k] = found.zero.get(k, rows) & rows
@@ -311,35 +299,9 @@ def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
             words = f"client {client}, rows that are zero: {test.words}"
             tests.append(LawTest(test.name, test.p, test.severe, words))
     if found.first is not None:
-        tests.append(_seeded(truth, found))
+        by_rows = found.release.declaration.rows is not None
+        tests.append(seed_test(truth.config.seed, found.first, by_rows))
     return tests
-
-
-def _seeded(truth: Truth, found: Residuals) -> LawTest:
-    """Whether the first upload's noise is that of a seed that somebody would try: known numbers, or
-    what a clock showed since the run began, a minute before the upload at most."""
-    assert found.first is not None
-    noise, clients, stream = found.first
-    own, now = truth.config.seed, int(found.seconds)
-    seeds = [*likely_seeds(own), *range(now - BEFORE, now + 1)]
-    # A client's noise does not hang on who shares its host: one row is drawn of each guess.
-    first, row = Clients.of(clients.numbers()[:1]), noise[:1]
-    by_rows = found.release.declaration.rows is not None
-    shape = row.shape if by_rows else row.reshape(1, -1).shape
-    width = min(row.numel(), FIRST)
-    sources = guessed_sources(seeds, discrete=False)
-    guesses = np.zeros((len(sources), FIRST), np.float32)
-    for guess, source in zip(guesses, sources, strict=True):
-        guess[:width] = source.normal(shape, first, stream).reshape(-1)[:width].numpy()
-    early = max(found.began - STARTING, found.seconds - BEFORE)
-    tables = [guesses, _clock_space(own, early, found.seconds), small_space()]
-    return likeness_test(row.reshape(-1).numpy(), tables)
-
-
-@lru_cache(maxsize=1)
-def _clock_space(run_seed: int, early: float, last: float) -> Rows:
-    """Of near seeds, and of clocks between two moments; fields of one upload share it."""
-    return first_normals([*near_seeds(run_seed), *clock_seeds(early, last)])
 
 
 def _joint(fields: list[Residuals]) -> list[LawTest]:
