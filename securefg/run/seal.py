@@ -26,7 +26,15 @@ from securefg.run.findings import MISSING
 from securefg.run.fingerprints import require_same_data
 from securefg.run.folder import RunFolder
 from securefg.run.history import FILE as HISTORY
-from securefg.run.history import SCORES, changed_since_the_end, digest, digests, read_history
+from securefg.run.history import (
+    FINDINGS,
+    OF_THE_RUN,
+    SCORES,
+    changed_since_the_end,
+    digest,
+    digests,
+    read_history,
+)
 from securefg.run.reconcile import unbooked
 from securefg.run.stored_findings import findings_of
 from securefg.run.summary import ClaimedEpsilon
@@ -37,18 +45,7 @@ from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
 FILE = "signatures.json"
 KEY = "signing.key"
 PURPOSE = "page of a run"
-BEHIND = (
-    "config.yaml",
-    "summary.json",
-    "metrics.jsonl",
-    "ledger.jsonl",
-    "attempts.jsonl",
-    "partition.json",
-    "model.safetensors",
-    "audit/findings.json",
-    "audit/scores.npz",
-    HISTORY,
-)
+BEHIND = ("config.yaml", *OF_THE_RUN, FINDINGS, SCORES, HISTORY)
 PAGES = ("report.html", "dpo.html")
 
 
