@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +41,9 @@ def reproduce(
     ] = None,
 ) -> None:
     """A paper's table or figure: run what is missing, ours beside theirs."""
+    checkout = Path(__file__).parents[2]
+    if (checkout / "papers" / "catalogue.py").is_file() and str(checkout) not in sys.path:
+        sys.path.append(str(checkout))  # an installed command does not look beside its package
     if find_spec("papers") is None:
         raise InputError("reproduce: the papers' tables come with a checkout of the repository")
     from papers.catalogue import ENTRIES, get_entries

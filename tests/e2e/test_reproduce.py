@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -139,3 +140,12 @@ def test_a_missing_config_is_told(
     (tmp_path / "configs" / "tiny.yaml").unlink()
     assert securefg(monkeypatch, "tiny") == 2
     assert "configs/tiny.yaml: not found" in capsys.readouterr().err
+
+
+def test_the_installed_command_finds_the_papers_of_its_checkout(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("securefg")
+    listed = subprocess.run(
+        [command, "reproduce", "list"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert listed.returncode == 0, listed.stderr
+    assert "fedgl-table2" in listed.stdout
