@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from audits.generators import FIRST, Rows, first_normals
 from audits.noise_law import LawTest
 from securefg.foundation.streams import derive_seed
 from securefg.privacy.noise import NoiseSource, SeededNoise
@@ -18,8 +19,8 @@ from securefg.protocol.codec import Clients
 
 STREAMS = ("noise", "clients", "server", "partition", "weights")
 SMALL = range(128)
-SMALL_SPACE, FIRST = 1 << 15, 32
-"""Small numbers, process numbers among them; and so many normals of each seed are compared."""
+SMALL_SPACE: Final = 1 << 15
+"""Small numbers, process numbers among them."""
 
 NEAR: Final = 256
 """Seeds of a run with a small number added: of a client, a round, a rank."""
@@ -29,8 +30,6 @@ BEFORE: Final = 64
 
 MOST_MICROSECONDS: Final = 10_000
 FAMOUS = (1234, 1337, 3407, 12345, 31337, 123456, 2**31 - 1, 2**32 - 1, *range(2015, 2027))
-
-Rows = NDArray[np.float32]
 
 
 class Claiming(SeededNoise):
@@ -84,21 +83,6 @@ def clock_seeds(first: float, last: float) -> list[int]:
 def small_space() -> Rows:
     """A row for every small seed and every generator that people use: its first normals."""
     return first_normals(range(SMALL_SPACE))
-
-
-def first_normals(seeds: Iterable[int]) -> Rows:
-    """Rows for every seed, one of each generator that people use: its first normals. Where a
-    generator takes 32 bits, those that are left of the seed."""
-    legacy, generator, rows = np.random.RandomState(0), torch.Generator(), []
-    for seed in seeds:
-        rows.append(np.random.Generator(np.random.PCG64(seed)).standard_normal(FIRST))
-        legacy.seed(seed % 2**32)
-        rows.append(legacy.standard_normal(FIRST))
-        generator.manual_seed(seed % 2**63)
-        rows.append(torch.randn(FIRST, generator=generator, dtype=torch.float64).numpy())
-        generator.manual_seed(seed % 2**63)
-        rows.append(torch.randn(FIRST, generator=generator).numpy())
-    return np.array(rows, np.float32).reshape(-1, FIRST)
 
 
 def guessed_sources(seeds: Sequence[int], *, discrete: bool) -> list[NoiseSource]:

@@ -8,12 +8,10 @@ from functools import lru_cache
 import numpy as np
 from torch import Tensor
 
+from audits.generators import FIRST, Rows, first_normals
 from audits.guesses import (
     BEFORE,
-    FIRST,
-    Rows,
     clock_seeds,
-    first_normals,
     guessed_sources,
     likely_seeds,
     likeness_test,

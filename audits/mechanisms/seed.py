@@ -10,11 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from audits.empirical_epsilon import EpsilonBound, gaussian_bound
+from audits.generators import Rows, first_normals
 from audits.guesses import (
     MOST_MICROSECONDS,
-    Rows,
     clock_seeds,
-    first_normals,
     guessed_sources,
     likeness_test,
     near_seeds,

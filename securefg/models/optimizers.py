@@ -1,7 +1,8 @@
 """Adam (Kingma and Ba 2015) and gradient descent with L2 regularisation, over plain tensors.
 
 Adam is the same arithmetic as `torch.optim.Adam`, whose first use loads PyTorch's compiler: two
-seconds per process, which a federation of processes pays once per host.
+seconds per process, which a federation of processes pays once per host. On CPUs it is the kernel
+behind `fused=True`, one pass over memory in place of eight.
 """
 
 from __future__ import annotations
@@ -33,16 +34,33 @@ class Adam:
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
         self.step_count += 1
+        parts = (self.parameters, gradients, self.first, self.second, self.weight_decay)
+        for w, g, m, v, decay in zip(*parts, strict=True):
+            if w.device.type == "cpu" and w.is_contiguous() and g.shape == w.shape:
+                self._step_at_once(w, g.contiguous(), m, v, decay)
+            else:
+                self._step_in_parts(w, g, m, v, decay)
+
+    def _step_at_once(self, w: Tensor, g: Tensor, m: Tensor, v: Tensor, decay: float) -> None:
+        torch._fused_adam_(
+            *([w], [g], [m], [v], [], [torch.tensor(float(self.step_count))]),
+            lr=self.lr,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            weight_decay=decay,
+            eps=self.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _step_in_parts(self, w: Tensor, g: Tensor, m: Tensor, v: Tensor, decay: float) -> None:
         correction1 = 1 - self.betas[0] ** self.step_count
         correction2 = 1 - self.betas[1] ** self.step_count
-        for w, g, m, v, decay in zip(
-            self.parameters, gradients, self.first, self.second, self.weight_decay, strict=True
-        ):
-            decayed = g.add(w, alpha=decay) if decay else g
-            m.lerp_(decayed, 1 - self.betas[0])
-            v.mul_(self.betas[1]).addcmul_(decayed, decayed, value=1 - self.betas[1])
-            spread = v.sqrt().div_(correction2**0.5).add_(self.eps)
-            w.addcdiv_(m, spread, value=-self.lr / correction1)
+        decayed = g.add(w, alpha=decay) if decay else g
+        m.lerp_(decayed, 1 - self.betas[0])
+        v.mul_(self.betas[1]).addcmul_(decayed, decayed, value=1 - self.betas[1])
+        spread = v.sqrt().div_(correction2**0.5).add_(self.eps)
+        w.addcdiv_(m, spread, value=-self.lr / correction1)
 
     def state(self) -> dict[str, Tensor]:
         moments = {f"first.{i}": m.clone() for i, m in enumerate(self.first)}

@@ -84,6 +84,14 @@ class Targets:
     def loss(self, logits: Tensor) -> Tensor:
         return self.factor * cross_entropy(logits[self.nodes], self.classes)
 
+    def slope(self, logits: Tensor) -> Tensor:
+        """The gradient of the loss by the logits: factor / n (softmax - one-hot) at the nodes."""
+        scores = logits[self.nodes].log_softmax(-1)
+        by_scores = torch.zeros_like(scores)
+        by_scores.scatter_(1, self.classes[:, None], -self.factor / len(self.nodes))
+        found = torch._log_softmax_backward_data(by_scores, scores, 1, scores.dtype)
+        return torch.zeros_like(logits).index_add_(0, self.nodes, found)
+
 
 class GcnTrainer(Trained):
     """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
@@ -103,11 +111,11 @@ class GcnTrainer(Trained):
         """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
         present = [target for target in targets if len(target.nodes)]
 
-        def loss(logits: Tensor) -> Tensor:
-            return reduce(add, (target.loss(logits) for target in present))
+        def slope(logits: Tensor) -> Tensor:
+            return reduce(add, (target.slope(logits) for target in present))
 
         for _ in range(epochs if present else 0):
-            about = (adjacency, features, loss, dropout, stream)
+            about = (adjacency, features, slope, dropout, stream)
             self._optimizer.step(gcn_gradients(self.weights, *about))
 
     def train_sampled(

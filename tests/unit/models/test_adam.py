@@ -68,3 +68,22 @@ def test_a_gradient_for_every_parameter_is_wanted() -> None:
     adam = Adam(parameters(torch.float32), (0.0, 0.0), lr=0.01)
     with pytest.raises(ValueError, match="zip"):
         adam.step(gradients(0, torch.float32)[:1])
+
+
+def test_at_once_and_in_parts_are_one_step() -> None:
+    at_once, in_parts = parameters(torch.float64), parameters(torch.float64)
+    for parameter in in_parts:  # columns first: the kernel would read it in the wrong order
+        parameter.data = parameter.data.T.contiguous().T
+    adams = [Adam(own, (0.1, 0.0), lr=0.01) for own in (at_once, in_parts)]
+    for step in range(5):
+        turned = [g.T.contiguous().T for g in gradients(step, torch.float64)]
+        for adam in adams:
+            adam.step(turned)
+    for one, other in zip(at_once, in_parts, strict=True):
+        assert torch.allclose(one, other, rtol=1e-13, atol=1e-13)
+
+
+def test_a_gradient_of_another_size_is_refused() -> None:
+    adam = Adam(parameters(torch.float32), (0.0, 0.0), lr=0.01)
+    with pytest.raises(RuntimeError):
+        adam.step([torch.ones(2, 2), torch.ones(3, 2)])
