@@ -34,7 +34,7 @@ def first_normals(seeds: Sequence[int]) -> Rows:
         rows[:, 0] = _numpys(some)
         rows[:, 1] = _legacy(words, some)
         rows[:, 2] = _box_muller(_doubles(words))
-        rows[:, 3] = _box_muller((words[:FIRST] & 0xFFFFFF) * 2.0**-24)
+        rows[:, 3] = _box_muller(_singles(words))
     return found.reshape(-1, FIRST)
 
 
@@ -49,25 +49,31 @@ def _twisted(seeds: Sequence[int]) -> _Words:
     for i in range(1, len(state)):
         before = state[i - 1]
         state[i] = (before ^ (before >> 30)) * np.uint32(1812433253) + np.uint32(i)
-    joined = (state[:count] & 0x80000000) | (state[1 : count + 1] & 0x7FFFFFFF)
-    y = state[397:] ^ (joined >> 1) ^ ((joined & 1) * np.uint32(0x9908B0DF))
+    joined = (state[:count] & np.uint32(0x80000000)) | (state[1 : count + 1] & np.uint32(2**31 - 1))
+    odd = joined & np.uint32(1)
+    y: _Words = state[397:] ^ (joined >> np.uint32(1)) ^ (odd * np.uint32(0x9908B0DF))
     y ^= y >> 11
     y ^= (y << 7) & np.uint32(0x9D2C5680)
     y ^= (y << 15) & np.uint32(0xEFC60000)
-    return y ^ (y >> 18)
+    y ^= y >> 18
+    return y
 
 
 def _doubles(words: _Words) -> NDArray[np.float64]:
     """PyTorch's uniform doubles: the lower 53 bits of two words."""
-    high, low = words[: 2 * FIRST : 2].astype(np.uint64), words[1 : 2 * FIRST : 2]
-    return (((high & 0x1FFFFF) << np.uint64(32)) | low) * 2.0**-53
+    high, low = words[: 2 * FIRST : 2] & np.uint32(2**21 - 1), words[1 : 2 * FIRST : 2]
+    return (high.astype(np.float64) * 2.0**32 + low) * 2.0**-53
+
+
+def _singles(words: _Words) -> NDArray[np.float64]:
+    """Its uniform singles: the lower 24 bits of a word."""
+    return (words[:FIRST] & np.uint32(2**24 - 1)).astype(np.float64) * 2.0**-24
 
 
 def _box_muller(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
     """PyTorch's normals, in groups of 16: eight radii, then their eight angles."""
     groups = uniform.reshape(-1, 2, 8, uniform.shape[1])
-    with np.errstate(divide="ignore"):
-        radius = np.sqrt(-2 * np.log(1 - groups[:, 0]))
+    radius = np.sqrt(-2 * np.log(1 - groups[:, 0]))
     angle = 2 * np.pi * groups[:, 1]
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1)
     return both.reshape(uniform.shape).T
@@ -85,8 +91,8 @@ def _legacy(words: _Words, seeds: Sequence[int]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", divide="ignore"):
         factor = np.sqrt(-2 * np.log(squared) / squared)
     chosen = np.take_along_axis(pairs, order[:, :, None], 1)[:, :, ::-1]
-    rows = (factor[:, :, None] * chosen).reshape(-1, FIRST)
-    for i in np.flatnonzero(taken.sum(1) < FIRST // 2):  # one in thousands
+    rows: NDArray[np.float64] = (factor[:, :, None] * chosen).reshape(-1, FIRST)
+    for i in np.flatnonzero(taken.sum(1) < FIRST // 2).tolist():  # one in thousands
         rows[i] = np.random.RandomState(seeds[i] % 2**32).standard_normal(FIRST)
     return rows
 
@@ -138,5 +144,6 @@ class _Constant:
 
     def hashed(self, values: _Words) -> _Words:
         before, self._now = self._now, self._now * self._multiplier % 2**32
-        product = (values ^ np.uint32(before)) * np.uint32(self._now)
-        return product ^ (product >> 16)
+        product: _Words = (values ^ np.uint32(before)) * np.uint32(self._now)
+        product ^= product >> 16
+        return product
