@@ -19,7 +19,7 @@ install: $(STAMP)
 # What CI runs. A worker keeps to its half and takes of the other's when it is done, so that what the
 # tests of a file share is made once.
 test: $(STAMP)
-	@echo "About eleven minutes on two idle cores."
+	@echo "About ten minutes on two idle cores."
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
 
 # With long repetitions, kills and statistical tests: over an hour.
