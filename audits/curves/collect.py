@@ -145,17 +145,12 @@ def _size(claim: ClaimedEpsilon) -> float:
 def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...]:
     """Findings of the same attack and adversary, over the seeds; an attack that was asked for and
     has no finding in some seed is one that was not run."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    seeds: dict[tuple[str, str], set[int]] = {}
+    groups: dict[tuple[str, str], list[tuple[int, Finding]]] = {}
     for seed, findings in enumerate(audits):
         for finding in findings:
             if _is_about(finding, asked.adversaries):
-                key = (finding.attack, finding.adversary)
-                groups.setdefault(key, []).append(finding)
-                seeds.setdefault(key, set()).add(seed)
-    found = [
-        _leak(group, len(seeds[key]), len(audits), asked.smallest) for key, group in groups.items()
-    ]
+                groups.setdefault((finding.attack, finding.adversary), []).append((seed, finding))
+    found = [_leak(group, len(audits), asked.smallest) for group in groups.values()]
     there = {leak.attack for leak in found}
     return tuple(found + [_not_run(name) for name in asked.attacks if name not in there])
 
@@ -197,9 +192,12 @@ def _held(found: Finding) -> bool:
     return power is None or found.floor is None or power.value >= found.floor
 
 
-def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) -> Leak:
-    """A field or a place each may have a finding of its own: `measured` counts seeds."""
-    first = found[0]
+def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float) -> Leak:
+    """A field or a place each may have a finding of its own: a seed may have several."""
+    found = [finding for _, finding in by_seed]
+    first, measured = found[0], len({seed for seed, _ in by_seed})
+    unheld = [(seed, finding) for seed, finding in by_seed if not _held(finding)]
+    most_open = max((finding for _, finding in unheld), key=_upper_end, default=None)
     whole = all(finding.gain is not None for finding in found)
     gain = over_seeds_and_targets([f.gain for f in found]) if whole else None
     verdict, because = combined(found, gain, smallest)
@@ -212,12 +210,24 @@ def _leak(found: Sequence[Finding], measured: int, seeds: int, smallest: float) 
         unit=first.unit,
         verdict=verdict.value,
         because=because,
-        sound=measured == seeds and all(map(_held, found)),
+        sound=measured == seeds and not unheld,
+        unheld=tuple(dict.fromkeys(seed for seed, _ in unheld)),
+        why="" if most_open is None else _why_unheld(most_open),
         value=over_seeds_and_targets([f.value for f in found]) if whole else None,
         prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
         gain=gain,
         null=_null_band([f.null for f in found]) if whole else None,
     )
+
+
+def _upper_end(finding: Finding) -> float:
+    return math.inf if finding.gain is None else finding.gain.high
+
+
+def _why_unheld(finding: Finding) -> str:
+    if finding.verdict is Verdict.LEAK:
+        return f"with the defence off it does not reach its floor of {finding.floor:+g}"
+    return finding.because
 
 
 def _null_band(figures: Sequence[Interval | None]) -> Interval:

@@ -111,7 +111,7 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
         point=None,
         words=f"no setting is recommended; {called(nearest)} comes nearest: "
         + "; ".join(against[:3]),
-        missing=tuple(missing(own, command)),
+        missing=tuple(missing(own, limits, command)),
     )
 
 
@@ -171,8 +171,8 @@ def _claim_objection(point: CurvePoint) -> list[str]:
 
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
     if _did_not_hold(leak):
-        found = leak.because if leak.gain is None else _over_seeds(leak.gain)
-        return [f"{leak.attack}: the measurement did not hold ({found})"]
+        whose = "" if leak.adversary == "-" else f" by {leak.adversary}"
+        return [f"{leak.attack}{whose}: the measurement did not hold{_unheld(leak)}"]
     unlimited = limits.any and limits.leak_gain is None
     if leak.gain is None or (unlimited and leak.verdict == Verdict.LEAK):
         return [] if leak.verdict == Verdict.NOT_DETECTED else [f"{leak.attack} leaks"]
@@ -181,8 +181,15 @@ def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
     return []
 
 
-def _over_seeds(gain: Interval) -> str:
-    return f"gain {gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f} over the seeds"
+def _unheld(leak: Leak) -> str:
+    """Where, and why, with the gain over the seeds."""
+    found, gain, seeds = leak.why or leak.because, leak.gain, len(leak.unheld)
+    if gain is None:
+        return f" ({found})"
+    over = f"gain {gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f} over the seeds"
+    if not seeds:
+        return f" ({'; '.join(filter(None, (leak.because, over)))})"
+    return f" in {seeds} seed{'s' if seeds > 1 else ''} alone ({found}; {over})"
 
 
 def _did_not_hold(leak: Leak) -> bool:
@@ -215,18 +222,26 @@ def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
     return interval([a - b for a, b in zip(values, others, strict=False)])
 
 
-def missing(own: Sequence[CurvePoint], command: str) -> list[str]:
-    """Which measurements are not there, and what would make them."""
+def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
+    """Which measurements are not there, and what would make them; of what cannot be recommended for
+    want of a promise, only where nothing has one."""
     found = []
     seeds = min(len(point.accuracies) for point in own)
     if seeds < LEAST_SEEDS:
         found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
     if not all(point.alone_accuracies for point in own):
         found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
-    unknown = {leak.attack: p for p in own for leak in p.leaks if _did_not_hold(leak)}
+    promised = [point for point in own if not _epsilon_objection(point, limits)] or own
+    unknown = {
+        leak.attack: (point, leak.unheld[0] if leak.unheld else 0)
+        for point in promised
+        for leak in point.leaks
+        if _did_not_hold(leak)
+    }
     for name in sorted(unknown.keys() - COVERAGE):
-        folder = next((run.folder for run in unknown[name].runs), "RUN")
-        again = f"`securefg audit {folder} --only {name}`"
+        point, seed = unknown[name]
+        folder = point.runs[seed].folder if seed < len(point.runs) else "RUN"
+        again = f"`securefg audit runs/{folder} --only {name}`, from the page's folder,"
         found.append(f"{name}, whose measurement did not hold: {again} shows why")
     if unknown.keys() & COVERAGE:
         found.append(

@@ -33,6 +33,8 @@ class Leak(Settings):
     verdict   of all seeds together, by that interval; `because` in words
     sound     every seed's measurement held: each seed alone says LEAK or NOT_DETECTED, by an attack
               that works with the defence off
+    unheld    the places of the seeds, among the point's, of which that is not so; `why`, of the one
+              that leaves most open
     null      where a guess that knows nothing would lie, as a gain: the band around zero
     """
 
@@ -43,6 +45,8 @@ class Leak(Settings):
     verdict: str
     because: str
     sound: bool = False
+    unheld: tuple[int, ...] = ()
+    why: str = ""
     value: Interval | None = None
     prior: float | None = None
     gain: Interval | None = None

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audits.curves.collect import _alone, _series, is_audited
-from audits.curves.plan import plan_curve
+from audits.curves.collect import _alone, _leaks, _series, is_audited
+from audits.curves.plan import Asked, plan_curve
 from audits.curves.recommend import (
     choose,
     combined,
@@ -22,7 +22,7 @@ from audits.curves.settings import load_curve
 from audits.run import audit
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.interval import Interval, interval
-from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
+from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, RunRef, Series
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.run.summary import ClaimedEpsilon
@@ -341,6 +341,29 @@ def test_what_is_missing_is_said_with_the_command_that_makes_it() -> None:
     assert "`securefg curve own.yaml --seeds 3`" in said
     assert "add `alone:` to the sweep" in said
     assert "--only a`" in said
+
+
+def test_the_seed_that_did_not_hold_is_named_with_its_reason() -> None:
+    unsure = leak(0.0, 0.02, "INCONCLUSIVE").model_copy(
+        update={"unheld": (1,), "why": "a gain of up to +0.3 could hide here"}
+    )
+    runs = tuple(RunRef(folder=f"run-s{k}", seed=k, config_hash=str(k)) for k in range(3))
+    open_ = point("open", 0.9, None, leak(0.5, verdict="INCONCLUSIVE"))
+    open_ = open_.model_copy(update={"leaks": (open_.leaks[0].model_copy(update={"attack": "b"}),)})
+    found = chosen(open_, point("p", 0.7, 8, unsure).model_copy(update={"runs": runs}))
+    assert "a by server: the measurement did not hold in 1 seed alone" in found.words
+    assert "a gain of up to +0.3 could hide here" in found.words
+    said = "\n".join(found.missing)
+    assert "`securefg audit runs/run-s1 --only a`" in said
+    assert "--only b" not in said, "no promise: it cannot be recommended whatever it leaks"
+
+
+def test_findings_tell_which_seeds_did_not_hold() -> None:
+    verdicts = [Verdict.NOT_DETECTED, Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE]
+    audits = [[finding(0.0, 0.1 * k, verdict)] for k, verdict in enumerate(verdicts)]
+    audits[2][0] = audits[2][0].model_copy(update={"because": "the widest"})
+    (told,) = _leaks(audits, Asked(("a",), ("server",)))
+    assert (told.sound, told.unheld, told.why) == (False, (1, 2), "the widest")
 
 
 def test_that_training_alone_is_as_good_is_said_first() -> None:
