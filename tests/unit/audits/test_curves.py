@@ -390,7 +390,10 @@ def finding(gain: float, reach: float, verdict: Verdict, sound: bool = True) -> 
         unit="",
         verdict=verdict,
         because="its own reason",
+        value=Interval(value=0.5 + gain, low=0.5 + gain - reach, high=0.5 + gain + reach),
+        prior=Interval(value=0.5, low=0.5, high=0.5),
         gain=Interval(value=gain, low=gain - reach, high=gain + reach),
+        null=Interval(value=0.5, low=0.45, high=0.55),
         null_at_chance=sound,
     )
 
