@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.client_models import MODEL, client_models, layout_of, of_form
-from attacks.client_rows import client_rounds, noise_of
+from attacks.client_rows import class_shares, client_rounds, noise_of
 from attacks.leaning import HEDGED, leaning, pair_shift
 from attacks.non_negative import non_negative
 from securefg.models.pseudo_graph import PseudoGraph, projected
@@ -32,19 +32,20 @@ EQUATIONS = 64
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     nodes, design, wanted = equations(view, targets.client or 0)
     noise = noise_of(view, HIDDEN)
-    if noise is None:
-        design = design + JITTER * design.std() * rng.standard_normal(design.shape)
-        rows = np.stack([non_negative(design, right) for right in wanted])
-    else:
-        rows = ridge_rows(design, wanted)
-    strength = rows + rows.T
     place = np.full(view.public.num_nodes, -1)
     place[nodes] = np.arange(len(nodes))
     first, second = place[targets.ids].T
     known = (first >= 0) & (second >= 0)
-    found = np.where(known, strength[first, second], 0.0)
+    if noise is None:
+        design = design + JITTER * design.std() * rng.standard_normal(design.shape)
+        rows = np.zeros((len(nodes), len(nodes)))
+        for asked in np.unique([first[known], second[known]]).tolist():
+            rows[asked] = non_negative(design, wanted[asked])
+    else:
+        rows = ridge_rows(design, wanted)
+    found = np.where(known, rows[first, second] + rows[second, first], 0.0)
     width = view.public.num_classes - 1
-    shift = pair_shift(noise, width, len(design) // width)
+    shift = pair_shift(noise, width, max(1, len(design) // width))
     return leaning(found, targets.prior, shift if noise is None else min(shift, HEDGED))
 
 
@@ -60,7 +61,7 @@ def ridge_rows(design: Array, wanted: Array) -> Array:
 def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
     """The client's nodes, the stacked design (rounds * classes, n) and right sides (n, ...)."""
     layout, models = layout_of(view), client_models(view, client)
-    predictions = client_rounds(view, client, Predictions("nodes"))
+    predictions = class_shares(view, client)
     hidden = client_rounds(view, client, HIDDEN)
     assert layout.output is not None
     enough = -(-EQUATIONS // (view.public.num_classes - 1))
@@ -68,9 +69,12 @@ def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
     if not rounds:
         raise CannotAttack(f"no round in which client {client}'s model and rows are both readable")
     nodes = predictions[rounds[0]].abs().sum(1).nonzero().flatten()
+    told = predictions[rounds[0]].shape[1]  # of sums under noise the last class stays left out
+    if told < 2:
+        raise CannotAttack("one class by itself gives no equation")
     design, wanted = [], []
     for number in rounds:
-        last = layout.part(models[number].uploaded, layout.output)
+        last = layout.part(models[number].uploaded, layout.output)[:, :told]
         mixed = hidden[number][nodes] @ last
         logits = predictions[number][nodes].clamp_min(1e-12).log()
         pseudo = _pseudo_operator(view, number, nodes)

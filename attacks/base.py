@@ -123,28 +123,33 @@ class View:
         return self._first(need, up=False)
 
     def sums(self, need: Meaning) -> list[Message]:
-        """What the server opened of masked uploads: the sum alone."""
-        for kind, name in self.places(need):
-            found = []
-            for seen in self.seen:
-                opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
-                value = seen.fields.get(name) if opened and seen.fields is not None else None
-                if isinstance(value, Tensor):
-                    place, header = (kind, name), seen.header
-                    found.append(
-                        Message(
-                            header.round,
-                            seen.clients,
-                            value,
-                            self.meanings[place],
-                            summed=True,
-                            noise=self.noise.get(place),
-                            step=header.step,
-                        )
+        """What the server opened of masked uploads: the sum alone; one field's, the first."""
+        return next(filter(None, map(self._opened, self.places(need))), [])
+
+    def all_sums(self, need: Meaning) -> list[Message]:
+        """The same of every field that means this."""
+        return [message for place in self.places(need) for message in self._opened(place)]
+
+    def _opened(self, place: Place) -> list[Message]:
+        kind, name = place
+        found = []
+        for seen in self.seen:
+            opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
+            value = seen.fields.get(name) if opened and seen.fields is not None else None
+            if isinstance(value, Tensor):
+                header = seen.header
+                found.append(
+                    Message(
+                        header.round,
+                        seen.clients,
+                        value,
+                        self.meanings[place],
+                        summed=True,
+                        noise=self.noise.get(place),
+                        step=header.step,
                     )
-            if found:
-                return found
-        return []
+                )
+        return found
 
     def release(self, need: Meaning) -> Tensor | None:
         """What the released model holds of that meaning."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, CannotAttack, Message, Need, Noise, View, not_seen, options
-from securefg.protocol.meanings import NodeRows
+from securefg.protocol.meanings import Holdings, NodeRows, Predictions
+
+GRID = 1e-2
+"""Sums under masks are rounded: to add up they need no more than this."""
 
 
 def found_rows(view: View, need: Need) -> list[Message]:
@@ -28,6 +32,27 @@ def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     if not found:
         raise CannotAttack(f"client {client} uploaded nothing that the view shows")
     return found
+
+
+def class_shares(view: View, client: int) -> dict[int, Tensor]:
+    """A client's predictions by round, or the mean of all. Where the last class was left out, it
+    has what the others leave of a row: of 1, or in a mean of the weight of those who hold the
+    node, which was counted; a row of zeros tells nothing."""
+    rounds = client_rounds(view, client, Predictions("nodes"))
+    told = {number: rows.sum(1, keepdim=True) for number, rows in rounds.items()}
+    if all(rows.shape[1] == view.public.num_classes for rows in rounds.values()):
+        return rounds
+    whole = [torch.ones_like(next(iter(told.values())))]
+    if found_rows(view, Predictions("nodes"))[0].summed:
+        counted = view.all_sums(Holdings())
+        whole = [m.value.reshape(-1, 1) / len(m.clients) for m in counted if m.value.numel()]
+    largest = torch.stack(list(told.values())).amax(0)
+    fitting = [w for w in whole if w.shape == largest.shape and bool((largest <= w + GRID).all())]
+    if not fitting:
+        return rounds
+    weight = min(fitting, key=lambda w: float(w.sum()))
+    last = {n: torch.where(one > 0, weight - one, 0.0).clamp_min(0) for n, one in told.items()}
+    return {number: torch.cat([rows, last[number]], 1) for number, rows in rounds.items()}
 
 
 def noise_of(view: View, need: Need) -> Noise | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, Targets, View
-from attacks.client_rows import client_rounds
+from attacks.client_rows import class_shares
 from securefg.protocol.meanings import Predictions
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds = client_rounds(view, targets.client or 0, Predictions("nodes"))
+    rounds = class_shares(view, targets.client or 0)
     last = rounds[max(rounds)]
     found: Array = last[targets.ids].argmax(1).double().numpy()
     return found

@@ -20,7 +20,7 @@ from audits.groups import groups, top_ten
 from audits.persons import named
 from audits.plan import Task
 from audits.truth import Truth
-from audits.verdicts import Evidence, judge
+from audits.verdicts import Evidence, floor_within, judge
 from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
@@ -36,6 +36,19 @@ class Played:
 
     game: Game
     guess: Array
+
+
+@dataclass(frozen=True)
+class OnControl:
+    """Gain and prior with the defence off, or why there are none.
+
+    broke  the attack broke off there, which takes back no gain that it had here
+    """
+
+    gain: Interval | None = None
+    prior: Interval | None = None
+    why: str = ""
+    broke: bool = False
 
 
 class Player:
@@ -67,21 +80,23 @@ class Player:
         null, at_chance = game.null(guess, rng)
         blind, broke = self._blind(task, game)
         at_chance = at_chance and (blind is None or no_gain(blind))
-        control, why, broken = self._on_the_control(task)
+        prior = game.prior(guess)
+        control = self._on_the_control(task)
+        floor = floor_within(task.attack.floor, (control.prior or prior).value)
         evidence = Evidence(
             value,
             gain,
             at_chance,
-            control,
+            control.gain,
             own=not self._defended,
-            floor=task.attack.floor,
+            floor=floor,
             smallest=self._smallest,
             noise_left=self.view(self._truth, task.adversary).noise_left,
             null_failed=broke,
         )
         verdict, because = judge(evidence)
-        if why and verdict is Verdict.INCONCLUSIVE:
-            because = f"{because} (there: {why})"
+        if control.why and verdict is Verdict.INCONCLUSIVE:
+            because = f"{because} (there: {control.why})"
         finding = self._finding(
             task,
             started,
@@ -90,16 +105,17 @@ class Player:
             metric=game.metric,
             unit=game.unit,
             value=value,
-            prior=game.prior(guess),
+            prior=prior,
             gain=gain,
             null=null,
             null_at_chance=at_chance,
             blind=blind,
-            positive=control,
+            positive=control.gain,
+            floor=floor,
             targets=len(game.targets.ids),
             details={**game.extras(guess), **named(game, guess), **top_ten(game, guess)},
             groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
-            failed=broken and verdict is not Verdict.LEAK,
+            failed=control.broke and verdict is not Verdict.LEAK,
         )
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
@@ -137,19 +153,17 @@ class Player:
                 self._blinded[adversary] = blinded(seen, rng)
             return self._blinded[adversary]
 
-    def _on_the_control(self, task: Task) -> tuple[Interval | None, str, bool]:
-        """The gain with the defence off, or why there is none, and whether the attack broke off
-        there, which takes back no gain that it had here."""
+    def _on_the_control(self, task: Task) -> OnControl:
         if self.control is None:
-            return None, "", False
+            return OnControl()
         try:
-            played = self._played(task, self.control)
-            played.game.check(played.guess)
-            return played.game.gain(played.guess), "", False
+            game, guess = (played := self._played(task, self.control)).game, played.guess
+            game.check(guess)
+            return OnControl(game.gain(guess), game.prior(guess))
         except CannotAttack as reason:
-            return None, str(reason), False
+            return OnControl(why=str(reason))
         except (Exception, OutOfTime) as error:
-            return None, f"it failed: {type(error).__name__}: {error}", True
+            return OnControl(why=f"it failed: {type(error).__name__}: {error}", broke=True)
 
     def _played(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)
@@ -165,14 +179,13 @@ class Player:
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
     ) -> Finding:
         attack = task.attack
-        filled = {"metric": attack.game, "unit": "", **found}
+        filled = {"metric": attack.game, "unit": "", "floor": attack.floor, **found}
         return Finding(
             adversary=task.adversary,
             attack=attack.name,
             method=self._truth.method_name,
             verdict=verdict,
             because=because,
-            floor=attack.floor,
             assumptions=(attack.assumes,),
             seconds=round(time.monotonic() - started, 3),
             **filled,

@@ -32,13 +32,23 @@ ROUNDING = 1e-6
 scaled, which is no leak, and its spread is no spread."""
 
 
+NEARLY_ALL = 0.9
+
+
+def floor_within(floor: float, prior: float) -> float:
+    """The gain that shows an attack at work: its floor; or nearly all that the prior leaves to
+    gain, where that is less, as of links that the released model's answers tell almost whole."""
+    left = 1 - prior
+    return min(floor, NEARLY_ALL * left) if 0 < left < 1 else floor
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What is known of one attack on one run.
 
     control   its gain with the defence off; None where it was not or could not be played there
     own       the run has no defence, so that there is no control but itself
-    floor     the gain that the attack must reach with the defence off
+    floor     the gain that the attack must reach with the defence off (`floor_within`)
     null_failed  why the attack made no guess from meaningless messages; empty where it did
     noise_left  fields whose noise the adversary can draw again, and that still have it
     smallest  the smallest gain that matters: silence means something below it alone

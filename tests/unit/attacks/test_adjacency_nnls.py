@@ -11,8 +11,10 @@ import pytest
 from attacks import get_attack
 from attacks.base import CannotAttack
 from attacks.client_models import MODEL
+from attacks.client_rows import class_shares
 from audits.games import make_game
 from audits.truth import Truth
+from securefg.protocol.meanings import Predictions
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
 from tests.small import config
@@ -69,6 +71,35 @@ def test_masked_uploads_leave_the_adversary_a_mean(tmp_path: Path) -> None:
         view.readable(MODEL)
     assert all(message.summed for message in view.best_rows(MODEL))
     assert played(truth, "adjacency_nnls") < 0.4
+
+
+@pytest.mark.parametrize("weighting", ["equal", "nodes"])
+def test_the_class_that_masked_predictions_leave_out_is_completed(
+    tmp_path: Path, weighting: str
+) -> None:
+    """Rows that add up would show who holds a node, so one class stays at home; the count of
+    holders, which the server has, gives it back."""
+    masked = "privacy={secure_aggregation: {min_holders: 1}}"
+    truth = run(tmp_path, masked, f"method.weighting={weighting}")
+    view, classes = truth.view(SERVER), truth.experiment.union.num_classes
+    assert view.best_rows(Predictions("nodes"))[0].value.shape[-1] == classes - 1
+    rows = class_shares(view, 0)
+    last = rows[max(rows)]
+    assert last.shape[1] == classes
+    told = last.sum(1) > 0
+    labels = truth.experiment.union.labels
+    right = float((last.argmax(1) == labels)[told].float().mean())
+    guessed = float((last[:, :-1].argmax(1) == labels)[told].float().mean())
+    assert right > guessed + 0.1
+
+
+def test_sums_under_noise_break_no_attack(tmp_path: Path) -> None:
+    noised = "privacy={mechanism: distributed_discrete, noise_multiplier: 1, clip_l2: 1.0, "
+    masks = "secure_aggregation: {min_holders: 1}}"
+    truth = run(tmp_path, noised + masks, "method.weighting=equal", "training.rounds=3")
+    assert truth.view(SERVER).best_rows(Predictions("nodes"))[0].summed
+    assert played(truth, "training_labels") < 0.5
+    assert played(truth, "adjacency_nnls") < 0.3
 
 
 def test_the_final_layer_is_no_ground_for_the_equations(plain: Truth) -> None:
