@@ -37,22 +37,30 @@ def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
 def class_shares(view: View, client: int) -> dict[int, Tensor]:
     """A client's predictions by round, or the mean of all. Where the last class was left out, it
     has what the others leave of a row: of 1, or in a mean of the weight of those who hold the
-    node, which was counted; a row of zeros tells nothing."""
+    node, which was counted over all clients: rounds of all are completed, and others are left out
+    then. A row of zeros tells nothing."""
+    messages = found_rows(view, Predictions("nodes"))
     rounds = client_rounds(view, client, Predictions("nodes"))
-    told = {number: rows.sum(1, keepdim=True) for number, rows in rounds.items()}
     if all(rows.shape[1] == view.public.num_classes for rows in rounds.values()):
         return rounds
-    whole = [torch.ones_like(next(iter(told.values())))]
-    if found_rows(view, Predictions("nodes"))[0].summed:
-        counted = view.all_sums(Holdings())
-        whole = [m.value.reshape(-1, 1) / len(m.clients) for m in counted if m.value.numel()]
-    largest = torch.stack(list(told.values())).amax(0)
-    fitting = [w for w in whole if w.shape == largest.shape and bool((largest <= w + GRID).all())]
-    if not fitting:
-        return rounds
-    weight = min(fitting, key=lambda w: float(w.sum()))
-    last = {n: torch.where(one > 0, weight - one, 0.0).clamp_min(0) for n, one in told.items()}
-    return {number: torch.cat([rows, last[number]], 1) for number, rows in rounds.items()}
+    asked = {m.round: len(m.clients) for m in messages if m.summed}
+    weights = [
+        (m.value.reshape(-1, 1) / len(m.clients), len(m.clients)) for m in view.all_sums(Holdings())
+    ]
+    completed = {}
+    for number, rows in rounds.items():
+        told = rows.sum(1, keepdim=True)
+        whole = [w for w, counted in weights if counted == asked.get(number)]
+        if number not in asked:
+            whole = [torch.ones_like(told)]
+        fitting = [w for w in whole if w.shape == told.shape and bool((told <= w + GRID).all())]
+        if fitting:
+            weight = min(fitting, key=lambda w: float(w.sum()))
+            last = torch.where(told > 0, weight - told, 0.0).clamp_min(0)
+            completed[number] = torch.cat([rows, last], 1)
+    if not completed and view.public.num_classes == 2:
+        raise CannotAttack("one class by itself says nothing of the other")
+    return completed or rounds
 
 
 def noise_of(view: View, need: Need) -> Noise | None:

@@ -82,7 +82,8 @@ class Player:
         at_chance = at_chance and (blind is None or no_gain(blind))
         prior = game.prior(guess)
         control = self._on_the_control(task)
-        floor = floor_within(task.attack.floor, (control.prior or prior).value)
+        known = min(prior.value, (control.prior or prior).value)
+        floor = floor_within(task.attack.floor, known, self._smallest)
         evidence = Evidence(
             value,
             gain,

@@ -35,11 +35,13 @@ scaled, which is no leak, and its spread is no spread."""
 NEARLY_ALL = 0.9
 
 
-def floor_within(floor: float, prior: float) -> float:
+def floor_within(floor: float, prior: float, smallest: float = SMALLEST_GAIN) -> float:
     """The gain that shows an attack at work: its floor; or nearly all that the prior leaves to
-    gain, where that is less, as of links that the released model's answers tell almost whole."""
+    gain, where that is less, as of links that the released model's answers tell almost whole. A
+    gain too small to matter shows nothing. `prior` is the smaller of the run's and the control's:
+    what was shown where little was left says little of where there is more."""
     left = 1 - prior
-    return min(floor, NEARLY_ALL * left) if 0 < left < 1 else floor
+    return min(floor, max(NEARLY_ALL * left, smallest)) if 0 < left < 1 else floor
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,9 @@ def _held(found: Finding) -> bool:
     if found.verdict is not Verdict.LEAK:
         return found.verdict is Verdict.NOT_DETECTED
     power = found.positive or found.gain
-    return power is None or found.floor is None or power.value >= found.floor
+    if power is None or found.floor is None:
+        return True
+    return power.low > 0 and power.value >= found.floor
 
 
 def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float) -> Leak:
@@ -197,8 +199,9 @@ def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float) -
     found = [finding for _, finding in by_seed]
     first, measured = found[0], len({seed for seed, _ in by_seed})
     unheld = [(seed, finding) for seed, finding in by_seed if not _held(finding)]
+    absent = sorted(set(range(seeds)) - {seed for seed, _ in by_seed})
     most_open = max((finding for _, finding in unheld), key=_upper_end, default=None)
-    whole = all(finding.gain is not None for finding in found)
+    whole = all(f.gain and f.value and f.prior and f.null for f in found)
     gain = over_seeds_and_targets([f.gain for f in found]) if whole else None
     verdict, because = combined(found, gain, smallest)
     if measured < seeds and verdict not in (Verdict.VIOLATION, Verdict.INCONCLUSIVE):
@@ -211,8 +214,8 @@ def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float) -
         verdict=verdict.value,
         because=because,
         sound=measured == seeds and not unheld,
-        unheld=tuple(dict.fromkeys(seed for seed, _ in unheld)),
-        why="" if most_open is None else _why_unheld(most_open),
+        unheld=tuple(dict.fromkeys([*absent, *(seed for seed, _ in unheld)])),
+        why=f"measured in {measured} of {seeds} seeds" if absent else _why_unheld(most_open),
         value=over_seeds_and_targets([f.value for f in found]) if whole else None,
         prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
         gain=gain,
@@ -224,7 +227,9 @@ def _upper_end(finding: Finding) -> float:
     return math.inf if finding.gain is None else finding.gain.high
 
 
-def _why_unheld(finding: Finding) -> str:
+def _why_unheld(finding: Finding | None) -> str:
+    if finding is None:
+        return ""
     if finding.verdict is Verdict.LEAK:
         return f"with the defence off it does not reach its floor of {finding.floor:+g}"
     return finding.because

@@ -27,6 +27,8 @@ import statistics
 from collections.abc import Sequence
 from typing import cast
 
+from attacks import attack_names
+from audits.plan import PROMISES
 from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
@@ -111,8 +113,15 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
         point=None,
         words=f"no setting is recommended; {called(nearest)} comes nearest: "
         + "; ".join(against[:3]),
-        missing=tuple(missing(own, limits, command)),
+        missing=(*_not_run(series, points, command), *missing(own, limits, command)),
     )
+
+
+def _not_run(series: Series, points: Sequence[CurvePoint], command: str) -> list[str]:
+    """Settings that failed, or have not all their seeds."""
+    absent = [p for p in points if p.series == series.name and p.accuracy is None]
+    names = ", ".join(called(point) for point in absent)
+    return [f"{names}: not run to the end; `{command}` does it"] if absent else []
 
 
 def _distance(point: CurvePoint, limits: Limits) -> tuple[bool, int, float]:
@@ -231,24 +240,36 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
         found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
     if not all(point.alone_accuracies for point in own):
         found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
-    promised = [point for point in own if not _epsilon_objection(point, limits)] or own
-    unknown = {
-        leak.attack: (point, leak.unheld[0] if leak.unheld else 0)
-        for point in promised
-        for leak in point.leaks
-        if _did_not_hold(leak)
-    }
+    elif any(len(point.alone_accuracies) < len(point.accuracies) for point in own):
+        found.append(f"training alone in every seed, on the same data: `{command}`")
+    if any(len(point.made_by) > 1 for point in own):
+        found.append(f"runs and audits of one version: `{command} --root` with another folder")
+    if all(leak.gain is None for point in own for leak in point.leaks):
+        found.append(f"an attack: add `attacks:` to the sweep, then `{command}`")
+    promised = [point for point in own if not _epsilon_objection(point, limits)] or list(own)
+    unknown: dict[str, tuple[CurvePoint, Leak]] = {}
+    for point in sorted(promised, key=lambda p: _distance(p, limits)):
+        for leak in filter(_did_not_hold, point.leaks):
+            unknown.setdefault(leak.attack, (point, leak))
     for name in sorted(unknown.keys() - COVERAGE):
-        point, seed = unknown[name]
-        folder = point.runs[seed].folder if seed < len(point.runs) else "RUN"
-        again = f"`securefg audit runs/{folder} --only {name}`, from the page's folder,"
-        found.append(f"{name}, whose measurement did not hold: {again} shows why")
+        found.append(_again(*unknown[name]))
     if unknown.keys() & COVERAGE:
         found.append(
             "an attack on what none reads yet: `securefg list attacks`, or one of your own "
             f"(`--attack MODULE`), then `{command}`"
         )
     return found
+
+
+def _again(point: CurvePoint, leak: Leak) -> str:
+    """The command that shows why, on the run of the first seed that did not hold. Checks of
+    promises go by one name."""
+    seed = leak.unheld[0] if leak.unheld else 0
+    folder = point.runs[seed].folder if 0 <= seed < len(point.runs) else "RUN"
+    is_check = leak.gain is None and leak.attack not in attack_names()
+    only = PROMISES if is_check else leak.attack
+    again = f"`securefg audit runs/{folder} --only {only}`, from the page's folder,"
+    return f"{leak.attack}, whose measurement did not hold: {again} shows why"
 
 
 def called(point: CurvePoint) -> str:

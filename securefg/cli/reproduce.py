@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -42,10 +41,10 @@ def reproduce(
 ) -> None:
     """A paper's table or figure: run what is missing, ours beside theirs."""
     checkout = Path(__file__).parents[2]
-    if (checkout / "papers" / "catalogue.py").is_file() and str(checkout) not in sys.path:
-        sys.path.append(str(checkout))  # an installed command does not look beside its package
-    if find_spec("papers") is None:
+    if not (checkout / "papers" / "catalogue.py").is_file():
         raise InputError("reproduce: the papers' tables come with a checkout of the repository")
+    if sys.path[:1] != [str(checkout)]:
+        sys.path.insert(0, str(checkout))  # before anybody else's `papers`
     from papers.catalogue import ENTRIES, get_entries
     from papers.command import Asked
     from papers.command import reproduce as carry_out

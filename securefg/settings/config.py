@@ -57,7 +57,7 @@ class RunConfig(Settings):
     output: OutputSettings = OutputSettings()
     audit: AuditSettings = AuditSettings()
     context: ContextSettings = ContextSettings()
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**63)
     device: str = Field(
         "auto", description="auto (a GPU that `securefg doctor` proved, else cpu), cpu or cuda:N"
     )

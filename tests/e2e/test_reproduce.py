@@ -143,9 +143,11 @@ def test_a_missing_config_is_told(
 
 
 def test_the_installed_command_finds_the_papers_of_its_checkout(tmp_path: Path) -> None:
-    command = Path(sys.executable).with_name("securefg")
-    listed = subprocess.run(
-        [command, "reproduce", "list"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    """Also beside another package of that name, which comes first where Python is asked for a
+    module."""
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "__init__.py").write_text("raise SystemExit('somebody else')")
+    command = [sys.executable, "-m", "securefg", "reproduce", "list"]
+    listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert listed.returncode == 0, listed.stderr
     assert "fedgl-table2" in listed.stdout

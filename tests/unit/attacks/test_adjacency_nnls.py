@@ -93,6 +93,14 @@ def test_the_class_that_masked_predictions_leave_out_is_completed(
     assert right > guessed + 0.1
 
 
+def test_sums_over_some_clients_are_not_completed_by_the_count_of_all(tmp_path: Path) -> None:
+    masked = "privacy={secure_aggregation: {min_holders: 1}}"
+    shares = "partition.shares=[0.5, 0.5, 0.5, 0.5, 0.5]"
+    truth = run(tmp_path, masked, shares, "training.participation=0.8", "training.rounds=4")
+    with pytest.raises(CannotAttack, match="one class by itself"):
+        class_shares(truth.view(SERVER), 0)
+
+
 def test_sums_under_noise_break_no_attack(tmp_path: Path) -> None:
     noised = "privacy={mechanism: distributed_discrete, noise_multiplier: 1, clip_l2: 1.0, "
     masks = "secure_aggregation: {min_holders: 1}}"

@@ -169,6 +169,7 @@ def test_what_arithmetic_leaves_of_a_prior_is_neither_leak_nor_silence() -> None
     [
         (0.5, 0.3),  # the floor fits into what is left
         (0.94, 0.054),  # nearly all of the rest
+        (0.99, 0.05),  # a gain too small to matter shows nothing
         (1.0, 0.3),  # nothing is left: no gain shows an attack at work
         (1.2, 0.3),
         (-0.5, 0.3),  # no share of one

@@ -366,6 +366,37 @@ def test_findings_tell_which_seeds_did_not_hold() -> None:
     assert (told.sound, told.unheld, told.why) == (False, (1, 2), "the widest")
 
 
+def test_a_leak_whose_control_shows_nothing_did_not_hold() -> None:
+    control = Interval(value=0.0095, low=-0.02, high=0.04)
+    update = {"positive": control, "floor": 0.009}
+    audits = [[finding(0.03, 0.02, Verdict.LEAK).model_copy(update=update)] for _ in range(3)]
+    (told,) = _leaks(audits, Asked(("a",), ("server",)))
+    assert not told.sound
+    assert told.unheld == (0, 1, 2)
+
+
+def test_a_seed_without_the_attack_is_the_one_that_is_named() -> None:
+    audits = [[finding(0.0, 0.02, Verdict.NOT_DETECTED)], [], []]
+    (told,) = _leaks(audits, Asked(("a",), ("server",)))
+    assert (told.unheld, told.why) == ((1, 2), "measured in 1 of 3 seeds")
+
+
+def test_what_is_missing_beside_attacks_is_said_too() -> None:
+    good = point("p", 0.7, 8)
+    spoilt = {
+        "in every seed, on the same data": {"alone_accuracies": (0.3, 0.31)},
+        "of one version": {"made_by": ("0.1", "0.2")},
+        "an attack: add `attacks:`": {"leaks": ()},
+    }
+    for words, update in spoilt.items():
+        assert words in "\n".join(chosen(good.model_copy(update=update)).missing)
+    broken = leak(None, verdict="INCONCLUSIVE").model_copy(update={"attack": "mechanism_seed"})
+    assert "--only promises`" in "\n".join(chosen(point("p", 0.7, 8, broken)).missing)
+    absent = point("q", 0.7, 4).model_copy(update={"accuracy": None, "failed": "not run yet"})
+    said = chosen(good.model_copy(update={"made_by": ("0.1", "0.2")}), absent).missing
+    assert "q at epsilon 4: not run to the end" in said[0]
+
+
 def test_that_training_alone_is_as_good_is_said_first() -> None:
     leaks = [leak(0.3, verdict="LEAK") for _ in range(4)]
     found = point("p", 0.7, 8, *leaks)
