@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # Hundreds of processes start in the tests: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# Two tests at a time have a core each: threads of their own would only wait for one another.
+# Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo install test test-all fuzz bench bench-page docs check format clean
@@ -16,11 +16,11 @@ demo: $(STAMP)
 
 install: $(STAMP)
 
-# What CI runs. A worker keeps to its half and takes of the other's when it is done, so that what the
-# tests of a file share is made once.
+# What CI runs. A worker keeps to its part and takes of the others' when it is done, so that what the
+# tests of a file share is made once. Three, since tests wait for processes of their own.
 test: $(STAMP)
 	@echo "About ten minutes on two idle cores."
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow"
 
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)

@@ -24,10 +24,11 @@ def test_a_misspelt_key_is_told_before_what_is_missing_for_it() -> None:
         ("seed: 1\nseed: 2", "c.yaml:2: the key 'seed' is given twice"),
         ("privacy:\n  clip: 1\n  clip: 9", "c.yaml:3: the key 'clip' is given twice"),
         ("seed: " + "9" * 5000, "a number of 5000 characters"),
+        (f"method: {{name: fedgl}}\nseed: {2**63}", "seed: Input should be less than"),
         ("seed: !!python/name:os.system", "the tag"),
         ("a: " + "[" * 500, "nested deeper than 40 levels"),
     ],
-    ids=["twice", "twice below", "huge", "tag", "deep"],
+    ids=["twice", "twice below", "huge", "no 63 bits", "tag", "deep"],
 )
 def test_a_runs_config_is_read_by_the_one_loader(text: str, wanted: str, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(text)
