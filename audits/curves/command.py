@@ -45,7 +45,8 @@ def draw_curve(
     home = root / curve.name
     refuse_impossible(plan, home / "runs")
     outcome = carry_out(plan, home, jobs, display)
-    data, timing = collect(plan, home / "runs", outcome.failed, f"securefg curve {path.name}")
+    asked = path.name if path.is_absolute() else path.as_posix()  # no machine's folders on a page
+    data, timing = collect(plan, home / "runs", outcome.failed, f"securefg curve {asked}")
     write_json(home / "data.json", data.model_dump(mode="json", by_alias=True))
     write_json(home / "timing.json", timing.model_dump(mode="json"))
     page = build_curve_page(data, timing, home / f"{curve.name}.html")
