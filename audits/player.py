@@ -20,7 +20,7 @@ from audits.groups import groups, top_ten
 from audits.persons import named
 from audits.plan import Task
 from audits.truth import Truth
-from audits.verdicts import Evidence, floor_within, judge
+from audits.verdicts import Evidence, judge
 from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
@@ -40,13 +40,12 @@ class Played:
 
 @dataclass(frozen=True)
 class OnControl:
-    """Gain and prior with the defence off, or why there are none.
+    """The gain with the defence off, or why there is none.
 
     broke  the attack broke off there, which takes back no gain that it had here
     """
 
     gain: Interval | None = None
-    prior: Interval | None = None
     why: str = ""
     broke: bool = False
 
@@ -80,17 +79,14 @@ class Player:
         null, at_chance = game.null(guess, rng)
         blind, broke = self._blind(task, game)
         at_chance = at_chance and (blind is None or no_gain(blind))
-        prior = game.prior(guess)
         control = self._on_the_control(task)
-        known = min(prior.value, (control.prior or prior).value)
-        floor = floor_within(task.attack.floor, known, self._smallest)
         evidence = Evidence(
             value,
             gain,
             at_chance,
             control.gain,
             own=not self._defended,
-            floor=floor,
+            floor=task.attack.floor,
             smallest=self._smallest,
             noise_left=self.view(self._truth, task.adversary).noise_left,
             null_failed=broke,
@@ -106,13 +102,12 @@ class Player:
             metric=game.metric,
             unit=game.unit,
             value=value,
-            prior=prior,
+            prior=game.prior(guess),
             gain=gain,
             null=null,
             null_at_chance=at_chance,
             blind=blind,
             positive=control.gain,
-            floor=floor,
             targets=len(game.targets.ids),
             details={**game.extras(guess), **named(game, guess), **top_ten(game, guess)},
             groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
@@ -158,9 +153,9 @@ class Player:
         if self.control is None:
             return OnControl()
         try:
-            game, guess = (played := self._played(task, self.control)).game, played.guess
-            game.check(guess)
-            return OnControl(game.gain(guess), game.prior(guess))
+            played = self._played(task, self.control)
+            played.game.check(played.guess)
+            return OnControl(played.game.gain(played.guess))
         except CannotAttack as reason:
             return OnControl(why=str(reason))
         except (Exception, OutOfTime) as error:
@@ -180,13 +175,14 @@ class Player:
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
     ) -> Finding:
         attack = task.attack
-        filled = {"metric": attack.game, "unit": "", "floor": attack.floor, **found}
+        filled = {"metric": attack.game, "unit": "", **found}
         return Finding(
             adversary=task.adversary,
             attack=attack.name,
             method=self._truth.method_name,
             verdict=verdict,
             because=because,
+            floor=attack.floor,
             assumptions=(attack.assumes,),
             seconds=round(time.monotonic() - started, 3),
             **filled,

@@ -9,7 +9,7 @@ import pytest
 
 from attacks.base import Targets
 from audits.games.base import BinaryGame, Game, OutcomeGame
-from audits.verdicts import SMALLEST_GAIN, Evidence, floor_within, judge
+from audits.verdicts import SMALLEST_GAIN, Evidence, judge
 from securefg.foundation.interval import Interval
 from securefg.run.findings import Verdict
 
@@ -162,31 +162,3 @@ def test_what_arithmetic_leaves_of_a_prior_is_neither_leak_nor_silence() -> None
     assert verdict is UNKNOWN
     assert "has no spread" in because
     assert judge(evidence(interval(0.5, 0.5, 0.5)))[0] is LEAK
-
-
-@pytest.mark.parametrize(
-    ("prior", "wanted"),
-    [
-        (0.5, 0.3),  # the floor fits into what is left
-        (0.94, 0.054),  # nearly all of the rest
-        (0.99, 0.05),  # a gain too small to matter shows nothing
-        (1.0, 0.3),  # nothing is left: no gain shows an attack at work
-        (1.2, 0.3),
-        (-0.5, 0.3),  # no share of one
-    ],
-)
-def test_a_floor_asks_for_no_more_than_nearly_all_that_the_prior_leaves(
-    prior: float, wanted: float
-) -> None:
-    assert floor_within(0.3, prior) == pytest.approx(wanted)
-
-
-def test_an_attack_that_tells_all_that_the_prior_left_is_at_work() -> None:
-    told_all = interval(0.058, 0.045, 0.07)
-    nothing = interval(-0.005, -0.011, 0.001)
-    found = evidence(nothing, control=told_all)
-    assert judge(replace(found, floor=0.3))[0] is UNKNOWN
-    assert judge(replace(found, floor=floor_within(0.3, 0.942)))[0] is SILENT
-    half = interval(0.029, 0.01, 0.04)
-    weak = evidence(nothing, control=half)
-    assert judge(replace(weak, floor=floor_within(0.3, 0.942)))[0] is UNKNOWN
