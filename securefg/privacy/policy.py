@@ -192,7 +192,9 @@ def make_policy(
     if settings.target_epsilon is not None:
         rules = _calibrated(rules, settings, planned, population)
     masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
+    _refuse_noise_without_masks(planned, rules, masked)
     rules |= {name: found.rule for name, found in masked.items()}
+    _refuse_noisy_census(planned, masked)
     return Policy(
         rules=rules,
         delta=settings.delta,
@@ -270,6 +272,42 @@ def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str,
                 f"privacy: noise on {weight}, by which {release.name} is weighted, would make the "
                 "weights meaningless; let clients count alike (method.weighting: equal)"
             )
+
+
+def _refuse_noisy_census(
+    planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
+) -> None:
+    """A census (planned for no round) leaves only beside sums without noise, and is exact."""
+    bare = [name for name, found in masked.items() if isinstance(found.rule, Plain)]
+    for release in planned:
+        rule = masked[release.name].rule if release.name in masked else Plain()
+        if bare and release.count == 0 and not isinstance(rule, Plain):
+            raise ConfigError(
+                f"privacy.fields.{release.name}.mechanism: found {rule.name}; expected plain, "
+                f"since the field is counted exactly, once, for the sums without noise "
+                f"({', '.join(bare)}); set it to plain, or put noise on these too"
+            )
+
+
+def _refuse_noise_without_masks(
+    planned: Sequence[PlannedRelease], rules: Mapping[str, Rule], masked: Mapping[str, MaskedField]
+) -> None:
+    """A client's share of distributed noise protects nothing outside a masked sum."""
+    for release in planned:
+        if not isinstance(rules[release.name], DistributedDiscrete) or release.name in masked:
+            continue
+        if release.declaration.scope == "each":
+            because = "the server needs every single value of it, and none is summed under masks"
+            advice = f"set privacy.fields.{release.name}.mechanism: local_gaussian or plain"
+            if release.declaration.summed_by:
+                advice += f", or {release.declaration.summed_by}, which sends sums"
+        else:
+            because = "secure_aggregation.fields leaves it without masks"
+            advice = "name the field there, or leave secure_aggregation.fields out"
+        raise ConfigError(
+            f"privacy.fields.{release.name}.mechanism: found distributed_discrete; expected "
+            f"local_gaussian or plain, since {because}; {advice}"
+        )
 
 
 def _rule(

@@ -37,6 +37,10 @@ class Sent(Message, kind="test_masking_plan.Sent"):
     single: Tensor | None = private("each", "what the server needs from each", means=Other())
 
 
+class Aligned(Message, kind="test_masking_plan.Aligned"):
+    rows: Tensor = private("each", "rows", means=Other(), summed_by="method.alignment: reference")
+
+
 WEIGHTS = PlannedRelease(Sent, "weights", count=5, dim=100)
 SIZE = PlannedRelease(Sent, "size", count=5, bound=200)
 SINGLE = PlannedRelease(Sent, "single", count=5)
@@ -76,14 +80,52 @@ def test_an_unknown_field_is_refused_with_those_that_there_are() -> None:
 
 
 def test_masking_a_field_whose_single_values_are_needed_is_refused() -> None:
-    with pytest.raises(MaskingRefused, match=r"Sent.single cannot be masked: the server needs"):
+    with pytest.raises(MaskingRefused, match=r"found Sent.single, of which the server needs every"):
         plan(WEIGHTS, SINGLE, masking={"fields": ["Sent.weights", "Sent.single"]})
 
 
-@pytest.mark.parametrize("fields", [None, []])
-def test_masking_nothing_is_refused(fields: list[str] | None) -> None:
-    with pytest.raises(MaskingRefused, match="uploads nothing of which the server needs only"):
-        plan(SINGLE, masking={"fields": fields})
+def test_masking_nothing_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"found Sent\.single, .* protect it with noise"):
+        plan(SINGLE, masking={})
+
+
+def test_masking_an_empty_list_of_fields_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"secure_aggregation\.fields: found an empty list"):
+        plan(WEIGHTS, masking={"fields": []})
+
+
+def test_masking_a_run_without_private_fields_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"no private field.*leave secure_aggregation out"):
+        plan(masking={})
+
+
+@pytest.mark.parametrize("fields", [None, ["Aligned.rows"]])
+def test_refused_masks_name_the_settings_that_work(fields: list[str] | None) -> None:
+    release = PlannedRelease(Aligned, "rows", count=5)
+    with pytest.raises(MaskingRefused, match=r"Aligned\.rows, .*; set method\.alignment: ref"):
+        plan(release, masking={"fields": fields})
+
+
+def test_distributed_noise_on_a_field_that_is_not_summed_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"privacy\.fields\.Sent\.single\.mechanism: found distr"):
+        plan(OTHER, SINGLE, **NOISE)
+
+
+def test_distributed_noise_on_a_field_without_masks_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Another\.counts.* secure_aggregation.fields leaves it"):
+        plan(replace(WEIGHTS), OTHER, masking={"fields": ["Sent.weights"]}, **NOISE)
+
+
+@pytest.mark.parametrize("mechanism", ["local_gaussian", "distributed_discrete"])
+def test_noise_on_a_census_beside_sums_without_noise_is_refused(mechanism: str) -> None:
+    own = {"Another.counts": {"mechanism": mechanism, "noise_multiplier": 1.0}}
+    with pytest.raises(ConfigError, match=rf"Another\.counts\.mechanism: found {mechanism}; "):
+        plan(WEIGHTS, replace(OTHER, count=0), fields=own)
+
+
+def test_noise_on_a_census_beside_noise_on_every_sum_is_planned() -> None:
+    policy = plan(WEIGHTS, replace(OTHER, count=0), **NOISE)
+    assert not policy.bare
 
 
 def test_distributed_noise_on_a_privately_weighted_sum_is_refused() -> None:
