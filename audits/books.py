@@ -236,9 +236,10 @@ def _survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
             (r.least_noises for r in rules if isinstance(r, DistributedDiscrete)), default=0
         )
         count = len(Clients.parse(record.clients))
-        if count < max(wanted, policy.least_survivors if wanted else 0):
+        planned = max(wanted, policy.least_survivors.get(message.kind, 0))
+        if count < planned:
             yield (
                 Verdict.VIOLATION,
                 f"a sum of round {record.round} was opened over {count} clients; its noise was "
-                f"planned for {max(wanted, policy.least_survivors)}",
+                f"planned for {planned}",
             )

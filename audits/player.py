@@ -17,7 +17,7 @@ from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
 from audits.groups import groups, top_ten
-from audits.persons import named
+from audits.picked_targets import picked_targets
 from audits.plan import Task
 from audits.truth import Truth
 from audits.verdicts import Evidence, judge
@@ -109,7 +109,7 @@ class Player:
             blind=blind,
             positive=control.gain,
             targets=len(game.targets.ids),
-            details={**game.extras(guess), **named(game, guess), **top_ten(game, guess)},
+            details={**game.extras(guess), **picked_targets(game, guess), **top_ten(game, guess)},
             groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
             failed=control.broke and verdict is not Verdict.LEAK,
         )

@@ -271,7 +271,7 @@ def measured(
     others = Others(num_clients)
     costs = [session_costs(others, settings) for _ in range(repeats)]
     first, later = zip(*costs, strict=True)
-    graph = choose(num_clients, settings.threat)
+    graph = choose(num_clients, settings.threat_among(num_clients))
     shape = (num_clients, graph.degree, graph.threshold)
     return _medians("first", shape, first), _medians("later", shape, later)
 

@@ -134,7 +134,7 @@ def measured(
         plain = numbers[list(opened.survivors)]
         timed = [recover(opened, arguments, plain) for _ in range(repeats)]
         secrets, unmask, total = (statistics.median(part) for part in zip(*timed, strict=True))
-        graph = GRAPHS[kind](num_clients, SETTINGS.threat)
+        graph = GRAPHS[kind](num_clients, SETTINGS.threat_among(num_clients))
         print(
             f"{kind:9}  {graph.degree:6} {graph.threshold:3}  {secrets:8.2f} {unmask:8.2f} "
             f"{total:8.2f}  < {TARGET_SECONDS[kind]:5.1f}     yes",

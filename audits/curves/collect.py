@@ -99,13 +99,16 @@ def _point(
     if not found or missing:
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
+    score = monitored(found[0][0].config)
+    reached = [score_of(summary, score) for summary in summaries]
+    accuracies = tuple(value for value in reached if value is not None)
+    if len(accuracies) < len(reached):
+        stopped = summaries[reached.index(None)].stopped
+        return CurvePoint(**{**common, "failed": f"a run has no {score} ({stopped})"})
     audits = [
         read_findings(findings_of(folder), summary.transcript_chain)
         for (_, folder), summary in zip(found, summaries, strict=True)
     ]
-    score = monitored(found[0][0].config)
-    reached = [score_of(summary, score) for summary in summaries]
-    accuracies = tuple(value or 0.0 for value in reached)
     chance = [no_skill(summary.test_scores, score) for summary in summaries]
     claimed, lower, violations = _epsilons(audits)
     return CurvePoint(

@@ -62,7 +62,7 @@ def new_truth(experiment: Experiment, root: Path) -> Truth:
 
 def _careless(policy: Policy) -> Policy:
     """What a server that lies would not check: what is refused is refused by clients."""
-    return replace(policy, budget=None, least_survivors=0, cohorts={})
+    return replace(policy, budget=None, least_survivors={}, cohorts={})
 
 
 def _any_cohort(secure: Secure) -> SecureAggregationSettings:

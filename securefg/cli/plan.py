@@ -33,7 +33,8 @@ def plan(
     for column in ("release", "numbers", "noise on each", "signal over noise"):
         table.add_column(column)
     for release in found.releases:
-        ratio = "no noise" if release.ratio is None else f"{release.ratio:.1f}"
+        without = "noise in training" if release.trained else "no noise"
+        ratio = without if release.ratio is None else f"{release.ratio:.1f}"
         table.add_row(release.name, f"{release.dim:,}", f"{release.noise:.4g}", ratio)
     console = Console()
     console.print(table)
@@ -41,6 +42,8 @@ def plan(
         console.print(f"By the rule, {setting} is {words}.")
     if not found.releases:
         console.print("This run sends nothing private.")
+    elif not found.has_noise:
+        console.print("No upload gets noise before it is sent, so this plan has nothing to weigh.")
     elif found.worth_it:
         console.print(
             f"Worth it, as far as noise goes: every sum stands {WORTH:g} times above its noise, or "

@@ -37,6 +37,7 @@ def run(
     from securefg.run.folder import RunFolder
     from securefg.run.progress import Bar, Interrupt, Lines, Quiet
     from securefg.run.seal import sign_page
+    from securefg.run.summary import ABORTED
     from securefg.settings.config import load_config
 
     if resume is not None and config is None and overrides:
@@ -81,6 +82,6 @@ def run(
             printable(f"run     {outcome.folder.path}", keep=""), highlight=False, soft_wrap=True
         )
         console.print(printable(f"report  {report}", keep=""), highlight=False, soft_wrap=True)
-    if outcome.summary.stopped.startswith(DIVERGED):
+    if outcome.summary.stopped.startswith((DIVERGED, ABORTED)):
         complain(outcome.summary.stopped)
         raise typer.Exit(1)

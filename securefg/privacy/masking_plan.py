@@ -43,10 +43,7 @@ def masked_fields(
     if wanted is None:
         wanted = tuple(n for n, release in by_name.items() if release.declaration.scope != "each")
     if not wanted:
-        raise MaskingRefused(
-            "privacy.secure_aggregation: this method uploads nothing of which the server needs "
-            "only the sum; noise is the defence here"
-        )
+        raise MaskingRefused(_nothing_to_mask(settings, planned))
     for name in wanted:
         if name not in by_name:
             raise ConfigError(
@@ -62,12 +59,38 @@ def masked_fields(
     }
 
 
+def _nothing_to_mask(settings: SecureAggregationSettings, planned: Sequence[PlannedRelease]) -> str:
+    if settings.fields is not None:
+        return (
+            "privacy.secure_aggregation.fields: found an empty list; expected names of fields; "
+            "leave it out to mask every sum"
+        )
+    if not planned:
+        return (
+            "privacy.secure_aggregation: found a run that sends no private field; expected one "
+            "that uploads sums; leave secure_aggregation out"
+        )
+    return (
+        f"privacy.secure_aggregation: found {', '.join(r.name for r in planned)}, of which the "
+        "server needs every single value; expected a field of which it needs only the sum; "
+        f"{instead_of_masks(planned[0])}"
+    )
+
+
+def instead_of_masks(release: PlannedRelease) -> str:
+    """Return advice for a field that cannot be masked: the settings that sum it, or noise."""
+    if release.declaration.summed_by:
+        return f"set {release.declaration.summed_by}, which sends sums that masks can hide"
+    return "protect it with noise (privacy.mechanism: local_gaussian)"
+
+
 def refuse_unless_sum(release: PlannedRelease) -> None:
     """Masking leaves the server nothing but a sum; a field of which it needs each value is lost."""
     if release.declaration.scope == "each":
         raise MaskingRefused(
-            f"{release.name} cannot be masked: the server needs every single value of it, and a "
-            "masked field shows only the sum; noise is the defence here"
+            f"privacy.secure_aggregation.fields: found {release.name}, of which the server needs "
+            "every single value; expected a field of which it needs only the sum; "
+            f"{instead_of_masks(release)}"
         )
 
 

@@ -29,6 +29,7 @@ from securefg.privacy.rules import (
 from securefg.protocol.messages import Declaration, Message
 from securefg.secagg.graph_parameters import choose
 from securefg.settings.privacy import FieldSettings, Per, PrivacySettings, Unit
+from securefg.settings.secagg import Threat
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class PlannedRelease:
 class Policy:
     """Rules by `Message.field`, the masked fields among them, and the claim they must keep.
 
-    least_survivors  no smaller cohort is unmasked: the sum would lack noise that was planned
+    least_survivors  by message, no smaller cohort is unmasked: the sum would lack planned noise
     cohorts          how many clients are to be asked for each kind of message that is masked
     rounds           in how many rounds each of them leaves; a census is not among them
     min_holders      from how many holders on a node's row may be in a sum that carries no noise
@@ -101,7 +102,7 @@ class Policy:
     budget: float | None
     protects: bool
     masked: Mapping[str, MaskedField] = field(default_factory=dict)
-    least_survivors: int = 0
+    least_survivors: Mapping[str, int] = field(default_factory=dict)
     population: Population | None = None
     influences: Mapping[str, tuple[Influence, Influence]] = field(default_factory=dict)
     cohorts: Mapping[str, int] = field(default_factory=dict)
@@ -186,12 +187,14 @@ def make_policy(
     largest = max(num_clients, at_most or 0)
     population = population or Population(largest)
     _refuse_unknown_fields(settings, planned)
-    rules = {release.name: _rule(settings, release, num_clients) for release in planned}
+    rules = {release.name: _rule(settings, release, num_clients, largest) for release in planned}
     _refuse_noisy_weights(planned, rules)
     if settings.target_epsilon is not None:
         rules = _calibrated(rules, settings, planned, population)
     masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
+    _refuse_noise_without_masks(planned, rules, masked)
     rules |= {name: found.rule for name, found in masked.items()}
+    _refuse_noisy_census(planned, masked)
     return Policy(
         rules=rules,
         delta=settings.delta,
@@ -199,7 +202,7 @@ def make_policy(
         budget=settings.budget,
         protects=settings.noise_rng == "system",
         masked=masked,
-        least_survivors=_least_survivors(settings, planned, rules, num_clients),
+        least_survivors=_least_survivors(settings, planned, rules, num_clients, largest),
         population=population,
         influences={r.name: (_settled(r.node), _settled(r.edge)) for r in planned},
         cohorts=_cohorts(settings, planned, masked, num_clients, largest),
@@ -271,7 +274,45 @@ def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str,
             )
 
 
-def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) -> Rule:
+def _refuse_noisy_census(
+    planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
+) -> None:
+    """A census (planned for no round) leaves only beside sums without noise, and is exact."""
+    bare = [name for name, found in masked.items() if isinstance(found.rule, Plain)]
+    for release in planned:
+        rule = masked[release.name].rule if release.name in masked else Plain()
+        if bare and release.count == 0 and not isinstance(rule, Plain):
+            raise ConfigError(
+                f"privacy.fields.{release.name}.mechanism: found {rule.name}; expected plain, "
+                f"since the field is counted exactly, once, for the sums without noise "
+                f"({', '.join(bare)}); set it to plain, or put noise on these too"
+            )
+
+
+def _refuse_noise_without_masks(
+    planned: Sequence[PlannedRelease], rules: Mapping[str, Rule], masked: Mapping[str, MaskedField]
+) -> None:
+    """A client's share of distributed noise protects nothing outside a masked sum."""
+    for release in planned:
+        if not isinstance(rules[release.name], DistributedDiscrete) or release.name in masked:
+            continue
+        if release.declaration.scope == "each":
+            because = "the server needs every single value of it, and none is summed under masks"
+            advice = f"set privacy.fields.{release.name}.mechanism: local_gaussian or plain"
+            if release.declaration.summed_by:
+                advice += f", or {release.declaration.summed_by}, which sends sums"
+        else:
+            because = "secure_aggregation.fields leaves it without masks"
+            advice = "name the field there, or leave secure_aggregation.fields out"
+        raise ConfigError(
+            f"privacy.fields.{release.name}.mechanism: found distributed_discrete; expected "
+            f"local_gaussian or plain, since {because}; {advice}"
+        )
+
+
+def _rule(
+    settings: PrivacySettings, release: PlannedRelease, num_clients: int, population: int
+) -> Rule:
     if release.trained is not None:
         if settings.mechanism != "plain" or release.name in settings.fields:
             raise ConfigError(
@@ -293,8 +334,8 @@ def _rule(settings: PrivacySettings, release: PlannedRelease, num_clients: int) 
         return LocalGaussian(clip, multiplier, per, settings.adjacency, moved)
     if settings.secure_aggregation is None:
         raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
-    senders = _senders(release, num_clients)
-    noises = _unknown_noises(settings, senders)
+    threat = settings.secure_aggregation.threat_among(population)
+    noises = _unknown_noises(threat, release.name, _senders(release, num_clients))
     return DistributedDiscrete(clip, multiplier, per, 1.0, noises, settings.adjacency, moved)
 
 
@@ -302,21 +343,22 @@ def _senders(release: PlannedRelease, num_clients: int) -> int:
     return num_clients if release.senders is None else min(release.senders, num_clients)
 
 
-def _unknown_noises(settings: PrivacySettings, senders: int) -> int:
-    """The least number of noises in a sum that its reader did not draw.
+def _unknown_noises(threat: Threat, name: str, senders: int) -> int:
+    """Return the least number of noises in a sum that its reader did not draw.
 
-    A client reads the sum too, or what follows from it, and takes its own noise off: one is known
-    even where nobody colludes.
+    Every client reads the sum, or the model that follows from it, and can subtract its own noise.
+    At least one noise is therefore known, even if nobody colludes.
     """
-    assert settings.secure_aggregation is not None
-    known = max(1, settings.secure_aggregation.threat.num_corrupt(senders))
-    return max(1, _survivors(settings, senders) - known)
-
-
-def _survivors(settings: PrivacySettings, senders: int) -> int:
-    """The least number of clients whose masked reply must arrive."""
-    assert settings.secure_aggregation is not None
-    return senders - settings.secure_aggregation.threat.num_dropped(senders)
+    corrupt, dropped = threat.num_corrupt(senders), threat.num_dropped(senders)
+    unknown = senders - dropped - max(1, corrupt)
+    if unknown < 1:
+        raise ConfigError(
+            f"privacy.secure_aggregation: found up to {corrupt} colluders and {dropped} drop-outs "
+            f"among the {senders} clients that send {name}; expected at least one more client, "
+            "whose noise the reader of the sum does not know; lower corrupt or dropout, or ask "
+            "more clients (training.participation)"
+        )
+    return unknown
 
 
 def _least_survivors(
@@ -324,16 +366,18 @@ def _least_survivors(
     planned: Sequence[PlannedRelease],
     rules: Mapping[str, Rule],
     num_clients: int,
-) -> int:
-    """A session does not know whose noise it carries, so all of them must want the same."""
-    noisy = [r for r in planned if isinstance(rules[r.name], DistributedDiscrete)]
-    wanted = {_survivors(settings, _senders(release, num_clients)) for release in noisy}
-    if len(wanted) > 1:
-        raise ConfigError(
-            f"privacy: distributed noise on {', '.join(r.name for r in noisy)}, which different "
-            "numbers of clients send; allowed: on those that the same clients send"
-        )
-    return max(wanted, default=0)
+    population: int,
+) -> dict[str, int]:
+    """Return, by message with distributed noise, how many masked replies must arrive."""
+    if settings.secure_aggregation is None:
+        return {}
+    threat = settings.secure_aggregation.threat_among(population)
+    senders = {
+        release.message.kind: _senders(release, num_clients)
+        for release in planned
+        if isinstance(rules[release.name], DistributedDiscrete)
+    }
+    return {kind: count - threat.num_dropped(count) for kind, count in senders.items()}
 
 
 def _calibrated(

@@ -49,6 +49,7 @@ class Declaration:
     weight  for sums: the field by which each client's value is weighted
     opens   for what the server passes on unread: the `Message.field` of which it is the sum
     constant  never changes in a run: two sums over different clients would show the difference
+    summed_by  for what the server needs from each client: the settings under which a sum suffices
     """
 
     scope: Scope
@@ -58,6 +59,7 @@ class Declaration:
     weight: str | None = None
     opens: str | None = None
     constant: bool = False
+    summed_by: str = ""
 
     @property
     def is_private(self) -> bool:
@@ -98,12 +100,13 @@ def private(
     rows: str | None = None,
     weight: str | None = None,
     constant: bool = False,
+    summed_by: str = "",
 ) -> Any:
     """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
     none at all: an array (client, recipient, …) whose sums go to the `recipients` alone. What is
     `constant` over a run, as sizes and holdings are, leaves under masks once."""
     same = constant or isinstance(means, Size | Holdings)
-    return Declaration(needed, about, means, rows, weight, constant=same)
+    return Declaration(needed, about, means, rows, weight, constant=same, summed_by=summed_by)
 
 
 @dataclass_transform(

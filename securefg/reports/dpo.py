@@ -63,7 +63,7 @@ def render_dpo(results: Results) -> str:
         .get_template("dpo.html")
         .render(
             headline=headline(results),
-            worst=worst_sentence(results.findings, context.subjects),
+            worst=worst_sentence(results.findings),
             context=context,
             subjects="not stated" if context.num_subjects is None else number(context.num_subjects),
             clients=number(results.partition.num_clients),

@@ -107,7 +107,7 @@ def _numbers(results: Results) -> Iterator[tuple[object, ...]]:
     for unit, claim in summary.epsilon.items():
         value = "inf" if claim.epsilon is None else claim.epsilon
         yield "epsilon", unit, value, None, None, f"delta {claim.delta:g}; {claim.about(unit)}"
-    for one in results.rounds:
+    for one in (one for one in results.rounds if not one.aborted):
         for name in ("train_loss", "val_loss", "val_accuracy", "test_accuracy"):
             yield "round", name, getattr(one, name), None, None, one.round
     for found in results.findings or ():

@@ -53,7 +53,7 @@ def headline(results: Results) -> Headline:
 
 
 def _definition(results: Results) -> str:
-    if not results.rounds:
+    if all(one.aborted for one in results.rounds):
         return "No round was finished, so there is no model to score."
     kept = _monitored(results)
     best = f"at round {results.summary.best_round:,}, the best by validation {kept}"

@@ -140,7 +140,7 @@ def render(results: Results) -> str:
             headline=headline(results),
             about={field: _about(results, field) for field in _unprotected(results)},
             findings=findings_section(results.findings),
-            worst=worst_sentence(results.findings, results.config.context.subjects),
+            worst=worst_sentence(results.findings),
             context=results.config.context,
             forest=forest(results.findings),
             tested=tested(results.findings),

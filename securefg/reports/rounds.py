@@ -20,12 +20,11 @@ def curves(results: Results) -> tuple[Figure, ...]:
     if not results.rounds:
         return ()
     rounds = thinned(results.rounds, results.summary.best_round)
-    return (
-        _accuracy(results, rounds),
-        _loss(results, rounds),
-        _bytes(results, rounds),
-        *_epsilons(results, rounds),
-    )
+    costs = (_bytes(results, rounds), *_epsilons(results, rounds))
+    # An aborted round repeats the scores of the round before, and the first has none to repeat.
+    if all(one.aborted for one in results.rounds):
+        return costs
+    return (_accuracy(results, rounds), _loss(results, rounds), *costs)
 
 
 def thinned(rounds: Sequence[RoundReport], best: int) -> tuple[RoundReport, ...]:
@@ -44,8 +43,8 @@ def drops(rounds: Sequence[RoundReport]) -> tuple[tuple[int, int], ...]:
 
 def _accuracy(results: Results, rounds: Sequence[RoundReport]) -> Figure:
     series = (
-        Series("validation", tuple(r.val_accuracy for r in rounds), 1, dashed=True),
-        Series("test", tuple(r.test_accuracy for r in rounds), 2),
+        Series("validation", _scores(results, rounds, "val_accuracy"), 1, dashed=True),
+        Series("test", _scores(results, rounds, "test_accuracy"), 2),
     )
     caption = "The test score is shown for the record; only validation chose the round."
     lost = drops(rounds)
@@ -55,10 +54,16 @@ def _accuracy(results: Results, rounds: Sequence[RoundReport]) -> Figure:
 
 def _loss(results: Results, rounds: Sequence[RoundReport]) -> Figure:
     series = (
-        Series("validation", tuple(r.val_loss for r in rounds), 1, dashed=True),
-        Series("training", tuple(r.train_loss for r in rounds), 3),
+        Series("validation", _scores(results, rounds, "val_loss"), 1, dashed=True),
+        Series("training", _scores(results, rounds, "train_loss"), 3),
     )
     return _figure(results, rounds, "Loss", "Mean cross entropy per node.", series, significant)
+
+
+def _scores(results: Results, rounds: Sequence[RoundReport], name: str) -> tuple[float | None, ...]:
+    """Return the score of every round, None before the first round that was not aborted."""
+    first = next(one.round for one in results.rounds if not one.aborted)
+    return tuple(getattr(one, name) if one.round >= first else None for one in rounds)
 
 
 def _bytes(results: Results, rounds: Sequence[RoundReport]) -> Figure:

@@ -1,11 +1,14 @@
-"""The worst finding in one sentence that a data protection officer understands, with counts."""
+"""The worst finding in one sentence that a data protection officer understands, with counts.
+
+A sentence says what the game of the attack measured, in the game's own words (`Finding.metric`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from securefg.foundation.units import number, plural, significant
-from securefg.reports.curve.words import adversary_words, attack_words
+from securefg.reports.curve.words import adversary_words, attack_words, capital
 from securefg.run.findings import Finding
 
 ORDER = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
@@ -21,8 +24,8 @@ def _gain(finding: Finding) -> float:
     return finding.gain.value if finding.gain else 0.0
 
 
-def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
-    """`people` is what the data subjects are called, as `customers`."""
+def worst_sentence(findings: Sequence[Finding] | None) -> str:
+    """Return the sentence that heads the page of a run."""
     if findings is None:
         return "Nobody has tried yet what can be learnt from this run: it was not audited."
     if not findings:
@@ -31,8 +34,8 @@ def worst_sentence(findings: Sequence[Finding] | None, people: str = "") -> str:
     if first.verdict == "VIOLATION":
         return f"A privacy promise of this run is broken: {first.words}."
     if first.verdict == "LEAK":
-        most = max(findings, key=_people_found)
-        return _leak(most if _people_found(most) > 0 else first, people)
+        most = max(findings, key=_num_picked)
+        return _leak(most if _num_picked(most) > 0 else first)
     if first.verdict == "INCONCLUSIVE":
         unsure = sum(f.verdict == "INCONCLUSIVE" for f in findings)
         return (
@@ -59,19 +62,19 @@ def _held(findings: Sequence[Finding]) -> str:
     return f"of {plural(len(attacks), 'attack')} that were run, {number(silent)} found no leak"
 
 
-def _people_found(finding: Finding) -> float:
-    return finding.details.get("named", -1.0) if finding.verdict == "LEAK" else -1.0
+def _num_picked(finding: Finding) -> float:
+    return finding.details.get("picked", -1.0) if finding.verdict == "LEAK" else -1.0
 
 
-def _leak(one: Finding, people: str) -> str:
-    who, details = _capital(adversary_words(one.adversary)), one.details
-    if details.get("named", 0) > 0:
-        rate = _RATES.get(details["named_false_alarms"], "")
+def _leak(one: Finding) -> str:
+    who, details = capital(adversary_words(one.adversary)), one.details
+    if details.get("picked", 0) > 0:
+        rate = _RATES.get(details["picked_false_alarms"], "")
         alarm = f"at one false alarm in {rate}" if rate else "with few false alarms"
         return (
-            f"Of {number(int(details['named_of']))} {people or 'people'} in training, "
-            f"{number(int(details['named']))} can be named by {adversary_words(one.adversary)} "
-            f"{alarm}."
+            f"{who} picks out {number(int(details['picked']))} of "
+            f"{number(int(details['picked_of']))} targets {alarm} "
+            f"({attack_words(one.attack)}, scored by {one.metric})."
         )
     exact = next((v for k, v in details.items() if k.startswith("exact_")), 0.0)
     if exact > 0:
@@ -98,7 +101,3 @@ def _leak(one: Finding, people: str) -> str:
 def _plural(unit: str) -> str:
     first, _, rest = unit.partition(" ")
     return " ".join(filter(None, (f"{first}s", rest)))
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

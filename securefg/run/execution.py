@@ -54,7 +54,7 @@ from securefg.run.reconcile import reconcile
 from securefg.run.recovered import recovered_by_algebra
 from securefg.run.release_file import write_release
 from securefg.run.summarize import summarize
-from securefg.run.summary import Summary
+from securefg.run.summary import ABORTED, Summary
 
 
 @dataclass(frozen=True)
@@ -194,10 +194,11 @@ class Run:
             return replace(pool(local), extra=only_finite(compared))
 
         self._observer.started(self._x, first_round)
-        number, reason = first_round - 1, "all rounds done"
+        number = first_round - 1
         for number in range(first_round, config.training.rounds + 1):
             if self._best.is_stale(number, config.training.patience):
-                return self._finish(engine, federation, number - 1, "early stopping")
+                reason = self._if_finished("early stopping")
+                return self._finish(engine, federation, number - 1, reason)
             federation.begin_round(number)
             try:
                 aborted = self._round(number, server, score)
@@ -215,7 +216,13 @@ class Run:
                 self._write_checkpoint(number, federation.traffic, server.state(), engine)
             if interrupted:
                 return Outcome(self._folder, None, "interrupted")
+        reason = self._if_finished("all rounds done")
         return self._finish(engine, federation, number, reason)
+
+    def _if_finished(self, reason: str) -> str:
+        """Return `reason`, or the abort that left the run without any finished round."""
+        aborts = [line["aborted"] for line in self._folder.metrics()]
+        return f"{ABORTED}{aborts[-1]}" if aborts and all(aborts) else reason
 
     def _round(self, number: int, server: Server, score: Callable[[Message, bytes], Scores]) -> str:
         """One round of the method, scored; returns why it was aborted, if it was."""

@@ -32,12 +32,14 @@ class PlannedNoise:
 
     ratio  (n / sqrt(dim)) / noise: by how much a pattern that n nodes share evenly over `dim`
            numbers passes the noise; None where there is none
+    trained  whether the noise is in the training (DP-SGD)
     """
 
     name: str
     dim: int
     noise: float
     ratio: float | None
+    trained: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,15 @@ class Plan:
         return round(self.num_training / self.num_clients)
 
     @property
+    def has_noise(self) -> bool:
+        """Whether any upload gets noise, so that there is anything to weigh."""
+        return any(r.ratio is not None for r in self.releases)
+
+    @property
     def worth_it(self) -> bool:
-        """Whether every release stands clear of its noise: a model is left. Sizes do not tell
-        whether it is better than what clients could train alone."""
-        return all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
+        """Whether there is noise and every release stands clear of it: a model is left. Sizes do
+        not tell whether it is better than what clients could train alone."""
+        return self.has_noise and all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
 
 
 def published(config: RunConfig) -> PublicInfo:
@@ -102,7 +109,8 @@ def plan(config: RunConfig, info: PublicInfo) -> Plan:
     for release in planned:
         rule = policy.rules[release.name]
         if isinstance(rule, Plain | TrainedWithNoise):
-            found.append(PlannedNoise(release.name, release.dim, 0.0, None))
+            trained = isinstance(rule, TrainedWithNoise)
+            found.append(PlannedNoise(release.name, release.dim, 0.0, None, trained))
             continue
         noise = rule.single_stddev(torch.Size([release.dim])) * math.sqrt(clients)
         ratio = training / math.sqrt(release.dim) / noise

@@ -155,9 +155,12 @@ def about_epsilon(experiment: Experiment) -> list[str]:
 def figures(report: RoundReport) -> str:
     epsilon = " ".join(f"ε/{unit} {_number(value)}" for unit, value in report.epsilon.items())
     dropped = f"  dropped {report.dropped}" if report.dropped else ""
-    return (
+    scores = (
         f"loss {report.train_loss:.3f}  val {report.val_accuracy:.3f}  "
-        f"test {report.test_accuracy:.3f}  {epsilon}  "
+        f"test {report.test_accuracy:.3f}"
+    )
+    return (
+        f"{'aborted' if report.aborted else scores}  {epsilon}  "
         f"↑{bytes_text(report.bytes_up)} ↓{bytes_text(report.bytes_down)}{dropped}"
     )
 

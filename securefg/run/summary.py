@@ -20,6 +20,8 @@ from securefg.settings.privacy import Unit
 
 FORMAT: Final = 4
 SEEDED: Final = "seeded noise"
+ABORTED: Final = "every round was aborted: "
+"""The start of the reason why a run ended without any finished round."""
 
 
 class LinkEpsilon(Settings):

@@ -26,7 +26,8 @@ class TensorBoard(Silent):
         self._writer.add_text("config", experiment.config.model_dump_json(indent=2))
 
     def round_done(self, report: RoundReport) -> None:
-        figures = {name: float(getattr(report, name)) for name in (*SCORES, *COUNTS)}
+        names = COUNTS if report.aborted else (*SCORES, *COUNTS)
+        figures = {name: float(getattr(report, name)) for name in names}
         figures |= {f"epsilon/{u}": e for u, e in report.epsilon.items() if e is not None}
         for name, value in {**figures, **report.extra}.items():
             self._writer.add_scalar(name, value, report.round)

@@ -69,14 +69,16 @@ class SecureClients:
         config_hash: str,
         identities: Mapping[int, Identity],
         roster: Sequence[bytes],
-        least_survivors: int = 0,
+        least_survivors: Mapping[str, int] | None = None,
         random_bytes: RandomBytes = SYSTEM_RANDOM,
         cohorts: Mapping[str, int] | None = None,
         memory_file: Path | None = None,
         rounds: Mapping[str, int] | None = None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
-        self._rules = Rules(settings, len(roster), least_survivors, cohorts or {}, rounds or {})
+        self._rules = Rules(
+            settings, len(roster), least_survivors or {}, cohorts or {}, rounds or {}
+        )
         self._identities, self._roster = identities, roster
         self._random = random_bytes
         first = identities[min(identities)]

@@ -16,14 +16,14 @@ class Rules:
     """Every check raises what it refuses.
 
     population       how many clients have an identity
-    least_survivors  how many the noise of a sum was planned for
+    least_survivors  how many clients the noise of each kind of message was planned for
     cohorts          how many clients are to be asked for each kind of message
     rounds           in how many rounds each kind may be asked for; others are not limited
     """
 
     settings: SecureAggregationSettings
     population: int
-    least_survivors: int
+    least_survivors: Mapping[str, int]
     cohorts: Mapping[str, int]
     rounds: Mapping[str, int]
 
@@ -84,7 +84,7 @@ class Rules:
         least = max(
             fewest(session.graph.parameters, self.threat),
             self.settings.min_clients,
-            self.least_survivors,
+            self.least_survivors.get(session.purpose, 0),
             self.least_cohort(session.purpose),
         )
         if len(survivors) < least:

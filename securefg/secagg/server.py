@@ -83,14 +83,14 @@ class Aggregator:
         config_hash: str,
         identities: Sequence[bytes],
         exchange: Exchange,
-        least_survivors: int = 0,
+        least_survivors: Mapping[str, int] | None = None,
         cohorts: Mapping[str, int] | None = None,
         blame: Callable[[int, str], None] = lambda client, reason: None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
         self._threat = settings.threat_among(len(identities))
         self._identities, self._exchange = identities, exchange
-        self._least_survivors, self._cohorts = least_survivors, cohorts or {}
+        self._least_survivors, self._cohorts = least_survivors or {}, cohorts or {}
         self._tell, self._round, self._least = blame, 0, settings.min_clients
         self.blamed: dict[int, str] = {}
         self._setup: Setup | None = None
@@ -103,7 +103,8 @@ class Aggregator:
         sum."""
         self._round = round
         planned = self._threat.least_cohort(self._cohorts.get(reply.kind, 0))
-        self._least = max(self._settings.min_clients, self._least_survivors, planned)
+        noisy = self._least_survivors.get(reply.kind, 0)
+        self._least = max(self._settings.min_clients, noisy, planned)
         try:
             return self._collect(request, reply, clients)
         except BaseException:

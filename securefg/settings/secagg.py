@@ -14,6 +14,14 @@ from securefg.foundation.settings import Settings
 _ROUNDING: Final = 1e-14
 
 
+def colluders_in(cohort: int, population: int, corrupt: float) -> int:
+    """Return the largest number of colluders that a cohort can have: min(cohort, floor(corrupt N)).
+
+    The server picks the cohort out of all N clients, so it can pick every colluder.
+    """
+    return min(cohort, math.floor((corrupt + _ROUNDING) * population))
+
+
 @dataclass(frozen=True)
 class Threat:
     """At most `corrupt` of all clients collude with the server, at most `dropout` of those asked
@@ -36,11 +44,8 @@ class Threat:
             )
 
     def num_corrupt(self, num_clients: int) -> int:
-        """The colluders that a cohort of so many can have in it."""
-        return min(self._colluders(num_clients), num_clients)
-
-    def _colluders(self, num_clients: int) -> int:
-        return math.floor((self.corrupt + _ROUNDING) * (self.population or num_clients))
+        """Return the number of colluders in a cohort of `num_clients`."""
+        return colluders_in(num_clients, self.population or num_clients, self.corrupt)
 
     def num_dropped(self, num_clients: int) -> int:
         if self.dropout is None:
@@ -51,7 +56,8 @@ class Threat:
     def least_cohort(self, planned: int) -> int:
         """Fewer are never summed, where `planned` are to be asked: all but those that may fall
         silent, and at least two who do not collude."""
-        return max(planned - self.num_dropped(planned), self._colluders(planned) + 2)
+        everybody = self.population or planned
+        return max(planned - self.num_dropped(planned), self.num_corrupt(everybody) + 2)
 
 
 class SecureAggregationSettings(Settings):
@@ -89,10 +95,6 @@ class SecureAggregationSettings(Settings):
     on_abort: Literal["skip", "stop"] = Field(
         "skip", description="after an aborted round: continue with the next one, or end the run"
     )
-
-    @property
-    def threat(self) -> Threat:
-        return Threat(self.corrupt, self.dropout)
 
     def threat_among(self, population: int) -> Threat:
         """Where the server picks whom to ask out of so many."""

@@ -43,6 +43,9 @@ class Globals(Message, kind="gfl_appnp.Globals"):
     number: int = public("the round")
 
 
+_SUMMED_BY = "method.sums: recipients and method.jacobian: none"
+
+
 class Representation(Message, kind="gfl_appnp.Representation"):
     """What every client uploads (line 10); the Jacobian as [M | m], see `two_layer_mlp`."""
 
@@ -50,11 +53,13 @@ class Representation(Message, kind="gfl_appnp.Representation"):
         "each",
         "hidden representation, mean over the client's samples",
         means=NodeRows("hidden", "client", "network"),
+        summed_by=_SUMMED_BY,
     )
     jacobian: Tensor | None = private(
         "each",
         "its Jacobian by the model's weights, compact",
         means=lambda s: Jacobian(s.hidden, s.jacobian_noise),
+        summed_by=_SUMMED_BY,
     )
 
 

@@ -41,6 +41,8 @@ class Latents(Message, kind="nfedgnn.Latents"):
         "each",
         "features times the user's own weights",
         means=NodeRows("latent", "client", "encoder"),
+        summed_by="method: {upload: neighbourhood_sums, network: gcn, smoothness: 0, "
+        "missing: zero, average: false}",
     )
 
 

@@ -56,10 +56,19 @@ class Aligned(Message, kind="public_rows.Aligned"):
     )
 
 
+_SUMMED_BY = "method.alignment: reference and method.start: shared"
+
+
 class Rows(Message, kind="public_rows.Rows"):
-    rows: Tensor = private("each", "embedding per public node", means=_rows, rows="node")
+    rows: Tensor = private(
+        "each", "embedding per public node", means=_rows, rows="node", summed_by=_SUMMED_BY
+    )
     weights: Tensor | None = private(
-        "each", "capped degree per public node", means=Holdings(degrees=True), rows="node"
+        "each",
+        "capped degree per public node",
+        means=Holdings(degrees=True),
+        rows="node",
+        summed_by=_SUMMED_BY,
     )
 
 

@@ -1,4 +1,4 @@
-"""Accuracy against epsilon, what protection costs, and leakage against accuracy with its front."""
+"""The monitored score against epsilon, and leakage against the score with its front."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from securefg.reports.curve.words import (
     accuracy_words,
     axis_percent,
     by_whom,
+    capital,
     defence_words,
     gain_words,
     largest_leak,
     measured_whole,
+    score_words,
     setting_words,
     short_signed,
     signed,
@@ -40,29 +42,30 @@ def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     points = of(data, series.name, lambda point: point.accuracy is not None)
     lost = of(data, series.name, lambda point: bool(point.failed))
     traces = marks.traces(points, lambda point: _accuracy_mark(point, marks))
+    score = score_words(points)
     plot = Plot(
-        label=f"Accuracy against epsilon, {series.name}. {_spoken(points)}",
+        label=f"{capital(score)} against epsilon, {series.name}. {_spoken(points)}",
         x=epsilon_side([*points, *lost]),
-        y=Side("test accuracy", axis_percent, bounds=(0.0, 1.0)),
+        y=Side(f"test {score}", axis_percent, bounds=(0.0, 1.0)),
         traces=traces,
         guides=tuple(_guides(series)),
         lost=tuple((epsilon(p), f"{setting_words(p)} failed: {p.failed}") for p in lost),
     )
     return Figure(
-        "Accuracy against epsilon",
+        f"{capital(score)} against epsilon",
         _caption(data, bool(lost)),
         draw_plot(plot, height=HEIGHT),
         legend(traces),
         broad=draw_plot(plot, BROAD, HEIGHT),
         table=_accuracy_table(points, series),
-        file=f"{series.name} accuracy",
+        file=f"{series.name} {score}",
     )
 
 
 def _accuracy_mark(point: CurvePoint, marks: Marks) -> Mark:
     assert point.accuracy is not None
     shown = within(point.accuracy)
-    lines = [setting_words(point), f"accuracy {accuracy_words(point.accuracy)}"]
+    lines = [setting_words(point), f"{point.score} {accuracy_words(point.accuracy)}"]
     if len(point.accuracies) > 1:
         lines.append("seeds: " + ", ".join(percent(value) for value in point.accuracies))
     return Mark(
@@ -122,7 +125,8 @@ def _accuracy_table(points: Sequence[CurvePoint], series: Series) -> Table:
     ]
     for name, found, runs in levels(series):
         rows.append((Cell(name), Cell("–", ""), *_cells(found), run_cell(runs)))
-    return Table(("setting", "epsilon", "accuracy", "low", "high", "runs"), tuple(rows))
+    columns = ("setting", "epsilon", score_words(points), "low", "high", "runs")
+    return Table(columns, tuple(rows))
 
 
 def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
@@ -139,23 +143,24 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     front = pareto([point for point in points if measured_whole(point)])
     best = "; ".join(setting_words(point) for point in front) or "nothing"
     traces = marks.traces(points, lambda point: _trade_mark(point, marks), joined=False)
+    score = score_words(points)
     plot = Plot(
-        label=f"Largest gain of any attack against accuracy, {series.name}. On the front: {best}.",
-        x=Side("test accuracy", axis_percent, bounds=(0.0, 1.0)),
+        label=f"Largest gain of any attack against {score}, {series.name}. On the front: {best}.",
+        x=Side(f"test {score}", axis_percent, bounds=(0.0, 1.0)),
         y=Side("largest gain over the prior", short_signed),
         traces=traces,
         guides=limit_guides(data),
         front=tuple((_accuracy(point), gain(point) or 0.0) for point in front),
     )
     return Figure(
-        "Leakage against accuracy",
+        f"Leakage against {score}",
         "Lower right is better. The line joins the Pareto front: no other setting has "
-        "both more accuracy and less leakage. A setting with a measurement that did not "
+        f"both a higher {score} and less leakage. A setting with a measurement that did not "
         "hold is not on it.",
         draw_plot(plot, height=HEIGHT),
         legend(traces),
         table=_trade_table(points, front),
-        file=f"{series.name} leakage and accuracy",
+        file=f"{series.name} leakage and {score}",
     )
 
 
@@ -185,7 +190,7 @@ def _trade_mark(point: CurvePoint, marks: Marks) -> Mark:
     assert leak.gain is not None
     assert point.accuracy is not None
     said = (
-        f"{setting_words(point)}\naccuracy {accuracy_words(point.accuracy)}\n"
+        f"{setting_words(point)}\n{point.score} {accuracy_words(point.accuracy)}\n"
         f"largest gain {gain_words(leak)}\n{by_whom(leak)}"
     )
     return Mark(
@@ -214,5 +219,6 @@ def _trade_table(points: Sequence[CurvePoint], front: Sequence[CurvePoint]) -> T
                 run_cell(point.runs),
             )
         )
-    columns = ("setting", "epsilon", "accuracy", "largest gain", "of", "on the front", "runs")
+    score = score_words(points)
+    columns = ("setting", "epsilon", score, "largest gain", "of", "on the front", "runs")
     return Table(columns, tuple(rows))

@@ -19,7 +19,7 @@ from securefg.reports.curve.leakage import leak_figures, unmeasured
 from securefg.reports.curve.marks import Marks
 from securefg.reports.curve.tables import failures, point_rows, sights, violations
 from securefg.reports.curve.verdict import cards, limit_words
-from securefg.reports.curve.words import DEFENCE_NOTES, defence_words
+from securefg.reports.curve.words import DEFENCE_NOTES, defence_words, score_words
 from securefg.reports.figures.canvas import Figure
 from securefg.reports.page import build_report
 from securefg.reports.templating import page_environment
@@ -83,6 +83,7 @@ def render_curve(data: CurveData, timing: Timing) -> str:
             defences=[(defence_words(d), DEFENCE_NOTES.get(d, "")) for d in _defences(data)],
             sights=sights(data, marks),
             points=point_rows(data, timing, marks),
+            score=score_words(data.points),
             data_block=_block(data.model_dump(mode="json", by_alias=True)),
             timing_block=_block(timing.model_dump(mode="json")),
         )

@@ -159,7 +159,9 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     if point.accuracy and point.accuracy.high - point.accuracy.value > WIDE:
         reach = 100 * (point.accuracy.high - point.accuracy.value)
         seeds = plural(len(point.accuracies), "seed")
-        found.append(f"{seeds} fix the accuracy to ±{reach:.0f} points only: run more of them.")
+        found.append(
+            f"{seeds} fix the {point.score} to ±{reach:.0f} points only: run more of them."
+        )
     leaks = [leak for leak in point.leaks if leak.verdict == "LEAK"]
     if leaks:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in leaks))
@@ -202,7 +204,7 @@ def _extremes(data: CurveData, series: Series) -> tuple[tuple[str, str, str], ..
         return ()
     best = max(own, key=lambda p: p.accuracy.value if p.accuracy else 0.0)
     assert best.accuracy is not None
-    facts = [("Most accurate", percent(best.accuracy.value), setting_words(best))]
+    facts = [(f"Highest {best.score}", percent(best.accuracy.value), setting_words(best))]
     known = [p for p in own if measured_whole(p)]
     leaks = [(leak, p) for p in known if (leak := largest_leak(p)) is not None]
     if leaks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import percent
@@ -88,6 +89,16 @@ def accuracy_words(interval: Interval) -> str:
     if inside.low >= inside.high:
         return percent(interval.value)
     return f"{percent(interval.value)} ({percent(inside.low)} to {percent(inside.high)})"
+
+
+def score_words(points: Iterable[CurvePoint]) -> str:
+    """Return the name of the score that the runs of these points monitor."""
+    names = {point.score for point in points if point.accuracy is not None}
+    return names.pop() if len(names) == 1 else "score" if names else "accuracy"
+
+
+def capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def signed(value: float) -> str:

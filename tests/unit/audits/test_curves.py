@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audits.curves.collect import _alone, _leaks, _series, is_audited
+from audits.curves.collect import _alone, _leaks, _point, _series, is_audited
 from audits.curves.plan import Asked, plan_curve
 from audits.curves.recommend import (
     choose,
@@ -315,6 +315,22 @@ def test_a_defence_on_other_data_is_not_above_training_alone(tmp_path: Path) -> 
     runs = find_runs(tmp_path / "runs")
     plain, other = (_alone(plan, setting, runs, "accuracy") for setting in plan.settings)
     assert (len(plain), other) == (1, ())
+
+
+def test_point_whose_run_has_no_score_has_failed(tmp_path: Path) -> None:
+    """A run whose every round aborts has no score; as a score of zero it would be a result."""
+    (tmp_path / "run.yaml").write_text(
+        yaml.safe_dump(tree(tmp_path / "runs", "tests.unit.run.absent"))
+    )
+    masked = {"name": "secagg", "privacy": {"secure_aggregation": {}}}
+    sweep = {"config": "run.yaml", "set": ["training.rounds=1"], "defences": [masked]}
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
+    plan = plan_curve(load_curve(path), path)
+    runner.start(plan.points[0].config)
+    found = _point(plan, plan.settings[0], find_runs(tmp_path / "runs"), {})
+    assert found.accuracy is None
+    assert found.failed.startswith("a run has no accuracy (every round was aborted: secure ")
 
 
 def test_a_folder_with_another_run_or_an_edited_one_is_no_run_of_a_curve(tmp_path: Path) -> None:

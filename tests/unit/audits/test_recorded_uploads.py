@@ -297,7 +297,9 @@ def test_books_that_do_not_agree_are_found(
 def test_a_sum_over_too_few_survivors_is_found(tmp_path: Path) -> None:
     truth = masked(tmp_path)
     policy = truth.experiment.policy
-    demanding = replace(truth.experiment, policy=replace(policy, least_survivors=99))
+    wanted = dict.fromkeys(policy.least_survivors, 99)
+    assert wanted
+    demanding = replace(truth.experiment, policy=replace(policy, least_survivors=wanted))
     finding = reconciled(Truth(truth.folder, demanding))
     assert finding.verdict is Verdict.VIOLATION
     assert "planned for 99" in finding.because

@@ -55,6 +55,20 @@ def test_the_command_says_whether_it_is_worth_it():
     assert "Not worth it" in bad.output
 
 
+def test_plan_without_noise_gives_no_advice():
+    said = CliRunner().invoke(app, ["plan", str(CONFIGS / "quickstart.yaml")])
+    assert said.exit_code == 0
+    assert "worth it" not in said.output.lower()
+    assert "No upload gets noise before it is sent" in " ".join(said.output.split())
+    assert not planned("quickstart").worth_it
+
+
+def test_plan_with_noise_in_training_does_not_say_no_noise():
+    found = planned("fedmlp_sc_dp_sgd")
+    assert [release.trained for release in found.releases] == [True]
+    assert not found.has_noise
+
+
 def test_sums_clear_of_noise_are_not_said_to_beat_training_alone():
     """Over Cornell's four silos they do not: .865 both."""
     said = CliRunner().invoke(app, ["plan", str(CONFIGS / "private_cornell5.yaml")])

@@ -345,8 +345,19 @@ def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
 def test_masking_representations_is_refused(field: str, tmp_path: Path) -> None:
     masks = f"privacy.secure_aggregation={{malicious: false, fields: [{field}]}}"
-    with pytest.raises(MaskingRefused, match=f"{field} cannot be masked"):
+    with pytest.raises(MaskingRefused, match=f"found {field}, .* set method.sums: recip"):
         prepare(gfl(tmp_path, masks))
+
+
+@pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
+def test_distributed_noise_on_representations_is_refused_before_the_run(
+    field: str, tmp_path: Path
+) -> None:
+    masks = "privacy.secure_aggregation={malicious: false}"
+    noise = f"privacy.fields={{{field}: {{mechanism: distributed_discrete, noise_multiplier: 1}}}}"
+    with pytest.raises(ConfigError, match=rf"fields\.{field}\.mechanism: found distributed"):
+        runner.start(gfl(tmp_path, masks, noise))
+    assert not list(tmp_path.iterdir())
 
 
 class CrashAfterThree(Silent):

@@ -62,6 +62,17 @@ def test_sums_under_masks_give_the_plain_run_up_to_the_grid(tmp_path: Path) -> N
     assert masked.summary.masked["Update.weights"]["opened_by"] == "server"
 
 
+def test_parts_with_distributed_noise_beside_fewer_trainers_finish_every_round(
+    tmp_path: Path,
+) -> None:
+    """A quorum of all 30 clients would abort the session of the three that train."""
+    noise = "privacy.fields={Parts.parts: {mechanism: distributed_discrete, noise_multiplier: 1}}"
+    run = runner.start(v2(tmp_path, *ALL_MASKED, noise, "data.csbm.num_nodes=30"))
+    assert run.summary is not None
+    assert run.summary.aborted_rounds == 0
+    assert run.summary.test_accuracy is not None
+
+
 def test_the_layout_of_the_hosts_changes_nothing(tmp_path: Path) -> None:
     models = []
     for hosts in (1, 3):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
+from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import PlannedRelease, Policy, make_policy
 from securefg.privacy.rules import DistributedDiscrete
+from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.secagg.quantise import Grid
+from securefg.secagg.rules import Rules
 from securefg.settings.privacy import PrivacySettings
+from securefg.settings.secagg import SecureAggregationSettings
 
 
 class Another(Message, kind="test_masking_plan.Another"):
@@ -29,6 +35,10 @@ class Sent(Message, kind="test_masking_plan.Sent"):
     weights: Tensor = private("sum", "model", means=Other(), weight="size")
     size: Tensor | None = private("sum", "number of nodes", means=Other())
     single: Tensor | None = private("each", "what the server needs from each", means=Other())
+
+
+class Aligned(Message, kind="test_masking_plan.Aligned"):
+    rows: Tensor = private("each", "rows", means=Other(), summed_by="method.alignment: reference")
 
 
 WEIGHTS = PlannedRelease(Sent, "weights", count=5, dim=100)
@@ -57,7 +67,7 @@ def test_all_sums_are_masked_by_default_and_nothing_else() -> None:
 def test_without_secure_aggregation_nothing_is_masked() -> None:
     policy = make_policy(PrivacySettings(), [WEIGHTS, SIZE], 10)
     assert not policy.masked
-    assert policy.least_survivors == 0
+    assert not policy.least_survivors
 
 
 def test_fields_can_be_chosen() -> None:
@@ -70,14 +80,52 @@ def test_an_unknown_field_is_refused_with_those_that_there_are() -> None:
 
 
 def test_masking_a_field_whose_single_values_are_needed_is_refused() -> None:
-    with pytest.raises(MaskingRefused, match=r"Sent.single cannot be masked: the server needs"):
+    with pytest.raises(MaskingRefused, match=r"found Sent.single, of which the server needs every"):
         plan(WEIGHTS, SINGLE, masking={"fields": ["Sent.weights", "Sent.single"]})
 
 
-@pytest.mark.parametrize("fields", [None, []])
-def test_masking_nothing_is_refused(fields: list[str] | None) -> None:
-    with pytest.raises(MaskingRefused, match="uploads nothing of which the server needs only"):
-        plan(SINGLE, masking={"fields": fields})
+def test_masking_nothing_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"found Sent\.single, .* protect it with noise"):
+        plan(SINGLE, masking={})
+
+
+def test_masking_an_empty_list_of_fields_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"secure_aggregation\.fields: found an empty list"):
+        plan(WEIGHTS, masking={"fields": []})
+
+
+def test_masking_a_run_without_private_fields_is_refused() -> None:
+    with pytest.raises(MaskingRefused, match=r"no private field.*leave secure_aggregation out"):
+        plan(masking={})
+
+
+@pytest.mark.parametrize("fields", [None, ["Aligned.rows"]])
+def test_refused_masks_name_the_settings_that_work(fields: list[str] | None) -> None:
+    release = PlannedRelease(Aligned, "rows", count=5)
+    with pytest.raises(MaskingRefused, match=r"Aligned\.rows, .*; set method\.alignment: ref"):
+        plan(release, masking={"fields": fields})
+
+
+def test_distributed_noise_on_a_field_that_is_not_summed_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"privacy\.fields\.Sent\.single\.mechanism: found distr"):
+        plan(OTHER, SINGLE, **NOISE)
+
+
+def test_distributed_noise_on_a_field_without_masks_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Another\.counts.* secure_aggregation.fields leaves it"):
+        plan(replace(WEIGHTS), OTHER, masking={"fields": ["Sent.weights"]}, **NOISE)
+
+
+@pytest.mark.parametrize("mechanism", ["local_gaussian", "distributed_discrete"])
+def test_noise_on_a_census_beside_sums_without_noise_is_refused(mechanism: str) -> None:
+    own = {"Another.counts": {"mechanism": mechanism, "noise_multiplier": 1.0}}
+    with pytest.raises(ConfigError, match=rf"Another\.counts\.mechanism: found {mechanism}; "):
+        plan(WEIGHTS, replace(OTHER, count=0), fields=own)
+
+
+def test_noise_on_a_census_beside_noise_on_every_sum_is_planned() -> None:
+    policy = plan(WEIGHTS, replace(OTHER, count=0), **NOISE)
+    assert not policy.bare
 
 
 def test_distributed_noise_on_a_privately_weighted_sum_is_refused() -> None:
@@ -151,7 +199,7 @@ def test_too_little_noise_for_any_grid_is_refused() -> None:
         plan(WEIGHTS, num_clients=1000, **own)
 
 
-@pytest.mark.parametrize(("senders", "survivors", "noises"), [(None, 80, 70), (20, 16, 14)])
+@pytest.mark.parametrize(("senders", "survivors", "noises"), [(None, 80, 70), (20, 16, 6)])
 def test_noise_is_sized_for_the_least_number_of_honest_survivors_among_those_who_send(
     senders: int | None, survivors: int, noises: int
 ) -> None:
@@ -159,7 +207,7 @@ def test_noise_is_sized_for_the_least_number_of_honest_survivors_among_those_who
     policy = plan(sent, num_clients=100, masking={"corrupt": 0.1, "dropout": 0.2}, **NOISE)
     rule = policy.masked["Sent.weights"].rule
     assert isinstance(rule, DistributedDiscrete)
-    assert policy.least_survivors == survivors
+    assert policy.least_survivors == {Sent.kind: survivors}
     assert rule.least_noises == noises
 
 
@@ -180,17 +228,59 @@ def test_a_client_that_takes_its_own_noise_off_the_sum_meets_the_noise_that_is_b
     rule = policy.rule(Sent, "weights")
     assert isinstance(rule, DistributedDiscrete)
     assert rule.least_noises == noises
-    left = max(1, policy.least_survivors - 1)
+    left = max(1, policy.least_survivors[Sent.kind] - 1)
     sigma = rule.local_stddev(rule.plan_for(100)) * np.sqrt(left)
     booked = policy.mechanism(Sent, "weights", 100, 1).noise_multiplier
     assert booked is not None
     assert booked <= sigma / rule.sensitivity(rule.plan_for(100))
 
 
-def test_distributed_noise_of_different_cohorts_is_refused() -> None:
-    """One number of survivors holds for all sessions: the smaller one would unmask too little."""
-    with pytest.raises(ConfigError, match="different numbers of clients send"):
-        plan(replace(WEIGHTS, senders=20), OTHER, num_clients=100, **NOISE)
+def test_least_survivors_are_counted_for_the_senders_of_each_message() -> None:
+    """A quorum of all clients would abort every session of a message that fewer clients send."""
+    policy = plan(replace(WEIGHTS, senders=20), OTHER, num_clients=100, **NOISE)
+    assert policy.least_survivors == {Sent.kind: 16, Another.kind: 88}
+    noises = [policy.rules[name].least_noises for name in ("Sent.weights", "Another.counts")]
+    assert noises == [11, 83]
+
+
+def test_least_survivors_of_a_message_without_distributed_noise_are_not_planned() -> None:
+    own = {"Another.counts": {"mechanism": "distributed_discrete", "noise_multiplier": 1.0}}
+    policy = plan(replace(WEIGHTS, senders=20), OTHER, num_clients=100, fields=own)
+    assert policy.least_survivors == {Another.kind: 88}
+
+
+# The server picks 100 of 300, 100 of 1000 and 60 of 300 clients: it can pick every colluder.
+PARTIAL = [(100, 300, 0.05), (100, 1000, 0.05), (60, 300, 0.15)]
+
+
+@pytest.mark.parametrize(("asked", "everybody", "corrupt"), PARTIAL)
+def test_noise_of_honest_survivors_under_partial_participation_reaches_the_booked_one(
+    asked: int, everybody: int, corrupt: float
+) -> None:
+    """Draw the noise of the survivors of a session, leave out the colluders, measure the rest."""
+    dim = 40_000
+    tree = {"secure_aggregation": {"corrupt": corrupt}, **NOISE}
+    sent = replace(WEIGHTS, dim=dim)
+    policy = make_policy(PrivacySettings.model_validate(tree), [sent], asked, everybody)
+    masked, booked = policy.masked["Sent.weights"], policy.mechanism(Sent, "weights", dim, 1)
+    assert isinstance(masked.rule, DistributedDiscrete)
+    assert booked.noise_multiplier is not None
+    masking = SecureAggregationSettings(corrupt=corrupt)
+    rules = Rules(masking, everybody, policy.least_survivors, policy.cohorts, policy.rounds)
+    colluders = math.floor(corrupt * everybody + 1e-9)
+    honest = Clients.of(range(rules.least_cohort(Sent.kind) - colluders))
+    nothing = torch.zeros(len(honest), dim)
+    noise = masked.encode(nothing, None, SeededNoise(0), honest, ("partial",))
+    total = masked.grid.ring.to_signed(noise).sum(0)
+    measured = total.std() / masked.rule.sensitivity(masked.rule.plan_for(dim))
+    assert measured >= 0.99 * booked.noise_multiplier
+
+
+def test_policy_without_an_honest_survivor_is_refused() -> None:
+    tree = {"secure_aggregation": {"corrupt": 0.3, "dropout": 0.25}, **NOISE}
+    settings = PrivacySettings.model_validate(tree)
+    with pytest.raises(ConfigError, match=r"up to 30 colluders and 10 drop-outs among the 40"):
+        make_policy(settings, [WEIGHTS], 40, 100)
 
 
 def test_the_noise_of_the_least_survivors_reaches_what_is_booked() -> None:

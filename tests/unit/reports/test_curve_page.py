@@ -263,3 +263,34 @@ def test_two_hundred_points_fit_into_six_megabytes() -> None:
 
 def test_ticks_closer_than_a_point_are_told_apart() -> None:
     assert [axis_percent(share) for share in (0.84, 0.845, 0.85)] == ["84%", "84.5%", "85%"]
+
+
+@pytest.mark.parametrize("score", ["accuracy", "average precision"])
+def test_page_names_the_monitored_score_everywhere(score: str) -> None:
+    """Axes, tables, tooltips, labels and the title name the score that the runs monitor."""
+    data, timing = made_curve()
+    points = tuple(p.model_copy(update={"score": score}) for p in data.points)
+    choices = tuple(c.model_copy(update={"words": "as found"}) for c in data.choices)
+    page = render_curve(data.model_copy(update={"points": points, "choices": choices}), timing)
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
+    scores = set(re.findall(r"accuracy|average precision", shown, re.I))
+    assert {found.lower() for found in scores} == {score}
+    assert "accurate" not in shown
+    assert f">test {score}<" in shown
+    assert f"{score.capitalize()} against epsilon" in shown
+    assert f"Leakage against {score}" in shown
+    assert f"{score} 4" in shown or f"{score} 6" in shown  # a tooltip with its figure
+
+
+def test_page_of_series_with_different_scores_calls_them_scores() -> None:
+    data, timing = made_curve()
+    first = data.series[0].name
+    points = tuple(
+        p.model_copy(update={"score": "macro f1"}) if p.series == first else p for p in data.points
+    )
+    page = render_curve(data.model_copy(update={"points": points}), timing)
+    shown = words_of(page)
+    assert "Macro f1 against epsilon" in shown
+    assert "Accuracy against epsilon" in shown
+    assert "score and leakage against epsilon" in shown
+    assert ">Score</th>" in page

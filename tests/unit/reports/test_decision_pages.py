@@ -47,7 +47,7 @@ def finding(verdict: str, gain: float = 0.2, **more: object) -> Finding:
 
 
 PROMISE = finding("NOT_DETECTED", attack="books").model_copy(update={"gain": None})
-NAMED = {"named": 52.0, "named_of": 140.0, "named_false_alarms": 0.05}
+PICKED = {"picked": 52.0, "picked_of": 140.0, "picked_false_alarms": 0.05}
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ NAMED = {"named": 52.0, "named_of": 140.0, "named_false_alarms": 0.05}
         (None, "it was not audited"),
         ([], "nothing is known"),
         (
-            [finding("LEAK", details=NAMED)],
-            "140 people in training, 52 can be named by the server at one false alarm in twenty.",
+            [finding("LEAK", details=PICKED)],
+            "The server picks out 52 of 140 targets at one false alarm in twenty (",
         ),
         (
             [finding("LEAK", unit="sample", details={"exact_samples": 0.5})],
@@ -92,12 +92,6 @@ def test_the_worst_finding_is_one_sentence(findings: list[Finding] | None, words
     assert words in worst_sentence(findings)
 
 
-def test_people_are_called_what_the_config_calls_them() -> None:
-    assert "Of 140 customers in training" in worst_sentence(
-        [finding("LEAK", details=NAMED)], "customers"
-    )
-
-
 def test_a_forest_is_ranked_and_within_its_axis() -> None:
     drawn = forest([finding("NOT_DETECTED", 0.0), finding("LEAK", 0.9), finding("LEAK", 0.3)])
     assert drawn is not None
@@ -127,7 +121,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = runner.start(parse_config(tree)).folder
     about = {"record": folder.summary().transcript_chain}
     file = FindingsFile.begin(folder.path / "audit", about, anew=True)
-    file.add([finding("LEAK", details=NAMED)])
+    file.add([finding("LEAK", details=PICKED)])
     file.close({})
     return folder
 
@@ -145,7 +139,7 @@ def test_the_context_is_echoed_verbatim_and_escaped(run: RunFolder) -> None:
         assert "find &lt;b&gt;fraud&lt;/b&gt; &amp; say so" in text
         assert "<b>fraud" not in text
         assert "why <i>" not in text
-        assert "Of 140 customers in training, 52 can be named" in text
+        assert "picks out 52 of 140 targets at one false alarm in twenty" in text
 
 
 def test_the_context_changes_no_run(run: RunFolder) -> None:
@@ -194,7 +188,7 @@ def test_a_signed_page_verifies_until_anything_changes(copied: RunFolder) -> Non
     findings.write_text(before.replace("LEAK", "NOT_DETECTED"))
     assert wrong(copied)["report.html"] == "changed since it was signed: audit/findings.json"
     findings.write_text(before)
-    page.write_text(page.read_text().replace("52 can be named", "0 can be named"))
+    page.write_text(page.read_text().replace("picks out 52 of", "picks out 0 of"))
     assert wrong(copied)["report.html"] == "changed since it was signed: report.html"
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from typer.testing import CliRunner
 
+from securefg.cli.main import app
 from securefg.federation.evaluation import LocalScore, Scores, pool
 from securefg.foundation.errors import Diverged
 from securefg.reports import build_report
 from securefg.run import runner
 from securefg.run.divergence import DIVERGED, require_finite_losses
-from tests.small import config
+from securefg.run.summary import ABORTED
+from tests.small import config, tree
 
 WILD = ("training.lr=1e30", "training.rounds=6")
 
@@ -82,4 +87,19 @@ def test_where_every_round_aborts_the_run_ends_and_resumes(tmp_path: Path) -> No
     assert summary is not None
     assert summary.aborted_rounds == summary.rounds == 4
     assert summary.test_accuracy is None
-    assert build_report(folder).is_file()
+    assert summary.stopped.startswith(f"{ABORTED}secure aggregation: ")
+    page = build_report(folder).read_text()
+    assert "No round was finished, so there is no model to score." in page
+    assert "Accuracy by round" not in page
+    assert "Bytes sent by round" in page
+
+
+def test_run_whose_every_round_aborts_exits_with_code_1(tmp_path: Path) -> None:
+    lost = tree(tmp_path / "runs", "tests.unit.run.absent")
+    lost["privacy"] = {"secure_aggregation": {"on_abort": "skip"}}
+    (tmp_path / "lost.yaml").write_text(yaml.safe_dump(lost))
+    found = CliRunner().invoke(app, ["run", str(tmp_path / "lost.yaml")])
+    assert found.exit_code == 1
+    assert "every round was aborted: secure aggregation: " in found.output
+    assert re.search(r"test accuracy +none", found.output)
+    assert not re.search(r"(test|val|loss) 0\.", found.output)

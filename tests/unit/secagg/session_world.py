@@ -89,7 +89,7 @@ class World:
     layout: list[list[int]]
     rows: dict[str, RingArray]
     settings: SecureAggregationSettings = field(default_factory=SecureAggregationSettings)
-    least_survivors: int = 0
+    least_survivors: dict[str, int] = field(default_factory=dict)
     drops: dict[type[Message], set[int]] = field(default_factory=dict)
     lies: list[Lie] = field(default_factory=list)
     round: int = 0
@@ -202,7 +202,7 @@ def world(
     dim: int = 5,
     bits: int = 32,
     layout: list[list[int]] | None = None,
-    least_survivors: int = 0,
+    least_survivors: dict[str, int] | None = None,
     drops: dict[type[Message], set[int]] | None = None,
     **settings: Any,
 ) -> World:
@@ -213,7 +213,7 @@ def world(
         "size": rng.integers(0, 2**bits, (num_clients, 1), np.uint64).astype(ring.dtype),
     }
     chosen = SecureAggregationSettings(ring_bits=bits, **{"malicious": False, **settings})
-    return World(layout or one_each(num_clients), rows, chosen, least_survivors, drops or {})
+    return World(layout or one_each(num_clients), rows, chosen, least_survivors or {}, drops or {})
 
 
 def same_sums(found: dict[str, RingArray], wanted: dict[str, RingArray]) -> bool:

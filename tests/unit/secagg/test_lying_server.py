@@ -372,13 +372,13 @@ def test_against_a_malicious_server_a_false_list_opens_nothing_either(change: Ch
 def test_fewer_survivors_than_the_noise_was_planned_for_are_refused() -> None:
     """Six of eight pass the threshold, but their sum would lack noise."""
     world(8, drops={Upload: {6, 7}}).collect()
-    bed = world(8, least_survivors=7, drops={Upload: {6, 7}})
-    bed.aggregator._least_survivors = 3  # a server that does not care
+    bed = world(8, least_survivors={Upload.kind: 7}, drops={Upload: {6, 7}})
+    bed.aggregator._least_survivors = {}  # a server that does not care
     refused(bed, Refused, "6 survivors, under the 7")
 
 
 def test_under_distributed_noise_the_server_aborts_before_it_asks() -> None:
-    bed = world(8, least_survivors=7, drops={Upload: {0, 1}})
+    bed = world(8, least_survivors={Upload.kind: 7}, drops={Upload: {0, 1}})
     with pytest.raises(RoundAborted, match=r"6 clients answered .*, 7 are needed"):
         bed.collect()
     assert not bed.revealed()

@@ -102,7 +102,7 @@ def test_masked_sums_are_plain_ring_sums_or_the_round_is_aborted(
     advertised = num_clients - len(drops.get(Keys, set()))
     answered = num_clients - sum(map(len, drops.values()))
     enough = advertised >= 3 and answered >= max(
-        3, choose(advertised, bed.settings.threat).threshold
+        3, choose(advertised, bed.settings.threat_among(num_clients)).threshold
     )
     if enough:
         assert same_sums(bed.sums(), bed.plain_sums(survivors(num_clients, drops)))
@@ -117,7 +117,7 @@ def test_as_many_clients_may_drop_at_any_stage_as_the_threshold_leaves_room_for(
     stage: type[Message], malicious: bool
 ) -> None:
     bed = world(8, drops={stage: {0, 5}}, malicious=malicious)
-    assert choose(8, bed.settings.threat).threshold == 6
+    assert choose(8, bed.settings.threat_among(8)).threshold == 6
     assert same_sums(bed.sums(), bed.plain_sums(survivors(8, bed.drops)))
 
 
@@ -158,7 +158,7 @@ def test_sparse_graphs_give_the_plain_sum_with_drop_outs_at_every_stage(num_clie
         stage: {5 * i, 5 * i + 1} for i, stage in enumerate(STAGES)
     }
     bed = world(num_clients, layout=hosts, drops=drops, malicious=num_clients == 64, dropout=0.34)
-    assert not choose(num_clients - 2, bed.settings.threat).complete
+    assert not choose(num_clients - 2, bed.settings.threat_among(num_clients)).complete
     assert same_sums(bed.sums(), bed.plain_sums(survivors(num_clients, drops)))
 
 

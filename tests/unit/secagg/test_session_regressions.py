@@ -183,7 +183,7 @@ def test_a_sender_whose_box_did_not_open_is_left_out_of_the_sum() -> None:
 
 def test_in_a_sparse_cohort_two_halves_with_two_lists_open_nothing() -> None:
     bed = world(100, layout=[list(range(50)), list(range(50, 100))], malicious=True, dropout=0.05)
-    assert not choose(100, bed.settings.threat).complete
+    assert not choose(100, bed.settings.threat_among(100)).complete
     halves = [list(range(99)), list(range(1, 100))]
     sides = [list(range(50)), list(range(50, 100))]
     for told, side in zip(halves, sides, strict=True):

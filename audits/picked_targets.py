@@ -1,4 +1,4 @@
-"""How many persons a guess names: those above the score that few others reach."""
+"""How many targets a guess picks out: those above a score that few others reach."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from audits.metrics import LEAST_FALSE_POSITIVES
 FALSE_ALARMS = (0.05, 0.1, 0.2)
 
 
-def named(game: Game, guess: Array) -> dict[str, float]:
-    """Of games about nodes, at the lowest rate of false alarms that the number of others can show.
+def picked_targets(game: Game, guess: Array) -> dict[str, float]:
+    """Return counts at the lowest rate of false alarms that the number of other targets can show.
 
-    named_of  persons of whom it is so; named  those of them above the threshold
+    Only games about single nodes are counted.
+
+    picked_of  targets of which the game's question is true; picked  those above the threshold
     """
     if not isinstance(game, BinaryGame) or "node" not in game.unit:
         return {}
@@ -28,5 +30,5 @@ def named(game: Game, guess: Array) -> dict[str, float]:
         if allowed >= LEAST_FALSE_POSITIVES - 1e-9:
             threshold = others[min(math.floor(allowed + 1e-9), len(others) - 1)]
             count = float((ones > threshold).sum())
-            return {"named": count, "named_of": float(len(ones)), "named_false_alarms": rate}
+            return {"picked": count, "picked_of": float(len(ones)), "picked_false_alarms": rate}
     return {}

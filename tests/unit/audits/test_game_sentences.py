@@ -1,0 +1,159 @@
+"""The sentence that heads a page says only what the game of the attack measured, for every game."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import audits.games
+from attacks import active, get_active, get_attack, shipped
+from attacks.base import Targets
+from audits.games.base import BinaryGame
+from audits.picked_targets import picked_targets
+from securefg.foundation.interval import Interval
+from securefg.reports.worst import worst_sentence
+from securefg.run.findings import Finding, Verdict
+
+FOLDER = Path(audits.games.__file__).parent
+NOT_MEASURED = re.compile(r"\b(people|persons?|customers?|patients?|names?|named|naming)\b", re.I)
+TRAINING = re.compile(r"\btrain\w*", re.I)
+
+# The truth of these games is whether, or on what, somebody trained.
+MEASURES_TRAINING = {
+    "isolated_samples",
+    "known_others",
+    "labelled_nodes",
+    "membership",
+    "others_labels",
+    "others_members",
+    "released_others",
+    "summed_both",
+    "summed_features",
+    "summed_labels",
+    "summed_moments",
+    "trained_samples",
+    "training_labels",
+    "training_samples",
+}
+COUNTS: tuple[dict[str, float], ...] = (
+    {},
+    {"picked": 7.0, "picked_of": 9.0, "picked_false_alarms": 0.05},
+    {"exact_rows": 0.5},
+    {"precision_at_num_edges": 0.5, "share_of_edges": 0.1},
+)
+
+
+def texts(node: ast.expr) -> list[str]:
+    """Return every text that an expression of constants, f-strings and conditions can have."""
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    if isinstance(node, ast.IfExp):
+        return texts(node.body) + texts(node.orelse)
+    assert isinstance(node, ast.JoinedStr), ast.dump(node)
+    parts = [p.value if isinstance(p, ast.Constant) else "x" for p in node.values]
+    return ["".join(map(str, parts))]
+
+
+def named_texts(path: Path, name: str) -> list[str]:
+    """Return the texts that a file's games give to `metric` or `unit`."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    given = [word.value for call in calls for word in call.keywords if word.arg == name]
+    return [text for value in given for text in texts(value)]
+
+
+def measured() -> dict[str, list[tuple[str, str]]]:
+    """Return (metric, unit) by game; a file without its own takes those of the games it imports."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        metrics, units = named_texts(path, "metric"), named_texts(path, "unit")
+        if metrics:
+            found[path.stem] = [(m, u) for m in metrics for u in units or ["row"]]
+    return found
+
+
+GAMES = measured()
+
+
+def sentences(game: str, attack: str) -> Iterator[str]:
+    for metric, unit in GAMES.get(game, []):
+        for details in COUNTS:
+            reached = Interval(value=0.9, low=0.8, high=1.0)
+            yield worst_sentence(
+                [
+                    Finding(
+                        adversary="server",
+                        attack=attack,
+                        method="m",
+                        metric=metric,
+                        unit=unit,
+                        verdict=Verdict.LEAK,
+                        because="",
+                        value=reached,
+                        gain=reached,
+                        prior=reached,
+                        targets=20,
+                        details=details,
+                    )
+                ]
+            )
+
+
+def attacks_by_game() -> list[tuple[str, str]]:
+    attacks = [get_attack(name) for name in shipped()] + [get_active(name) for name in active()]
+    return [(attack.game, attack.name) for attack in attacks]
+
+
+def test_games_of_all_attacks_say_what_they_measure() -> None:
+    """A game without texts here is one that builds on another file, which then has them."""
+    borrowed = {"isolated_samples", "summed_features", "summed_moments"}
+    assert {game for game, _ in attacks_by_game()} - GAMES.keys() == borrowed
+    assert len(GAMES) >= 30
+
+
+@pytest.mark.parametrize("game", sorted(GAMES))
+def test_sentence_of_a_game_mentions_training_only_if_measured(game: str) -> None:
+    attacks = [name for other, name in attacks_by_game() if other == game]
+    for attack in attacks or ["attack"]:
+        for sentence in sentences(game, attack):
+            assert not NOT_MEASURED.search(sentence), sentence
+            if game not in MEASURES_TRAINING:
+                assert not TRAINING.search(sentence), sentence
+
+
+@pytest.mark.parametrize(("game", "name"), attacks_by_game())
+def test_exposure_of_an_attack_mentions_training_only_if_measured(game: str, name: str) -> None:
+    attack = get_attack(name) if name in shipped() else get_active(name)
+    assert game in MEASURES_TRAINING or not TRAINING.search(attack.exposes)
+
+
+def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:
+    """An attack on who holds 150 nodes, of which 100 train, says nothing about training."""
+    ids = np.arange(300)
+    truth = (ids < 150).astype(np.int64)
+    metric = "AUC over nodes that a client holds and others"
+    game = BinaryGame(Targets(ids), metric, "node", truth)
+    details = picked_targets(game, truth.astype(np.float64))
+    assert details == {"picked": 150.0, "picked_of": 150.0, "picked_false_alarms": 0.1}
+    reached = Interval(value=1.0, low=1.0, high=1.0)
+    found = Finding(
+        adversary="server",
+        attack="held_rows",
+        method="fedgl",
+        metric=metric,
+        unit="node",
+        verdict=Verdict.LEAK,
+        because="",
+        value=reached,
+        gain=reached,
+        targets=300,
+        details=details,
+    )
+    assert worst_sentence([found]) == (
+        "The server picks out 150 of 150 targets at one false alarm in ten "
+        f"(held rows, scored by {metric})."
+    )
