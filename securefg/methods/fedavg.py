@@ -85,7 +85,7 @@ def planned(
     weights = PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)
     if trained is not None:  # a node is one sample, and trains without its edges
         weights = replace(weights, node=Influence(rows=1), edge=NOTHING)
-    if settings.weighting == "equal":
+    if settings.weighting == "clients":
         return [weights]
     sizes = PlannedRelease(Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING)
     once = PlannedRelease(Counted, "num_nodes", 0, bound=info.num_nodes)
