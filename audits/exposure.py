@@ -6,8 +6,8 @@ norm of the pseudo-inverse's row says by how much noise on the sums would be amp
 
 sums to recipients   clients are sent sums over the graph: what coalitions of any size solve for
 sums that are opened the server opens sums over neighbourhoods: whose rows follow
-masked sums          what drop-outs and nodes of a single holder give away, and what one client that
-                     colludes with the server adds
+masked sums          what drop-outs and nodes of a single holder give away, what subset sums tell
+                     of a node's holders, and what one client that colludes with the server adds
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from securefg.protocol.transcript import read_transcript
 from securefg.run import recovered
 from securefg.run.findings import Finding, Verdict
 from securefg.run.opened import Opened, read_opened
+from securefg.run.recovered_holders import HolderSums
 from securefg.secagg.exposure import Exposure, linear_exposure
 from securefg.secagg.run_exposure import num_exposed
 
@@ -161,7 +162,8 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     if settings is None:
         return
     records = read_transcript(truth.folder.transcript)
-    opened = read_opened(truth.experiment.method, records)
+    holders = HolderSums(truth.experiment)
+    opened = read_opened(truth.experiment.method, records, holders.read)
     masked = truth.experiment.policy.masked
     noisy = all(_has_noise(truth, name) for name in masked)
     planned = truth.experiment.method.planned(
@@ -172,17 +174,22 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
         return  # the method's sums are no plain ones, and are told of by themselves
     started, smallest = time.monotonic(), min((len(one.clients) for one in opened), default=0)
     uploads, rows = recovered.exposures(truth.experiment, opened)
-    counts = {"uploads": uploads} | ({"rows of nodes": rows} if by_node else {})
+    counts = {"uploads that follow": uploads}
+    if by_node:
+        counts["rows of nodes that follow"] = rows
+    shown = holders.num_exposed(opened)
+    if by_node or shown:
+        counts["nodes of which a holder follows"] = shown
     for unit, count in counts.items():
         if count is None:
-            why = "the sums hang together by too many, or no record tells which rows were in them"
-            yield unsolved(truth, f"number of {unit} that follow from all masked sums", why)
+            why = "too many sums or subset sums, or no record tells which rows were in them"
+            yield unsolved(truth, f"number of {unit} from all masked sums", why)
             continue
         yield _finding(
             truth,
             started,
             adversary="server",
-            metric=f"number of {unit} that follow from all masked sums of the run",
+            metric=f"number of {unit} from all masked sums of the run",
             shares=[float(count)],
             noisy=noisy,
             details={"sessions": float(len(opened)), "smallest_cohort": float(smallest)},

@@ -10,6 +10,7 @@ from torch import Tensor
 from securefg.federation.roles import (
     PublicInfo,
 )
+from securefg.methods.base import refused_weighting
 from securefg.models.gcn import GcnShape, gcn_layout
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.policy import PlannedRelease
@@ -123,7 +124,13 @@ def planned(
     nodes, rounds = info.num_nodes, training.rounds
     width = info.num_classes if settings.embedding == "final" else settings.hidden
     releases = {
-        "weights": PlannedRelease(Update, "weights", rounds, shape.num_parameters),
+        "weights": PlannedRelease(
+            Update,
+            "weights",
+            rounds,
+            shape.num_parameters,
+            not_bare=refused_weighting(settings.is_weighted_by_nodes, training, "adam"),
+        ),
         "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING),
         "predictions": PlannedRelease(
             Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
