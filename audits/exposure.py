@@ -37,6 +37,11 @@ COALITIONS = 5
 SHARES = (0.1, 0.5)
 MOST_COALITIONS = 64
 """Of more clients, not every one is tried as the server's helper."""
+HOLDERS = "nodes of which a holder follows"
+ROW_SPACE = "row space of the sums' weights, residual under 1e-8"
+SUBSETS = "subset sums of the clients' constants, all enumerated"
+KNOWN_GRAPH = "the graph is known to the party; its own contributions are subtracted"
+KNOWN_CONSTANTS = "the clients' constants are known; nodes with one holder show them"
 
 
 def exposures(truth: Truth, seed: int) -> list[Finding]:
@@ -179,7 +184,7 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
         counts["rows of nodes that follow"] = rows
     shown = holders.num_exposed(opened)
     if by_node or shown:
-        counts["nodes of which a holder follows"] = shown
+        counts[HOLDERS] = shown
     for unit, count in counts.items():
         if count is None:
             why = "too many sums or subset sums, or no record tells which rows were in them"
@@ -193,7 +198,9 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
             shares=[float(count)],
             noisy=noisy,
             details={"sessions": float(len(opened)), "smallest_cohort": float(smallest)},
-            targets=len(opened),
+            targets=truth.experiment.public.num_nodes if unit == HOLDERS else len(opened),
+            estimator=SUBSETS if unit == HOLDERS else ROW_SPACE,
+            assumption=KNOWN_CONSTANTS if unit == HOLDERS else KNOWN_GRAPH,
         )
     if uploads is not None and truth.experiment.partition.num_clients <= MOST_COALITIONS:
         yield from _with_one_client(truth, opened, by_node, noisy)
@@ -262,6 +269,8 @@ def _finding(
     noisy: bool,
     details: dict[str, float],
     targets: int,
+    estimator: str = ROW_SPACE,
+    assumption: str = KNOWN_GRAPH,
 ) -> Finding:
     """The mean over coalitions, from the least to the most exposed."""
     value = Interval(value=float(np.mean(shares)), low=min(shares), high=max(shares))
@@ -280,9 +289,9 @@ def _finding(
         verdict=verdict,
         because=because,
         value=value,
-        estimator="row space of the sums' weights, residual under 1e-8",
+        estimator=estimator,
         targets=targets,
         details={name: x for name, x in details.items() if np.isfinite(x)},
-        assumptions=("the graph is known to the party; its own contributions are subtracted",),
+        assumptions=(assumption,),
         seconds=round(time.monotonic() - started, 3),
     )

@@ -224,7 +224,7 @@ def test_rows_weighted_by_a_private_size_are_refused_under_masks() -> None:
 
 def test_release_that_needs_noise_is_refused_under_masks_alone() -> None:
     needs_noise = replace(WEIGHTS, not_bare="method.key: found this; expected that")
-    with pytest.raises(ConfigError, match="method.key: found this; expected that"):
+    with pytest.raises(ConfigError, match=r"method\.key: found this; expected that"):
         plan(needs_noise)
     assert plan(needs_noise, **NOISE).masked
     assert plan(needs_noise, OTHER, masking={"fields": ["Another.counts"]}).masked
