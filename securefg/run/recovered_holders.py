@@ -93,7 +93,7 @@ class HolderSums:
         message = self._x.method.message(one.kind)
         held = self._held(len(sums))
         # Where no record tells which rows were let in, those with a sum were.
-        has_row = sums.any(1)
+        has_row: Bits = np.any(sums, axis=1)
         if is_census(message):
             has_row = np.ones(len(sums), np.bool_)
         elif one.asked.released is not None and len(one.asked.released) == len(sums):

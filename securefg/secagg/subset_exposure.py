@@ -48,7 +48,8 @@ def fitted_constants(sums: Floats, members: Bits, error: float) -> tuple[Floats,
     and whether the column is of this form: real rows are not.
     """
     bits = members.astype(np.float64)
-    constants, _, rank, _ = np.linalg.lstsq(bits, sums, rcond=None)
+    solution, _, rank, _ = np.linalg.lstsq(bits, sums, rcond=None)
+    constants: Floats = solution.astype(np.float64)
     largest = np.abs(sums).max(0, initial=0.0)
     tolerance = FINEST * largest + np.minimum(error, largest / 64)
     residual = np.abs(sums - bits @ constants).max(0, initial=0.0)
