@@ -6,8 +6,8 @@ norm of the pseudo-inverse's row says by how much noise on the sums would be amp
 
 sums to recipients   clients are sent sums over the graph: what coalitions of any size solve for
 sums that are opened the server opens sums over neighbourhoods: whose rows follow
-masked sums          what drop-outs and nodes of a single holder give away, and what one client that
-                     colludes with the server adds
+masked sums          what drop-outs and nodes of a single holder give away, what subset sums tell
+                     of a node's holders, and what one client that colludes with the server adds
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from securefg.protocol.transcript import read_transcript
 from securefg.run import recovered
 from securefg.run.findings import Finding, Verdict
 from securefg.run.opened import Opened, read_opened
+from securefg.run.recovered_holders import HolderSums
 from securefg.secagg.exposure import Exposure, linear_exposure
 from securefg.secagg.run_exposure import num_exposed
 
@@ -36,6 +37,11 @@ COALITIONS = 5
 SHARES = (0.1, 0.5)
 MOST_COALITIONS = 64
 """Of more clients, not every one is tried as the server's helper."""
+HOLDERS = "nodes of which a holder follows"
+ROW_SPACE = "row space of the sums' weights, residual under 1e-8"
+SUBSETS = "subset sums of the clients' constants, all enumerated"
+KNOWN_GRAPH = "the graph is known to the party; its own contributions are subtracted"
+KNOWN_CONSTANTS = "the clients' constants are known; nodes with one holder show them"
 
 
 def exposures(truth: Truth, seed: int) -> list[Finding]:
@@ -161,7 +167,8 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     if settings is None:
         return
     records = read_transcript(truth.folder.transcript)
-    opened = read_opened(truth.experiment.method, records)
+    holders = HolderSums(truth.experiment)
+    opened = read_opened(truth.experiment.method, records, holders.read)
     masked = truth.experiment.policy.masked
     noisy = all(_has_noise(truth, name) for name in masked)
     planned = truth.experiment.method.planned(
@@ -172,21 +179,28 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
         return  # the method's sums are no plain ones, and are told of by themselves
     started, smallest = time.monotonic(), min((len(one.clients) for one in opened), default=0)
     uploads, rows = recovered.exposures(truth.experiment, opened)
-    counts = {"uploads": uploads} | ({"rows of nodes": rows} if by_node else {})
+    counts = {"uploads that follow": uploads}
+    if by_node:
+        counts["rows of nodes that follow"] = rows
+    shown = holders.num_exposed(opened)
+    if by_node or shown:
+        counts[HOLDERS] = shown
     for unit, count in counts.items():
         if count is None:
-            why = "the sums hang together by too many, or no record tells which rows were in them"
-            yield unsolved(truth, f"number of {unit} that follow from all masked sums", why)
+            why = "too many sums or subset sums, or no record tells which rows were in them"
+            yield unsolved(truth, f"number of {unit} from all masked sums", why)
             continue
         yield _finding(
             truth,
             started,
             adversary="server",
-            metric=f"number of {unit} that follow from all masked sums of the run",
+            metric=f"number of {unit} from all masked sums of the run",
             shares=[float(count)],
             noisy=noisy,
             details={"sessions": float(len(opened)), "smallest_cohort": float(smallest)},
-            targets=len(opened),
+            targets=truth.experiment.public.num_nodes if unit == HOLDERS else len(opened),
+            estimator=SUBSETS if unit == HOLDERS else ROW_SPACE,
+            assumption=KNOWN_CONSTANTS if unit == HOLDERS else KNOWN_GRAPH,
         )
     if uploads is not None and truth.experiment.partition.num_clients <= MOST_COALITIONS:
         yield from _with_one_client(truth, opened, by_node, noisy)
@@ -255,6 +269,8 @@ def _finding(
     noisy: bool,
     details: dict[str, float],
     targets: int,
+    estimator: str = ROW_SPACE,
+    assumption: str = KNOWN_GRAPH,
 ) -> Finding:
     """The mean over coalitions, from the least to the most exposed."""
     value = Interval(value=float(np.mean(shares)), low=min(shares), high=max(shares))
@@ -273,9 +289,9 @@ def _finding(
         verdict=verdict,
         because=because,
         value=value,
-        estimator="row space of the sums' weights, residual under 1e-8",
+        estimator=estimator,
         targets=targets,
         details={name: x for name, x in details.items() if np.isfinite(x)},
-        assumptions=("the graph is known to the party; its own contributions are subtracted",),
+        assumptions=(assumption,),
         seconds=round(time.monotonic() - started, 3),
     )

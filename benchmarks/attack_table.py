@@ -30,7 +30,7 @@ from securefg.sweep.cache import find_run
 
 SEEDS = (0, 1, 2)
 SHORT = ("training.patience=null", "output.transcript_every=1")
-FEDGL = (*SHORT, "training.rounds=12", "method.weighting=equal")
+FEDGL = (*SHORT, "training.rounds=12", "method.weighting=clients")
 BY_ROW = "privacy={mechanism: local_gaussian, target_epsilon: 8, unit: row, clip_l2: 1.0}"
 BY_CLIENT = BY_ROW.replace("unit: row", "unit: client")
 MASKED = "privacy={secure_aggregation: {}}"
@@ -50,12 +50,12 @@ CASES: dict[str, list[Case]] = {
         ("FedGL", "masked", "quickstart", (*FEDGL, MASKED)),
         ("FedGL", "noised, epsilon 8 per row", "quickstart", (*FEDGL, BY_ROW)),
         ("FedAvg, GraphSAGE", "plain", SAGE, ROUNDS),
-        ("FedAvg, GraphSAGE", "masked", SAGE, (*ROUNDS, "method.weighting=equal", MASKED)),
+        ("FedAvg, GraphSAGE", "masked", SAGE, (*ROUNDS, "method.weighting=clients", MASKED)),
         (
             "FedAvg, GraphSAGE",
             "noised, epsilon 8 per client",
             SAGE,
-            (*ROUNDS, "method.weighting=equal", "method.upload=update", BY_CLIENT),
+            (*ROUNDS, "method.weighting=clients", "method.upload=update", BY_CLIENT),
         ),
         ("GFL-APPNP", "plain", GFL, (*ROUNDS, "method.jacobian=full", "privacy={}")),
         ("GFL-APPNP", "masked", "gfl_dnc_masked", ROUNDS),

@@ -19,6 +19,7 @@ from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions import draw_partition
 from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
+from securefg.secagg.subset_exposure import subset_exposure
 from securefg.settings.data import DataSettings
 from securefg.settings.partition import SharesSettings
 
@@ -94,23 +95,19 @@ def expected_single(shares: tuple[float, ...]) -> float:
 
 
 def holder_sets(partition: Partition) -> None:
-    """Softmax rows add up to one, so a node's sum weighted by N_k adds up to its holders' nodes.
+    """A client's constant, summed over the holders of a node: of how many nodes a holder follows.
 
-    Who knows the clients' sizes reads off the holders, up to clients of one size.
+    FedGL's masked census opens the count of holders. A census of sizes is what it must not open.
     """
-    sizes = partition.sizes.numpy()
-    holds = np.zeros((partition.num_clients, partition.num_nodes), np.int64)
-    holds[partition.owners.numpy(), partition.nodes.numpy()] = 1
-    members_by_sum: dict[int, set[tuple[int, ...]]] = {}
-    for chosen in np.ndindex(*[2] * len(sizes)):
-        members = np.sort(sizes[np.array(chosen, bool)])
-        members_by_sum.setdefault(int(members.sum()), set()).add(tuple(members.tolist()))
-    told = [len(members_by_sum[total]) == 1 for total in (sizes @ holds).tolist()]
-    held = holds.any(0)
-    print(
-        f"FedGL, weighting: nodes, sizes {sizes.tolist()}: the sizes of a node's holders follow "
-        f"from its sum for {np.mean(np.array(told)[held]):.1%} of the nodes"
-    )
+    holds = np.zeros((partition.num_nodes, partition.num_clients))
+    holds[partition.nodes.numpy(), partition.owners.numpy()] = 1
+    held = holds.any(1)
+    sizes = partition.sizes.numpy().astype(np.float64)
+    for name, constants in {"count": np.ones_like(sizes), "sum of sizes": sizes}.items():
+        sums = (holds @ constants)[:, None]
+        found = subset_exposure(constants[:, None], sums, np.array([1e-6]))
+        share = np.mean(found.holders.any(1)[held])
+        print(f"FedGL, {name} of a node's holders: a holder follows for {share:.1%} of the nodes")
 
 
 def main() -> None:

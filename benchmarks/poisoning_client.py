@@ -45,7 +45,7 @@ from securefg.run.assembly import prepare
 from securefg.settings.config import load_config
 
 ROUNDS, CLIENT = 13, Adversary.parse("client:0")
-SETTINGS = ("method.weighting=equal", "training.patience=null")
+SETTINGS = ("method.weighting=clients", "training.patience=null")
 Lie = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From the first model, the one that came and the direction of ascent to the one sent back."""
 

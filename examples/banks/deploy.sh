@@ -22,7 +22,7 @@ features=$(python -c 'import numpy; print(numpy.load("prepared/features.npz")["x
 # One party provisions without anybody's data.
 securefg deploy provision banks.yaml --out kits --site north --site south --site east --site west \
   --server localhost --port "$port" --without-data --nodes "$nodes" --features "$features" --classes 2 \
-  --set training.monitor=val_accuracy --set training.keep=last --set method.weighting=equal \
+  --set training.monitor=val_accuracy --set training.keep=last --set method.weighting=clients \
   --set 'privacy={secure_aggregation: {malicious: true, min_clients: 4}}'
 
 # Every bank makes its shard, which stays in its kit, and sets its floor.

@@ -50,8 +50,10 @@ def summary_table(summary: Summary) -> Table:
 def _masked_words(summary: Summary, recovered: Recovered) -> str:
     aborted = f", {summary.aborted_rounds} rounds aborted" if summary.aborted_rounds else ""
     rows = recovered.node_rows_recoverable  # a deployed server does not know who holds a node
+    holders = recovered.holders_recoverable
     return (
         f"{recovered.sessions} sessions of {recovered.smallest_cohort} clients or more"
         f"{aborted}; algebra recovers {recovered.contributions_recoverable} uploads, "
-        f"{'unknown how many' if rows is None else rows} node rows"
+        f"{'unknown how many' if rows is None else rows} node rows, and a holder of "
+        f"{'unknown how many' if holders is None else holders} nodes"
     )

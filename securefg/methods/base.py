@@ -172,6 +172,21 @@ class Counted(Message, kind="averaging.Counted"):
     )
 
 
+def refused_weighting(is_weighted: bool, training: TrainingSettings, optimizer: str) -> str:
+    """Return why models weighted by size may not be masked without noise; nothing if they may.
+
+    The first step of Adam moves every weight by the learning rate, up or down. Times the clients'
+    sizes, such steps are subset sums: they show each client's direction at every weight.
+    """
+    if not is_weighted or training.local_epochs > 1 or optimizer != "adam":
+        return ""
+    return (
+        "method.weighting: found nodes; expected clients under masks where a round is one step of "
+        "Adam (training.local_epochs: 1). Subset sums of the clients' sizes would show the sign "
+        "of every client's gradient. Set method.weighting=clients, or training.local_epochs=5"
+    )
+
+
 class AveragingServer(Server):
     """W := the mean of the models that came back, or W plus the mean of their changes.
 

@@ -25,7 +25,7 @@ from securefg.federation.evaluation import (
 from securefg.federation.roles import Cohort, Host, PublicInfo, Site
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, torch_stream
-from securefg.methods.base import AveragingServer, Counted, HowMany, Method
+from securefg.methods.base import AveragingServer, Counted, HowMany, Method, refused_weighting
 from securefg.models import any_network
 from securefg.models.neighbor_sampling import Incoming, batches
 from securefg.privacy.dp_sgd import (
@@ -82,10 +82,17 @@ def planned(
         _refuse_wrong_gradients(made, info, training.dp_sgd.num_samples)
         trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
     numbers = len(any_network.vector_of(made))
-    weights = PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained)
+    weights = PlannedRelease(
+        Update,
+        "weights",
+        training.rounds,
+        numbers,
+        trained=trained,
+        not_bare=refused_weighting(settings.weighting == "nodes", training, settings.optimizer),
+    )
     if trained is not None:  # a node is one sample, and trains without its edges
         weights = replace(weights, node=Influence(rows=1), edge=NOTHING)
-    if settings.weighting == "equal":
+    if settings.weighting == "clients":
         return [weights]
     sizes = PlannedRelease(Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING)
     once = PlannedRelease(Counted, "num_nodes", 0, bound=info.num_nodes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.discrete_gaussian import LARGEST_SIGMA
 from securefg.privacy.masked import MaskedField
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
 from securefg.settings.secagg import SecureAggregationSettings
@@ -54,6 +54,8 @@ def masked_fields(
         _refuse_steered(settings, by_name[name])
     for name in by_name.keys() - set(wanted):
         _refuse_unmasked(by_name[name], ".fields")
+    for release in planned:
+        _refuse_weighted_rows(release, by_name)
     return {
         name: _masked(settings, by_name[name], by_name, rules[name], num_clients) for name in wanted
     }
@@ -94,6 +96,22 @@ def refuse_unless_sum(release: PlannedRelease) -> None:
         )
 
 
+def _refuse_weighted_rows(release: PlannedRelease, by_name: Mapping[str, PlannedRelease]) -> None:
+    """Refuse a sum by row in which each client's rows are multiplied by a constant of the client.
+
+    The constants are integers, or integers again after rounding. Their subset sums show which
+    clients are in a row's sum.
+    """
+    weight = f"{release.message.__name__}.{release.declaration.weight}"
+    if release.declaration.rows and weight in by_name:
+        raise ConfigError(
+            "method.weighting: found nodes; expected clients under masks. Rows of "
+            f"{release.name} times the private {weight} would add up, at each "
+            f"{release.declaration.rows}, to a subset sum that shows its holders. Set "
+            "method.weighting=clients"
+        )
+
+
 def _refuse_steered(settings: SecureAggregationSettings, release: PlannedRelease) -> None:
     if settings.malicious and release.steered:
         raise MaskingRefused(
@@ -127,14 +145,16 @@ def _masked(
         if weight is not None:
             raise ConfigError(
                 f"{release.name}: distributed noise cannot be planned for a sum weighted by the "
-                f"private {weight.name}; let clients count alike (method.weighting: equal)"
+                f"private {weight.name}; let clients count alike (method.weighting: clients)"
             )
         return replace(_discrete(rule, release, ring, num_clients), recipients=recipients)
+    if isinstance(rule, Plain) and release.not_bare:
+        raise ConfigError(release.not_bare)
     bound = release.bound or settings.value_bound
     if isinstance(rule, LocalGaussian) and weight is not None:
         raise ConfigError(
             f"{release.name}: noise under masks cannot be weighted by the private {weight.name}; "
-            "let clients count alike (method.weighting: equal)"
+            "let clients count alike (method.weighting: clients)"
         )
     if isinstance(rule, LocalGaussian):
         bound = rule.clip_l2 + 8 * rule.stddev

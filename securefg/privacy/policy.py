@@ -48,6 +48,7 @@ class PlannedRelease:
     steered   what the server sent to single clients, now or before, moves the value
     noisier   its noise multiplier over that of other releases, where an epsilon for all of them
               sizes the noise: how the method shares the budget out
+    not_bare  the reason for which masks without noise are refused, as `key: found X; expected Y`
     """
 
     message: type[Message]
@@ -63,6 +64,7 @@ class PlannedRelease:
     edge: Influence = WHOLE_MESSAGE
     steered: bool = False
     noisier: float = 1.0
+    not_bare: str = ""
 
     @property
     def name(self) -> str:
@@ -270,7 +272,7 @@ def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str,
         if not isinstance(rules.get(weight, Plain()), Plain):
             raise ConfigError(
                 f"privacy: noise on {weight}, by which {release.name} is weighted, would make the "
-                "weights meaningless; let clients count alike (method.weighting: equal)"
+                "weights meaningless; let clients count alike (method.weighting: clients)"
             )
 
 

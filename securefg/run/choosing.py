@@ -24,6 +24,9 @@ COARSE: Final = 3.0
 def settled(config: RunConfig, info: PublicInfo) -> RunConfig:
     """The config with all that is left to a rule chosen; its hash and its file stay as they are."""
     method = config.method
+    if config.privacy.secure_aggregation is not None:
+        method = method.under_masks()
+        config = config.model_copy(update={"method": method})
     if not isinstance(method, FeatureSettings) or not method.graph or method.scale is not None:
         return config
     return config.model_copy(update={"method": method.with_divisor(divisor(config, info))})

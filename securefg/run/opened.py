@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import bool as flags
 from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
+from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
 from securefg.secagg.messages import REDO
 
@@ -61,7 +62,13 @@ class Opened:
         return self.when.get(field, self.round)
 
 
-def read_opened(method: AnyMethod, records: Iterable[Record]) -> list[Opened]:
+Reader = Callable[[Opened, Mapping[str, Tensor]], None]
+"""Is shown each opened sum with its values, where a record kept them."""
+
+
+def read_opened(
+    method: AnyMethod, records: Iterable[Record], reader: Reader | None = None
+) -> list[Opened]:
     """Every opened sum of a transcript, all attempts included."""
     kinds = {message.kind for message in method.messages}
     last: dict[tuple[int, int], Asked] = {}
@@ -77,15 +84,26 @@ def read_opened(method: AnyMethod, records: Iterable[Record]) -> list[Opened]:
         elif record.sender == "sum":
             asked = last.get((record.attempt, record.round), Asked(None, None))
             found.append(_opened(record, asked))
+            if reader is not None and not record.thinned and record.body:
+                reader(found[-1], _arrays(record))
     return _with_times([replace(one, fields=_kept(one, found)) for one in found])
+
+
+def is_census(message: type[Message]) -> bool:
+    """Of what never changes, everybody's rows are counted."""
+    return all(d.constant for d in message.declarations.values() if d.is_private)
 
 
 def _opened(record: Record, asked: Asked) -> Opened:
     fields = None
     if not record.thinned and record.body:
-        fields = {n: _summed(x) for n, x in record.fields().items() if isinstance(x, Tensor)}
+        fields = {name: _summed(array) for name, array in _arrays(record).items()}
     clients = frozenset(Clients.parse(record.clients).numbers())
     return Opened(record.kind.removesuffix(SUM), record.round, clients, fields, asked, {})
+
+
+def _arrays(record: Record) -> dict[str, Tensor]:
+    return {name: x for name, x in record.fields().items() if isinstance(x, Tensor)}
 
 
 def _summed(array: Tensor) -> SummedField:
@@ -96,7 +114,7 @@ def _asked(method: AnyMethod, kind: str, record: Record) -> Asked:
     if record.thinned or not record.body:
         return Asked(None, None)
     declared = method.message(kind).declarations
-    arrays = {n: x for n, x in record.fields().items() if isinstance(x, Tensor)}
+    arrays = _arrays(record)
     released = [x for n, x in arrays.items() if declared[n].constant and x.dtype == flags]
     shared = None if record.personal else _hashed(arrays)
     return Asked(shared, released[0] if released else None)

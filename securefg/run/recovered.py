@@ -18,7 +18,8 @@ from securefg.protocol.meanings import Holdings, Predictions
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
 from securefg.run.assembly import Experiment
-from securefg.run.opened import Opened, read_opened
+from securefg.run.opened import Opened, is_census, read_opened
+from securefg.run.recovered_holders import HolderSums
 from securefg.secagg.run_exposure import OpenedSum, Term, exposed_terms, num_exposed
 
 Pattern = frozenset[int]
@@ -30,13 +31,15 @@ def recovered_by_algebra(
     """For the summary of a masked run, whose server has no help; None where nothing was masked."""
     if experiment.config.privacy.secure_aggregation is None:
         return None
-    opened = read_opened(experiment.method, records)
+    holders = HolderSums(experiment)
+    opened = read_opened(experiment.method, records, holders.read)
     uploads, rows = exposures(experiment, opened)
     return {
         "sessions": len(opened),
         "smallest_cohort": min((len(one.clients) for one in opened), default=0),
         "contributions_recoverable": uploads,
         "node_rows_recoverable": rows,
+        "holders_recoverable": holders.num_exposed(opened),
     }
 
 
@@ -100,11 +103,6 @@ def rows_known(experiment: Experiment, one: Opened) -> bool:
         by_row = [name for name in by_row if name in one.fields]
     told = one.fields is not None and one.asked.released is not None
     return not by_row or is_census(message) or told or not experiment.policy.bare
-
-
-def is_census(message: type[Message]) -> bool:
-    """Of what never changes, everybody's rows are counted."""
-    return all(d.constant for d in message.declarations.values() if d.is_private)
 
 
 def _key(one: Opened) -> bytes:

@@ -94,12 +94,16 @@ class LocalAccuracy(Settings):
 
 
 class Recovered(Settings):
-    """What algebra recovers from the masked sums."""
+    """What algebra recovers from the masked sums.
+
+    holders_recoverable  nodes of which a holder follows from subset sums; None where unknown
+    """
 
     sessions: int
     smallest_cohort: int
     contributions_recoverable: int | None
     node_rows_recoverable: int | None
+    holders_recoverable: int | None = None
 
 
 class Summary(Settings):

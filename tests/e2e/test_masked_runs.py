@@ -64,15 +64,36 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return finished(tmp_path_factory.mktemp("masked"), MASKED, "training.rounds=2")
 
 
-@pytest.mark.parametrize("weighting", ["nodes", "equal"])
-def test_one_masked_round_gives_the_plain_weights_within_the_grid(
-    weighting: str, tmp_path: Path
+@pytest.mark.parametrize(
+    "method",
+    [
+        "name: fedgl, weighting: clients",
+        "name: fedgl, weighting: clients, fusion: renormalised",
+        "name: fedgl, weighting: equal, upload: update",
+        "name: fedgl, weighting: nodes, pseudo_labels: false, pseudo_graph: false",
+        "name: fedgl, pseudo_labels: false, pseudo_graph: false",
+    ],
+)
+def test_fedgl_masked_with_the_same_settings_gives_the_plain_model(
+    method: str, tmp_path: Path
 ) -> None:
-    method = f"method={{name: fedgl, weighting: {weighting}}}"
-    plain = model(finished(tmp_path / "plain", "training.rounds=1", method))
-    found = model(finished(tmp_path / "masked", "training.rounds=1", method, MASKED))
+    settings, alone = f"method={{{method}}}", "privacy.secure_aggregation={min_holders: 1}"
+    plain = model(finished(tmp_path / "plain", "training.rounds=1", settings))
+    found = model(finished(tmp_path / "masked", "training.rounds=1", settings, alone))
     assert (plain["weights"] - found["weights"]).abs().max() < 1e-5
     assert plain["weights"].abs().max() > 0.1
+    if "pseudo_labels" in plain:
+        assert torch.equal(plain["pseudo_labels"], found["pseudo_labels"])
+        assert bool((plain["pseudo_labels"] >= 0).any())
+
+
+def test_fedgl_masked_by_default_counts_clients_alike_and_says_so(
+    masked: RunFolder, tmp_path: Path
+) -> None:
+    same = finished(tmp_path, "method.weighting=clients", MASKED, "training.rounds=2")
+    assert torch.equal(model(masked)["weights"], model(same)["weights"])
+    assert masked.summary().chosen["method.weighting"].startswith("clients: ")
+    assert same.summary().chosen == {}
 
 
 def test_every_engine_gives_the_same_masked_model_and_bytes(
@@ -243,10 +264,19 @@ def test_what_never_changes_is_in_one_sum_of_the_run(tmp_path: Path) -> None:
         assert "num_nodes" not in fields
         assert fields["predictions"].shape[-1] == 1  # one of two classes
     (census,) = [r for r in records(run) if r.kind == "fedgl.Holdings.sum"]
-    assert census.fields().keys() == {"holds", "num_nodes", "mass"}
+    assert census.fields().keys() == {"holds"}
     found = run.summary().recovered_by_algebra
     assert found is not None
     assert found.contributions_recoverable == 0
+
+
+def test_census_without_rows_of_nodes_opens_the_sum_of_sizes_alone(tmp_path: Path) -> None:
+    halves = ("method.pseudo_labels=false", "method.pseudo_graph=false")
+    run = finished(tmp_path, MASKED, *halves, "training.rounds=2")
+    sums = [r.fields() for r in records(run) if r.kind == "fedgl.Holdings.sum"]
+    assert [fields.keys() for fields in sums] == [{"num_nodes"}]
+    alike = finished(tmp_path, MASKED, *halves, "method.weighting=clients", "training.rounds=2")
+    assert not [r for r in records(alike) if r.kind.startswith(("fedgl.Count", "fedgl.Holdings"))]
 
 
 def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path: Path) -> None:
@@ -281,9 +311,20 @@ def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path
             ConfigError,
             [
                 "privacy={mechanism: distributed_discrete, noise_multiplier: 1, "
-                "secure_aggregation: {}}"
+                "secure_aggregation: {}}",
+                "method.weighting=nodes",
             ],
-            r"let clients count alike \(method.weighting: equal\)",
+            r"let clients count alike \(method.weighting: clients\)",
+        ),
+        (
+            ConfigError,
+            ["method.weighting=nodes", MASKED],
+            "method.weighting: found nodes; expected clients under masks",
+        ),
+        (
+            ConfigError,
+            ["method.weighting=nodes", "privacy.secure_aggregation={fields: [Update.weights]}"],
+            "method.weighting: found nodes; expected clients under masks",
         ),
         (
             ConfigError,
@@ -297,7 +338,16 @@ def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path
         ),
         (MaskingRefused, ["method={name: alone}", MASKED], "nothing of which the server needs"),
     ],
-    ids=["overflow", "unknown field", "weights", "no masks", "minimum", "nothing to mask"],
+    ids=[
+        "overflow",
+        "unknown field",
+        "weights",
+        "weighted rows",
+        "weighted rows beside masks",
+        "no masks",
+        "minimum",
+        "nothing to mask",
+    ],
 )
 def test_what_masking_cannot_serve_is_refused_before_anything_is_written(
     error: type[Exception], overrides: list[str], words: str, tmp_path: Path

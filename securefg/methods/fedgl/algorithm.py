@@ -76,14 +76,15 @@ class Client(Host):
         return self._trained(request, turn)
 
     def _held(self, request: Count) -> Held:
-        ones = torch.ones(len(self._node_ids), 1, device=self._device)
-        by_nodes = self._settings.weighting == "nodes"
-        size = float(len(self._node_ids))
-        return Held(
-            holds=self._scattered(ones, request.index_size),
-            num_nodes=torch.tensor([size]) if by_nodes else None,
-            mass=self._scattered(size * ones, request.index_size) if by_nodes else None,
-        )
+        if not has_census(self._settings):
+            raise PrivacyError("fedgl.Count: found a request; expected none with these settings")
+        holds = size = None
+        if self._settings.uploads_rows:
+            ones = torch.ones(len(self._node_ids), 1, device=self._device)
+            holds = self._scattered(ones, request.index_size)
+        if self._settings.is_weighted_by_nodes:
+            size = torch.tensor([float(len(self._node_ids))])
+        return Held(holds=holds, num_nodes=size)
 
     def _check_halves(self, request: Globals) -> None:
         """What the settings leave out is not trained on because a server sends it."""
@@ -98,8 +99,7 @@ class Client(Host):
 
     def _check_released(self, request: Globals) -> None:
         """Rows of nodes leave where a census found enough holders."""
-        halves = self._settings.pseudo_labels or self._settings.pseudo_graph
-        if halves and request.released is None:
+        if self._settings.uploads_rows and request.released is None:
             raise PrivacyError("fedgl: rows of nodes were asked for without a count of holders")
 
     def _trained(self, request: Globals, turn: Turn) -> Update:
@@ -127,16 +127,16 @@ class Client(Host):
         """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
         return complemented(self._adjacency, request, self._node_ids, self._settings)
 
-    def _changed(self, trained: Tensor, request: Globals, heavy: float) -> Tensor:
-        """What is sent of the weights: themselves, or their change times the client's weight."""
-        if self._settings.upload == "update" or self._sized:
-            return heavy * (trained - request.weights.to(self._device))
-        return trained
+    def _changed(self, trained: Tensor, request: Globals) -> Tensor:
+        """Return the weights as they are sent: as they are, or as a change.
 
-    @property
-    def _sized(self) -> bool:
-        """Rows go out times the number of nodes, which itself left once, in the census."""
-        return self._bare and self._settings.weighting == "nodes"
+        Under masks the change is multiplied by the number of nodes, of which the census has the
+        sum over all clients.
+        """
+        change = trained - request.weights.to(self._device)
+        if self._bare and self._settings.is_weighted_by_nodes:
+            return float(len(self._node_ids)) * change
+        return change if self._settings.upload == "update" else trained
 
     def _pseudo_targets(self, request: Globals) -> list[Targets]:
         if request.pseudo_labels is None:
@@ -147,30 +147,32 @@ class Client(Host):
 
     @torch.no_grad()
     def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
-        own = float(len(self._node_ids))
-        heavy = own if self._sized else 1.0
-        by_nodes = self._settings.weighting == "nodes" and not self._bare
+        sends_size = self._settings.is_weighted_by_nodes and not self._bare
         return Update(
-            weights=self._changed(trainer.vector(), request, heavy)[None],
-            num_nodes=torch.tensor([own]) if by_nodes else None,
-            **self._rows(trainer, adjacency, request, heavy),
+            weights=self._changed(trainer.vector(), request)[None],
+            num_nodes=torch.tensor([float(len(self._node_ids))]) if sends_size else None,
+            **self._rows(trainer, adjacency, request),
         )
 
     def _rows(
-        self, trainer: GcnTrainer, adjacency: Operator, request: Globals, heavy: float
+        self, trainer: GcnTrainer, adjacency: Operator, request: Globals
     ) -> dict[str, Tensor | None]:
-        """What is told of every node, for the halves that are on."""
+        """Return the rows of all nodes for the halves that are on.
+
+        Under masks no row is multiplied by the number of nodes. Rows that are rounded to whole
+        probabilities would be multiples of it, and their subset sums would show the holders.
+        """
         settings = self._settings
         rows: dict[str, Tensor | None] = dict.fromkeys(("predictions", "embeddings", "holds"))
-        if not (settings.pseudo_labels or settings.pseudo_graph):
+        if not settings.uploads_rows:
             return rows
         hidden, logits = gcn(trainer.weights, adjacency, self._features)
         if settings.pseudo_labels:
             probabilities = logits.softmax(-1)
             # A row that adds up to one would show who holds the node.
-            rows["predictions"] = heavy * (probabilities[:, :-1] if self._bare else probabilities)
+            rows["predictions"] = probabilities[:, :-1] if self._bare else probabilities
         if settings.pseudo_graph:
-            rows["embeddings"] = heavy * (logits if settings.embedding == "final" else hidden)
+            rows["embeddings"] = logits if settings.embedding == "final" else hidden
         if needs_holders(settings) and not self._bare:
             rows["holds"] = torch.ones_like(logits[:, :1])
         size, released = request.index_size, request.released
@@ -256,14 +258,16 @@ class FedGLServer(Server):
         single clients' away."""
         count = Count(index_size=self._info.num_nodes)
         replies = require_replies(self._cohort.ask(count, Held), number)
-        names = ("holds", *(("num_nodes", "mass") if self._settings.weighting == "nodes" else ()))
-        return {name: replies.sum(name).round() for name in names}
+        asked = {
+            "holds": self._settings.uploads_rows,
+            "num_nodes": self._settings.is_weighted_by_nodes,
+        }
+        return {name: replies.sum(name).round() for name, is_sent in asked.items() if is_sent}
 
     def _enough_holders(self) -> Tensor | None:
         """Nodes whose sums may be uploaded. Whoever is not asked in a round may be a holder, so as
         many more are needed."""
-        halves = self._settings.pseudo_labels or self._settings.pseudo_graph
-        if not self._cohort.bare or not halves:
+        if not self._cohort.bare or not self._settings.uploads_rows:
             return None
         total = self._info.num_clients
         absent = total - asked_at_once(total, self._training.participation)
@@ -312,17 +316,15 @@ class FedGLServer(Server):
         the others leave of a node's holders. Where clients are away, as many of a node's holders
         are taken to be as of all clients."""
         present = replies.count / self._info.num_clients
-        held = self._census["mass" if self._sized else "holds"] * present
         released = self._enough_holders()
         assert released is not None
-        held = held * released[:, None]
-        total = float(self._census["num_nodes"]) if self._sized else float(replies.count)
+        held = self._census["holds"] * present * released[:, None]
         summed = replies.sum(field)
         if field == "predictions":
             last = (held - summed.sum(-1, keepdim=True)).clamp_min(0)
             summed = torch.cat([summed, last], -1)
         if self._settings.fusion == "paper":
-            return summed / total
+            return summed / replies.count
         return summed / held.clamp_min(torch.finfo(held.dtype).eps)
 
     def state(self) -> State:

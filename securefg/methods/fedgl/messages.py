@@ -10,6 +10,7 @@ from torch import Tensor
 from securefg.federation.roles import (
     PublicInfo,
 )
+from securefg.methods.base import refused_weighting
 from securefg.models.gcn import GcnShape, gcn_layout
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.policy import PlannedRelease
@@ -97,9 +98,13 @@ class Count(Message, kind="fedgl.Count"):
 
 
 class Held(Message, kind="fedgl.Holdings"):
-    """What never changes, in one sum for the whole run."""
+    """The sums that never change. They are opened once in a run.
 
-    holds: Tensor = private(
+    No field is a constant of the client at each node that it holds, other than 1. Subset sums
+    of such constants show who holds the node.
+    """
+
+    holds: Tensor | None = private(
         "sum",
         "1 for every node that the client holds",
         means=Holdings(),
@@ -108,13 +113,6 @@ class Held(Message, kind="fedgl.Holdings"):
     )
     num_nodes: Tensor | None = private(
         "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
-    )
-    mass: Tensor | None = private(
-        "sum",
-        "the client's number of nodes, at every node that it holds",
-        means=Holdings(),
-        rows="node",
-        constant=True,
     )
 
 
@@ -126,7 +124,13 @@ def planned(
     nodes, rounds = info.num_nodes, training.rounds
     width = info.num_classes if settings.embedding == "final" else settings.hidden
     releases = {
-        "weights": PlannedRelease(Update, "weights", rounds, shape.num_parameters),
+        "weights": PlannedRelease(
+            Update,
+            "weights",
+            rounds,
+            shape.num_parameters,
+            not_bare=refused_weighting(settings.is_weighted_by_nodes, training, "adam"),
+        ),
         "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING),
         "predictions": PlannedRelease(
             Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
@@ -138,22 +142,18 @@ def planned(
     }
     sent = {
         "weights": True,
-        "num_nodes": settings.weighting == "nodes",
+        "num_nodes": settings.is_weighted_by_nodes,
         "predictions": settings.pseudo_labels,
         "embeddings": settings.pseudo_graph,
         "holds": needs_holders(settings),
     }
     # The census is taken only where sums carry no noise, so no noise is planned for it.
-    census = [
-        PlannedRelease(
-            Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
-        )
-    ]
-    if settings.weighting == "nodes":
-        census.append(PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING))
-        census.append(PlannedRelease(Held, "mass", 0, nodes, nodes, bound=nodes, edge=NOTHING))
-    counted = census if has_census(settings) else []
-    return [release for name, release in releases.items() if sent[name]] + counted
+    holds = PlannedRelease(
+        Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+    )
+    size = PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING)
+    census = [holds] * settings.uploads_rows + [size] * settings.is_weighted_by_nodes
+    return [release for name, release in releases.items() if sent[name]] + census
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
@@ -162,10 +162,9 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
 
 
 def has_census(settings: Settings) -> bool:
-    """Whether sums need anything that never changes: who holds a node, or how many nodes."""
-    return settings.pseudo_labels or settings.pseudo_graph or settings.weighting == "nodes"
+    """Whether masked sums need a census: of a node's holders, or of all clients' nodes."""
+    return settings.uploads_rows or settings.is_weighted_by_nodes
 
 
 def needs_holders(settings: Settings) -> bool:
-    halves = settings.pseudo_labels or settings.pseudo_graph
-    return halves and settings.fusion == "renormalised"
+    return settings.uploads_rows and settings.fusion == "renormalised"

@@ -21,12 +21,10 @@ from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
-    Census,
     ClientRows,
     Iteration,
     Mean,
     RowServer,
-    Weigh,
     alignment_figures,
     planned_rows,
     rows_of,
@@ -78,13 +76,12 @@ class Client(Host):
         shape = SkipGramShape(settings.dim, settings.window, settings.negatives)
         self._model = SkipGram(shape, degrees, embedding)
         public_degrees = torch.from_numpy(degrees[self._public])
-        self._rows = ClientRows(settings, public_degrees, torch.from_numpy(start), site.bare)
+        self._rows = ClientRows(settings, public_degrees, torch.from_numpy(start))
         self._written = 0
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        if not isinstance(request, Census | Weigh):
-            self._substitute(request)
-            self._train(turn.round)
+        self._substitute(request)
+        self._train(turn.round)
         return self._rows.reply(request, self._own())
 
     def _own(self) -> Tensor:

@@ -8,7 +8,9 @@ reference  clients rotate their rows onto the last mean themselves, and rotate t
            the server needs only the sum, so secure aggregation applies.
 
 With `aggregation: degree` a row counts by the node's degree at the client, which is private too: a
-node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP` count alike.
+node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP` count alike. Masks
+without noise are refused with it: the server would need a census of degrees and edges. With
+`aggregation: mean` every client uploads a row for every public node, and no count is needed.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from torch import Tensor
 from securefg.data.shard import Shard
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
-from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.methods.base import asked_at_once, participants
+from securefg.foundation.errors import ConfigError
+from securefg.methods.base import participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
@@ -33,6 +35,11 @@ from securefg.settings.methods.ppfl import ExchangeSettings
 
 DEGREE_CAP: Final = 16
 NEIGHBOURS: Final = (1, 5, 10)
+BY_DEGREE: Final = (
+    "method.aggregation: found degree; expected mean under masks without noise. Sums of degrees "
+    "show at how many clients a public node has an edge, and the row where one client alone has "
+    "one. Set method.aggregation=mean, or add noise"
+)
 
 
 # ------------------------------------------------------------------------------------- messages
@@ -82,9 +89,6 @@ class Mean(Message, kind="public_rows.Mean"):
         "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
     )
     known: Tensor | None = public("nodes in which any client had a say")
-    released: Tensor | None = public(
-        "nodes with an edge at enough clients to be uploaded", constant=True
-    )
 
 
 class RotatedRows(Message, kind="public_rows.RotatedRows"):
@@ -94,35 +98,6 @@ class RotatedRows(Message, kind="public_rows.RotatedRows"):
     weights: Tensor | None = private(
         "sum",
         "capped degree per public node",
-        means=Holdings(degrees=True),
-        rows="node",
-        constant=True,
-    )
-
-
-class Census(Message, kind="public_rows.Census"):
-    """Asks which public nodes have an edge, before degrees are summed under masks."""
-
-    number: int = public("the round")
-
-
-class Connected(Message, kind="public_rows.Connected"):
-    connected: Tensor = private(
-        "sum", "1 for every public node with an edge", means=Holdings(), rows="node", constant=True
-    )
-
-
-class Weigh(Message, kind="public_rows.Weigh"):
-    """Asks for degrees, once in a run whose sums carry no noise: they never change."""
-
-    number: int = public("the round")
-    released: Tensor = public("nodes with an edge at enough clients to be uploaded", constant=True)
-
-
-class Weighed(Message, kind="public_rows.Weighed"):
-    weights: Tensor = private(
-        "sum",
-        "capped degree per released public node",
         means=Holdings(degrees=True),
         rows="node",
         constant=True,
@@ -149,10 +124,6 @@ MESSAGES: Final = (
     Rows,
     Mean,
     RotatedRows,
-    Census,
-    Connected,
-    Weigh,
-    Weighed,
     Trained,
     Iteration,
 )
@@ -175,14 +146,16 @@ def planned_rows(
             "public_share above 0 and merged: false, or method.exchange: false"
         )
     reply = Rows if settings.alignment == "pairwise" else RotatedRows
+    by_degree = settings.aggregation == "degree"
+    not_bare = BY_DEGREE if by_degree else ""
     # The means of earlier rounds stay in a client's rows: who was told which moves its upload.
-    planned = [PlannedRelease(reply, "rows", count, nodes * width, nodes, steered=True)]
-    if settings.aggregation == "degree":
-        planned.append(PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0))
-        if settings.alignment == "reference":
-            # The census is taken only where sums carry no noise, so no noise is planned for it.
-            planned.append(PlannedRelease(Connected, "connected", 0, nodes, nodes, bound=1.0))
-            planned.append(PlannedRelease(Weighed, "weights", 0, nodes, nodes, bound=1.0))
+    planned = [
+        PlannedRelease(reply, "rows", count, nodes * width, nodes, steered=True, not_bare=not_bare)
+    ]
+    if by_degree:
+        planned.append(
+            PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0, not_bare=not_bare)
+        )
     return planned
 
 
@@ -203,14 +176,10 @@ class ClientRows:
 
     degrees  of the public nodes at this client
     start    for reference alignment: what all clients rotate onto before there is a mean
-    bare     sums are masked and carry no noise: degrees leave once
     """
 
-    def __init__(
-        self, settings: ExchangeSettings, degrees: Tensor, start: Tensor, bare: bool = False
-    ) -> None:
+    def __init__(self, settings: ExchangeSettings, degrees: Tensor, start: Tensor) -> None:
         self._settings, self._start, self._dim = settings, start, start.shape[1]
-        self._bare = bare
         self._degrees = degrees.clamp_max(DEGREE_CAP).to(start.dtype) / DEGREE_CAP
 
     def received(self, request: Message, own: Tensor) -> Tensor | None:
@@ -227,10 +196,6 @@ class ClientRows:
         return torch.where(request.known.to(own.device)[:, None], rotated(mean, back), own)
 
     def reply(self, request: Message, own: Tensor) -> Message:
-        if isinstance(request, Census):
-            return Connected(connected=(self._degrees > 0).to(own.dtype)[None, :, None])
-        if isinstance(request, Weigh):
-            return Weighed(weights=(self._degrees * request.released.to(own))[None, :, None])
         assert isinstance(request, Aligned | Mean)
         if not request.upload:
             return Trained(number=request.number)
@@ -242,12 +207,7 @@ class ClientRows:
         turned = rotated(own, rotation(own[:, : self._dim], target[:, : self._dim]))
         if weights is None:
             return RotatedRows(rows=turned[None], weights=None)
-        if request.released is not None:
-            weights = weights * request.released.to(weights)[:, None]
-        elif self._bare:
-            raise PrivacyError("rows of public nodes were asked for without a count of edges")
-        known = None if self._bare else weights[None]
-        return RotatedRows(rows=(weights * turned)[None], weights=known)
+        return RotatedRows(rows=(weights * turned)[None], weights=weights[None])
 
 
 def alignment_figures(scores: list[LocalScore]) -> dict[str, float]:
@@ -329,9 +289,7 @@ class RowServer(Server):
             made=int(self._held["made"]) if "made" in self._held else 0,
             mean=self._held.get("mean"),
             known=self._held.get("known"),
-            released=self._enough_connected(number) if upload else None,
         )
-        self._weigh(request)
         if not upload:
             require_replies(self._cohort.ask(request, Trained, clients), number)
             return
@@ -343,41 +301,11 @@ class RowServer(Server):
         if self._settings.aggregation == "mean":
             known = torch.ones(len(rows), dtype=torch.bool)
             return {"mean": rows / replies.count, "known": known}
-        # Whoever is away is supposed to have had its share of the degrees: it is not told again.
-        present = replies.count / self._info.num_clients
-        total = (
-            self._held["degrees"] * present if "degrees" in self._held else replies.sum("weights")
-        )
+        total = replies.sum("weights")
         # A degree is at least one: less is noise, or nobody.
         known = total > 0.5 / DEGREE_CAP
         mean = torch.where(known, rows / total.clamp_min(0.5 / DEGREE_CAP), 0)
         return {"mean": mean.float(), "known": known[:, 0]}
-
-    def _enough_connected(self, number: int) -> Tensor | None:
-        """Of a node with an edge at one client alone, the sum would be that client's row: such
-        nodes stay out. Counted under masks, once, over all clients."""
-        if not self._cohort.bare or self._settings.aggregation == "mean":
-            return None
-        if "released" not in self._held:
-            census = self._cohort.ask(Census(number=number), Connected)
-            counts = require_replies(census, number).sum("connected")[:, 0].round()
-            total = self._info.num_clients
-            absent = total - asked_at_once(total, self._training.participation)
-            self._held["released"] = counts >= self._cohort.min_holders + absent
-        return self._held["released"]
-
-    def _weigh(self, request: Mean) -> None:
-        """Degrees never change: under masks without noise they are summed once, over all."""
-        if request.released is not None and "degrees" not in self._held:
-            weigh = Weigh(number=request.number, released=request.released)
-            replies = require_replies(self._cohort.ask(weigh, Weighed), request.number)
-            self._held["degrees"] = replies.sum("weights")
-
-    def facts(self) -> dict[str, float]:
-        released = self._held.get("released")
-        return (
-            {} if released is None else {"share_of_nodes_released": float(released.float().mean())}
-        )
 
     def state(self) -> State:
         return {name: value.clone() for name, value in self._held.items()}

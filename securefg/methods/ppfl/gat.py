@@ -20,11 +20,9 @@ from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
-    Census,
     ClientRows,
     Iteration,
     RowServer,
-    Weigh,
     alignment_figures,
     planned_rows,
     rows_of,
@@ -71,11 +69,10 @@ class Client(Host):
         # them before any edge plays a part.
         common = self._network.hidden_without_edges(weights)[self._public]
         public_degrees = degrees.to(site.device)[self._public]
-        self._rows = ClientRows(settings, public_degrees, common, site.bare)
+        self._rows = ClientRows(settings, public_degrees, common)
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        if not isinstance(request, Census | Weigh):
-            self._learn(request, turn.round)
+        self._learn(request, turn.round)
         return self._rows.reply(request, self._hidden()[self._public])
 
     def _learn(self, request: Message, number: int) -> None:

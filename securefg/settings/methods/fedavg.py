@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods.base import MethodSettings, Weighting
 from securefg.settings.methods.sampling import NeighborSampling
 
 
@@ -29,8 +29,8 @@ class Settings(MethodSettings):
         "update",
         description="upload the trained weights, or their change, which needs a smaller clip",
     )
-    weighting: Literal["nodes", "equal"] = Field(
-        "equal",
-        description="weight clients by number of nodes, or equally (then no size is uploaded)",
+    weighting: Weighting = Field(
+        "clients",
+        description="weight clients by number of nodes, or count each alike, which uploads no size",
     )
     sampling: NeighborSampling = NeighborSampling()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods.base import MethodSettings, Weighting
 from securefg.settings.methods.sampling import NeighborSampling
 
 Degree = Literal["count", "weight"]
@@ -51,11 +51,36 @@ class Settings(MethodSettings):
         description="upload the trained weights, or their change, which needs a smaller clip",
     )
     warmup: int = Field(0, ge=0, description="number of rounds before the pseudo graph is used")
-    weighting: Literal["nodes", "equal"] = Field(
-        "nodes",
-        description="weight clients by number of nodes, or equally (then no size is uploaded)",
+    weighting: Weighting | None = Field(
+        None,
+        description="weight clients by number of nodes, or count each alike, which uploads no "
+        "size; null: nodes, and clients where rows of nodes are masked",
     )
     sampling: NeighborSampling = NeighborSampling()
+    _is_masked: bool = PrivateAttr(False)
+
+    @property
+    def uploads_rows(self) -> bool:
+        """Whether clients upload a row for each of their nodes."""
+        return self.pseudo_labels or self.pseudo_graph
+
+    @property
+    def is_weighted_by_nodes(self) -> bool:
+        if self.weighting is None:
+            return not (self._is_masked and self.uploads_rows)
+        return self.weighting == "nodes"
+
+    def under_masks(self) -> Self:
+        chosen = self.model_copy()
+        chosen._is_masked = True
+        return chosen
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        if self.weighting is not None or self.is_weighted_by_nodes:
+            return {}
+        why = "a masked sum of rows times the clients' sizes would show who holds a node"
+        return {"method.weighting": f"clients: {why}"}
 
     @model_validator(mode="after")
     def _two_layers(self) -> Self:

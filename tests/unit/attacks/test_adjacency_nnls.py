@@ -73,14 +73,11 @@ def test_masked_uploads_leave_the_adversary_a_mean(tmp_path: Path) -> None:
     assert played(truth, "adjacency_nnls") < 0.4
 
 
-@pytest.mark.parametrize("weighting", ["equal", "nodes"])
-def test_the_class_that_masked_predictions_leave_out_is_completed(
-    tmp_path: Path, weighting: str
-) -> None:
+def test_the_class_that_masked_predictions_leave_out_is_completed(tmp_path: Path) -> None:
     """Rows that add up would show who holds a node, so one class stays at home; the count of
     holders, which the server has, gives it back."""
     masked = "privacy={secure_aggregation: {min_holders: 1}}"
-    truth = run(tmp_path, masked, f"method.weighting={weighting}")
+    truth = run(tmp_path, masked)
     view, classes = truth.view(SERVER), truth.experiment.union.num_classes
     assert view.best_rows(Predictions("nodes"))[0].value.shape[-1] == classes - 1
     rows = class_shares(view, 0)

@@ -31,6 +31,7 @@ from tests.small import config
 OWN = "tests.unit.methods.test_fedavg."
 SAGE = "method={name: fedavg, network: GraphSAGE, arguments: {hidden_channels: 6, num_layers: 2}}"
 MLP = "method={name: fedavg, network: MLP, arguments: {hidden_channels: 6}}"
+MASKED = "privacy.secure_aggregation={}"
 SAMPLES = 12
 DP_SGD = f"{{noise_multiplier: 2, sampling: 0.5, num_samples: {SAMPLES}}}"
 
@@ -435,3 +436,31 @@ def test_an_unknown_network_is_refused_before_anything_runs(network: str, tmp_pa
     with pytest.raises(ConfigError, match=r"method.network: .*allowed: "):
         prepare(fedavg(tmp_path, f"method.network={network}"))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("method.weighting=nodes",),
+        ("method={name: fedgl, pseudo_labels: false, pseudo_graph: false}",),
+    ],
+    ids=["fedavg", "fedgl"],
+)
+def test_sizes_times_one_step_of_adam_are_refused_under_masks(
+    overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Each weight moves by the learning rate: sums of sizes with signs show every client's sign."""
+    one_step = (*overrides, "training.local_epochs=1")
+    words = "found nodes; expected clients under masks where a round is one step of Adam"
+    with pytest.raises(ConfigError, match=words):
+        runner.prepare(fedavg(tmp_path, *one_step, MASKED))
+    runner.prepare(fedavg(tmp_path, *one_step))
+    runner.prepare(fedavg(tmp_path, *overrides, "training.local_epochs=2", MASKED))
+    runner.prepare(fedavg(tmp_path, *one_step, "method.weighting=clients", MASKED))
+
+
+def test_weighting_by_its_earlier_name_is_the_same_run(tmp_path: Path) -> None:
+    both = [fedavg(tmp_path, f"method.weighting={name}") for name in ("equal", "clients")]
+    assert both[0].hash == both[1].hash
+    with pytest.raises(ConfigError, match=r"method\.weighting"):
+        fedavg(tmp_path, "method.weighting=[equal]")

@@ -15,12 +15,10 @@ from securefg.methods.ppfl.exchange import (
     DEGREE_CAP,
     Aligned,
     ClientRows,
-    Connected,
     Mean,
     RotatedRows,
     Rows,
     Trained,
-    Weighed,
     num_uploads,
 )
 from securefg.models.procrustes import aligned
@@ -144,7 +142,6 @@ def test_a_client_rotates_onto_the_mean_and_back() -> None:
         made=1,
         mean=mean,
         known=torch.tensor([True] * 5 + [False]),
-        released=None,
     )
     sent = part.reply(request, own)
     assert isinstance(sent, RotatedRows)
@@ -153,19 +150,6 @@ def test_a_client_rotates_onto_the_mean_and_back() -> None:
     assert received is not None
     assert torch.allclose(received[:5], aligned(mean, own)[:5], atol=1e-5)
     assert torch.equal(received[5], own[5])
-
-
-def test_nodes_that_are_not_released_are_sent_as_zero() -> None:
-    settings = Settings(alignment="reference", start="shared", aggregation="degree", dim=2)
-    own, _ = random_rows(2)
-    part = ClientRows(settings, torch.ones(6), own)
-    released = torch.tensor([False] + [True] * 5)
-    request = Mean(number=1, upload=True, made=0, mean=None, known=None, released=released)
-    sent = part.reply(request, own)
-    assert isinstance(sent, RotatedRows)
-    assert sent.weights is not None
-    assert not sent.rows[0, 0].any()
-    assert sent.weights[0, :, 0].tolist() == [0.0] + [1 / DEGREE_CAP] * 5
 
 
 def client_of(parsed: RunConfig) -> Client:
@@ -193,14 +177,14 @@ def test_rows_that_came_are_trained_on_from(tmp_path: Path) -> None:
 def test_a_mean_that_was_written_is_not_written_again(tmp_path: Path) -> None:
     client = client_of(config(tmp_path, f"method={REFERENCE}", "training.lr=0.05"))
     own = client.handle(
-        Mean(number=1, upload=True, made=0, mean=None, known=None, released=None),
+        Mean(number=1, upload=True, made=0, mean=None, known=None),
         Turn(1, 1, Clients.of([0])),
     )
     assert isinstance(own, RotatedRows)
     mean, known = own.rows[0] * 3, torch.ones(own.rows.shape[1], dtype=torch.bool)
     sent = []
     for number in (2, 3):
-        request = Mean(number=number, upload=True, made=1, mean=mean, known=known, released=None)
+        request = Mean(number=number, upload=True, made=1, mean=mean, known=known)
         sent.append(client.handle(request, Turn(number, 1, Clients.of([0]))))
     before, after = sent
     assert isinstance(before, RotatedRows)
@@ -234,32 +218,41 @@ def test_pairwise_alignment_cannot_be_masked(tmp_path: Path) -> None:
         run(tmp_path, "privacy={secure_aggregation: {}}")
 
 
-@pytest.mark.parametrize("aggregation", ["mean", "degree"])
-def test_masks_change_nothing_but_the_last_digits(aggregation: str, tmp_path: Path) -> None:
+def test_masks_change_nothing_but_the_last_digits(tmp_path: Path) -> None:
     method = f"method={REFERENCE}"
-    chosen = (method, f"method.aggregation={aggregation}")
-    masks = "privacy={secure_aggregation: {malicious: false, min_holders: 1, ring_bits: 64}}"
-    plain, masked = run(tmp_path, *chosen), run(tmp_path, *chosen, masks)
+    masks = "privacy={secure_aggregation: {malicious: false, ring_bits: 64}}"
+    plain, masked = run(tmp_path, method), run(tmp_path, method, masks)
     losses = [[line["val_loss"] for line in r.metrics()] for r in (plain, masked)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
 
 
-def test_a_node_with_an_edge_at_one_client_stays_out_of_masked_sums(tmp_path: Path) -> None:
+def test_degrees_under_masks_alone_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """The server would need to know at how many clients a public node has an edge."""
+    masks = "privacy={secure_aggregation: {malicious: false}}"
+    with pytest.raises(ConfigError, match=r"method\.aggregation: found degree; expected mean"):
+        run(tmp_path / "runs", f"method={REFERENCE}", "method.aggregation=degree", masks)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_degrees_under_masks_and_noise_are_summed(tmp_path: Path) -> None:
+    noise = "mechanism: local_gaussian, noise_multiplier: 1, unit: row, noise_rng: seeded"
+    masks = f"privacy={{{noise}, secure_aggregation: {{malicious: false}}}}"
+    folder = run(tmp_path, f"method={REFERENCE}", "method.aggregation=degree", masks)
+    sums = [r for r in read_transcript(folder.transcript) if r.kind == f"{RotatedRows.kind}.sum"]
+    assert len(sums) > 1
+    assert all(r.fields().keys() == {"rows", "weights"} for r in sums)
+
+
+def test_masked_rows_come_from_every_client_and_without_a_census(tmp_path: Path) -> None:
     folder = run(
-        tmp_path,
-        f"method={REFERENCE}",
-        "method.aggregation=degree",
-        "partition={name: public_private, num_clients: 4, public_share: 0.2}",
-        "privacy={secure_aggregation: {malicious: false, min_holders: 4}}",
+        tmp_path, f"method={REFERENCE}", "privacy={secure_aggregation: {malicious: false}}"
     )
     said = list(read_transcript(folder.transcript))
-    assert Connected.kind in {r.kind for r in said}
-    # Degrees never change: they are in one sum of the run, and rows come without them.
-    assert [r.round for r in said if r.kind == f"{Weighed.kind}.sum"] == [1]
-    sums = [r for r in said if r.kind == f"{RotatedRows.kind}.sum"]
-    assert len(sums) > 1
+    sums = [r for r in said if r.sender == "sum"]
+    assert {r.kind for r in sums} == {f"{RotatedRows.kind}.sum"}
     assert all(r.fields().keys() == {"rows"} for r in sums)
-    assert 0 < folder.summary().method_facts["share_of_nodes_released"] < 1
+    assert all(r.fields()["rows"].any(1).all() for r in sums)
+    assert folder.summary().recovered_by_algebra.holders_recoverable == 0
 
 
 def test_noise_on_rows_keeps_the_target(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def config(root: Path, malicious: bool) -> RunConfig:
 
 def mean(number: int, upload: bool, rows: torch.Tensor | None) -> Mean:
     known = None if rows is None else torch.ones(len(rows), dtype=torch.bool)
-    return Mean(number=number, upload=upload, made=number, mean=rows, known=known, released=None)
+    return Mean(number=number, upload=upload, made=number, mean=rows, known=known)
 
 
 @pytest.mark.parametrize("in_a_session", [False, True])

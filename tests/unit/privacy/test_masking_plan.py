@@ -41,6 +41,11 @@ class Aligned(Message, kind="test_masking_plan.Aligned"):
     rows: Tensor = private("each", "rows", means=Other(), summed_by="method.alignment: reference")
 
 
+class ByNode(Message, kind="test_masking_plan.ByNode"):
+    rows: Tensor = private("sum", "row per node", means=Other(), rows="node", weight="size")
+    size: Tensor | None = private("sum", "number of nodes", means=Other())
+
+
 WEIGHTS = PlannedRelease(Sent, "weights", count=5, dim=100)
 SIZE = PlannedRelease(Sent, "size", count=5, bound=200)
 SINGLE = PlannedRelease(Sent, "single", count=5)
@@ -295,3 +300,21 @@ def test_the_noise_of_the_least_survivors_reaches_what_is_booked() -> None:
     assert booked.noise_multiplier <= real
     assert booked.noise_multiplier == pytest.approx(real, rel=1e-3)
     assert booked.masked
+
+
+def test_rows_weighted_by_a_private_size_are_refused_under_masks() -> None:
+    rows, size = PlannedRelease(ByNode, "rows", 5, 100, 100), PlannedRelease(ByNode, "size", 5)
+    words = "method.weighting: found nodes; expected clients under masks. Rows of ByNode.rows"
+    for masking in ({}, {"fields": ["ByNode.size"]}):
+        with pytest.raises(ConfigError, match=words):
+            plan(rows, size, masking=masking)
+    assert plan(rows).masks(ByNode) == ["rows"]
+    assert not make_policy(PrivacySettings(), [rows, size], 10).masked
+
+
+def test_release_that_needs_noise_is_refused_under_masks_alone() -> None:
+    needs_noise = replace(WEIGHTS, not_bare="method.key: found this; expected that")
+    with pytest.raises(ConfigError, match=r"method\.key: found this; expected that"):
+        plan(needs_noise)
+    assert plan(needs_noise, **NOISE).masked
+    assert plan(needs_noise, OTHER, masking={"fields": ["Another.counts"]}).masked

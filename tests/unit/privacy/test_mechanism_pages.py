@@ -13,6 +13,7 @@ import yaml
 from securefg.federation.roles import PublicInfo
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
+from securefg.run import choosing
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.privacy import Mechanism
 from securefg.settings.secagg import SecureAggregationSettings
@@ -31,6 +32,7 @@ def settled(config: RunConfig) -> Policy:
     node, one on six nodes."""
     num_nodes = 6 if config.partition.name == "one_node" else 2708
     info = PublicInfo(num_nodes, 1433, 7, 6, config.seed, torch.device("cpu"))
+    config = choosing.settled(config, info)
     planned = get_method(config.method.name).planned(config.method, config.training, info)
     return make_policy(config.privacy, planned, num_clients=6)
 
