@@ -21,6 +21,7 @@ from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
+    REPLIES,
     Census,
     ClientRows,
     Iteration,
@@ -28,6 +29,7 @@ from securefg.methods.ppfl.exchange import (
     RowServer,
     Weigh,
     alignment_figures,
+    check,
     planned_rows,
     rows_of,
 )
@@ -166,6 +168,8 @@ METHOD = Method(
     summary="public nodes at every client; their DeepWalk rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
+    replies=REPLIES,
+    check=check,
     release=Iteration,
     planned=planned,
     make_host=Client,

@@ -21,13 +21,14 @@ from torch import Tensor
 from securefg.data.shard import Shard
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
-from securefg.foundation.errors import ConfigError, PrivacyError
+from securefg.foundation.errors import ConfigError, PrivacyError, ProtocolError
 from securefg.methods.base import asked_at_once, participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public
-from securefg.protocol.messages import Message, personal, private, public
+from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.ppfl import ExchangeSettings
 
@@ -38,6 +39,14 @@ NEIGHBOURS: Final = (1, 5, 10)
 # ------------------------------------------------------------------------------------- messages
 
 
+def _row_per_node(settings: ExchangeSettings, public: PublicSizes) -> Bound:
+    return reals((public.num_public, settings.width))
+
+
+def _truth_per_node(settings: ExchangeSettings, public: PublicSizes) -> Bound:
+    return truths((public.num_public,))
+
+
 def _rows(settings: ExchangeSettings) -> NodeRows:
     return NodeRows(settings.layer, "public", columns=settings.embedding_columns)
 
@@ -45,14 +54,17 @@ def _rows(settings: ExchangeSettings) -> NodeRows:
 class Aligned(Message, kind="public_rows.Aligned"):
     """Train on; `rows` are to stand in for the client's own rows of the public nodes."""
 
-    number: int = public("the round")
+    number: int = round_number()
     upload: bool = public("whether rows are asked for")
     rows: Tensor | None = personal(
         "mean of all clients' rows, in the client's own space",
         means=lambda s: MeanRows("own", s.embedding_columns),
+        bounds=_row_per_node,
     )
     known: Tensor | None = personal(
-        "1 where the client uploaded before, so that it has a space", means=Public("who took part")
+        "1 where the client uploaded before, so that it has a space",
+        means=Public("who took part"),
+        bounds=lambda s, p: truths(()),
     )
 
 
@@ -66,15 +78,21 @@ class Rows(Message, kind="public_rows.Rows"):
 class Mean(Message, kind="public_rows.Mean"):
     """Train on; every client rotates the mean into its own space itself."""
 
-    number: int = public("the round")
+    number: int = round_number()
     upload: bool = public("whether rows are asked for")
-    made: int = public("the round whose uploads the mean is of")
-    mean: Tensor | None = public(
-        "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
+    made: int = public(
+        "the round whose uploads the mean is of", bounds=lambda s, p: PAST_ROUND
     )
-    known: Tensor | None = public("nodes in which any client had a say")
+    mean: Tensor | None = public(
+        "mean of the rotated rows",
+        means=lambda s: MeanRows("common", s.embedding_columns),
+        bounds=_row_per_node,
+    )
+    known: Tensor | None = public("nodes in which any client had a say", bounds=_truth_per_node)
     released: Tensor | None = public(
-        "nodes with an edge at enough clients to be uploaded", constant=True
+        "nodes with an edge at enough clients to be uploaded",
+        constant=True,
+        bounds=_truth_per_node,
     )
 
 
@@ -94,7 +112,7 @@ class RotatedRows(Message, kind="public_rows.RotatedRows"):
 class Census(Message, kind="public_rows.Census"):
     """Asks which public nodes have an edge, before degrees are summed under masks."""
 
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Connected(Message, kind="public_rows.Connected"):
@@ -106,8 +124,12 @@ class Connected(Message, kind="public_rows.Connected"):
 class Weigh(Message, kind="public_rows.Weigh"):
     """Asks for degrees, once in a run whose sums carry no noise: they never change."""
 
-    number: int = public("the round")
-    released: Tensor = public("nodes with an edge at enough clients to be uploaded", constant=True)
+    number: int = round_number()
+    released: Tensor = public(
+        "nodes with an edge at enough clients to be uploaded",
+        constant=True,
+        bounds=_truth_per_node,
+    )
 
 
 class Weighed(Message, kind="public_rows.Weighed"):
@@ -123,15 +145,17 @@ class Weighed(Message, kind="public_rows.Weighed"):
 class Trained(Message, kind="public_rows.Trained"):
     """Trained; nothing else is said."""
 
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Iteration(Message, kind="public_rows.Iteration"):
     """What the server releases: in pairwise alignment every client's result is its own affair."""
 
-    number: int = public("the round")
+    number: int = round_number()
     mean: Tensor | None = public(
-        "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
+        "mean of the rotated rows",
+        means=lambda s: MeanRows("common", s.embedding_columns),
+        bounds=_row_per_node,
     )
 
 
@@ -147,6 +171,26 @@ MESSAGES: Final = (
     Trained,
     Iteration,
 )
+
+
+REPLIES: Final = {
+    Aligned: lambda request: Rows if request.upload else Trained,
+    Mean: lambda request: RotatedRows if request.upload else Trained,
+    Census: Connected,
+    Weigh: Weighed,
+}
+
+
+def check(settings: ExchangeSettings, public: PublicInfo, bare: bool, message: Message) -> None:
+    """Raise where a mean comes without the nodes that it is of, or degrees would be summed without
+    a count of edges."""
+    if isinstance(message, Aligned) and (message.rows is None) != (message.known is None):
+        raise ProtocolError(f"{message.kind}.known: found it with or without rows; expected both")
+    if isinstance(message, Mean) and (message.mean is None) != (message.known is None):
+        raise ProtocolError(f"{message.kind}.known: found it with or without mean; expected both")
+    asks_degrees = isinstance(message, Mean) and settings.aggregation == "degree" and bare
+    if asks_degrees and message.upload and message.released is None:
+        raise PrivacyError("rows of public nodes were asked for without a count of edges")
 
 
 def num_uploads(settings: ExchangeSettings, rounds: int) -> int:
@@ -169,11 +213,14 @@ def planned_rows(
     # The means of earlier rounds stay in a client's rows: who was told which moves its upload.
     planned = [PlannedRelease(reply, "rows", count, nodes * width, nodes, steered=True)]
     if settings.aggregation == "degree":
-        planned.append(PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0))
+        not_bare = False if settings.alignment == "reference" else None
+        planned.append(
+            PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0, bare=not_bare)
+        )
         if settings.alignment == "reference":
             # The census is taken only where sums carry no noise, so no noise is planned for it.
-            planned.append(PlannedRelease(Connected, "connected", 0, nodes, nodes, bound=1.0))
-            planned.append(PlannedRelease(Weighed, "weights", 0, nodes, nodes, bound=1.0))
+            for message, name in ((Connected, "connected"), (Weighed, "weights")):
+                planned.append(PlannedRelease(message, name, 0, nodes, nodes, bound=1.0, bare=True))
     return planned
 
 
@@ -235,8 +282,6 @@ class ClientRows:
             return RotatedRows(rows=turned[None], weights=None)
         if request.released is not None:
             weights = weights * request.released.to(weights)[:, None]
-        elif self._bare:
-            raise PrivacyError("rows of public nodes were asked for without a count of edges")
         known = None if self._bare else weights[None]
         return RotatedRows(rows=(weights * turned)[None], weights=known)
 
