@@ -173,7 +173,7 @@ class Admission:
 
 
 def _is_all_private(reply: type[Message]) -> bool:
-    """Whether a reply says nothing but what comes from data; one that says more may leave it out."""
+    """Whether a reply cannot do without what comes from data."""
     required = [d for name, d in reply.declarations.items() if name not in reply.optional]
     return any(d.is_private for d in required) or all(
         d.is_private for d in reply.declarations.values()

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from securefg.data.graph import Graph
 from securefg.federation.evaluation import Evaluator, Scores, score_logits
+from securefg.foundation.errors import ProtocolError
 from securefg.methods.fedgl.messages import Globals
 from securefg.models.gcn import Operator, SumOf, gcn, gcn_inputs
 from securefg.models.pseudo_graph import PseudoGraph, projected
@@ -23,6 +24,12 @@ def complemented(
     counts, columns, values = (part if part is None else part.to(node_ids.device) for part in parts)
     if counts is None or columns is None or values is None:
         return adjacency
+    # A few large counts would be written out as that many entries.
+    fit = len(columns) == len(values) and bool(((counts >= 0) & (counts <= len(columns))).all())
+    if not fit or int(counts.long().sum()) != len(columns):
+        raise ProtocolError(
+            f"fedgl: a pseudo graph of {len(columns)} neighbours whose counts do not add up to them"
+        )
     pseudo = PseudoGraph(counts, columns, values)
     return SumOf((adjacency, projected(pseudo, node_ids, settings.beta, settings.degree)))
 

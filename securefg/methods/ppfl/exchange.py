@@ -80,9 +80,7 @@ class Mean(Message, kind="public_rows.Mean"):
 
     number: int = round_number()
     upload: bool = public("whether rows are asked for")
-    made: int = public(
-        "the round whose uploads the mean is of", bounds=lambda s, p: PAST_ROUND
-    )
+    made: int = public("the round whose uploads the mean is of", bounds=lambda s, p: PAST_ROUND)
     mean: Tensor | None = public(
         "mean of the rotated rows",
         means=lambda s: MeanRows("common", s.embedding_columns),
