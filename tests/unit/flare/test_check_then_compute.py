@@ -367,7 +367,8 @@ def test_site_failure_leaves_at_a_multiple_of_the_period(seconds: float, tmp_pat
 
 
 def test_site_request_past_the_budget_is_refused_before_its_host(tmp_path: Path) -> None:
-    world = World(tmp_path, config(tmp_path, SMALL, FEDGL, NOISE, "training.rounds=30"))
+    weights_alone = FEDGL.replace("pseudo_labels: true", "pseudo_labels: false")
+    world = World(tmp_path, config(tmp_path, SMALL, weights_alone, NOISE, "training.rounds=30"))
     server, request = LyingServer(world), globals_of(world)
     server.site._policy = server.site._policy.model_validate(
         server.site._policy.model_dump() | {"budget_total": {"epsilon": 3}}
