@@ -175,8 +175,9 @@ def ledger(kit: Kit) -> None:
     home = kit if (kit / POLICY_FILE).exists() else home_of(kit)
     books, policy = SiteBooks(home), load_policy(home / POLICY_FILE)
     counts = Counter(
-        (line["run"], line["release"]["mechanism"]["field"], line["release"]["mechanism"]["rule"])
+        (line["run"], release["mechanism"]["field"], release["mechanism"]["rule"])
         for line in books.releases()
+        for release in line["releases"]
     )
     table = Table("run", "field", "rule", "times", box=None, pad_edge=False)
     for (run, field, rule), count in sorted(counts.items()):

@@ -1,12 +1,29 @@
-"""A fault at a host, told to the server's side and raised there as what it was."""
+"""Faults at a host: a breach of the rules ends the run, any other failure is a drop-out.
+
+A drop-out is recorded with one reason for all, as a deployed site would answer. The person who runs
+the hosts reads on the terminal which error it was and where, without its text, which may hold data.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+import traceback
+from typing import Any, Final
 
 from securefg.foundation import errors
 from securefg.foundation.errors import ProtocolError, SecurefgError
 from securefg.secagg import errors as secagg_errors
+
+FAILED: Final = "failed"
+"""Why a client dropped out whose host raised."""
+
+
+def note_failure(host: str, error: Exception) -> str:
+    """Log which error a host raised, and where; returns the reason that is recorded."""
+    places = traceback.extract_tb(error.__traceback__)
+    where = f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"
+    logging.getLogger(__name__).warning(f"{host}: {type(error).__name__} at {where}")
+    return FAILED
 
 
 def breach(error: Exception) -> dict[str, Any]:

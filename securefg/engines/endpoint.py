@@ -1,21 +1,29 @@
-"""The endpoint: a host behind its channel. Bytes go in, sealed bytes come out, whichever engine."""
+"""The endpoint: a host behind its channel. Bytes go in, sealed bytes come out, whichever engine.
+
+A request is admitted first (`admit`): everything that can be checked without private data is, and
+what the reply may release is known. Only then is it performed (`perform`): the host sees it. An
+engine that keeps books writes them between the two.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from securefg.engines.admission import Admission, Expected
 from securefg.federation.channel import Channel, mask_context
 from securefg.federation.engine import AT_THE_END, Answer, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
-from securefg.foundation.errors import ProtocolError, RunFolderError
+from securefg.foundation.errors import PrivacyError, ProtocolError, RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.methods.base import AnyMethod
+from securefg.privacy.ledger import Release
+from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
@@ -28,6 +36,24 @@ STAGES = {message.kind: message for message in secagg_messages.MESSAGES}
 
 
 @dataclass(frozen=True)
+class Admitted:
+    """A request that passed every check; nothing was computed for it.
+
+    releases       what may leave in its reply
+    is_stage       a stage of secure aggregation, made of keys: no host sees it
+    is_redo        the host handles it once more, and nothing of the outcome leaves
+    """
+
+    envelope: Envelope
+    turn: Turn
+    message: Message
+    reply: type[Message] | None = None
+    releases: list[Release] = field(default_factory=list)
+    is_stage: bool = False
+    is_redo: bool = False
+
+
+@dataclass(frozen=True)
 class Endpoint:
     """One host with its name, its clients, and the only channel that its replies can take."""
 
@@ -36,37 +62,69 @@ class Endpoint:
     method: AnyMethod
     host: Host
     channel: Channel
+    admission: Admission
     attempt: int = 1
     secure: SecureClients | None = None
 
     def answer(self, framed: Body) -> Answer:
-        request = codec.unframe(framed)
-        if not request.clients.within(self.clients):
-            raise ProtocolError(f"{self.name} was asked for the clients {request.clients}")
-        turn = Turn(request.round, request.step, request.clients, self.attempt)
-        reply = self._reply(request, turn)
-        sealed = self.channel.seal(reply, turn)
-        envelope = replace(request, sender=self.name, receiver="server", kind=reply.kind, body=b"")
-        return Answer(codec.frame_fields(envelope, sealed.fields), sealed.releases)
+        return self.perform(self.admit(framed))
 
-    def _reply(self, request: Envelope, turn: Turn) -> Message:
-        stage = STAGES.get(request.kind)
+    # ------------------------------------------------------------------------- before the host
+
+    def admit(self, framed: Body) -> Admitted:
+        """Check a request completely; raises what is wrong with it, and no host was called."""
+        envelope = codec.unframe(framed)
+        if not envelope.clients.within(self.clients):
+            raise ProtocolError(f"{self.name} was asked for the clients {envelope.clients}")
+        turn = Turn(envelope.round, envelope.step, envelope.clients, self.attempt)
+        stage = STAGES.get(envelope.kind)
         if stage is not None and self.secure is not None:
-            return self.secure.handle(codec.decode(request.body, stage), turn)
-        redo = request.kind.startswith(secagg_messages.REDO)
-        kind = request.kind.removeprefix(secagg_messages.REDO)
-        message = codec.decode(request.body, self.method.message(kind))
-        if self.secure is not None:
-            self.secure.refuse_personal(message)
-            self.secure.hold_to_constants(message, turn)
-        reply = self.host.handle(self._opened(message, turn), turn)
-        if type(reply) not in self.method.messages:  # a key message would leave without a rule
-            raise ProtocolError(f"{reply.kind} is no message of {self.method.name}; nothing left")
-        if redo:
-            return secagg_messages.Redone(number=turn.round)
-        if self.secure is not None and self.channel.policy.masks(type(reply)):
-            self.secure.check_request(request_hash(message))
-        return reply
+            message: Message = codec.decode(envelope.body, stage)
+            return Admitted(envelope, turn, message, is_stage=True)
+        is_redo = envelope.kind.startswith(secagg_messages.REDO)
+        kind = envelope.kind.removeprefix(secagg_messages.REDO)
+        message = codec.decode(envelope.body, self.method.message(kind))
+        expected = self.admission.expect(message, turn)
+        opened = self._opened(message, turn)
+        self.admission.check_fields(opened, turn)
+        if is_redo:
+            self._admit_redo(message, turn, expected)
+            return Admitted(envelope, turn, opened, expected.reply, is_redo=True)
+        self.channel.check_budget(expected.releases, turn)
+        self._admit_session(message, turn, expected)
+        return Admitted(envelope, turn, opened, expected.reply, expected.releases)
+
+    def _admit_redo(self, message: Message, turn: Turn, expected: Expected) -> None:
+        """Only what was answered under masks may be asked for again."""
+        if self.secure is None or expected.reply is None:
+            raise ProtocolError(f"{message.kind}: found a request to do it again; expected none")
+        self.secure.refuse_personal(message)
+        self.secure.check_redo(request_hash(message), expected.reply.kind, turn)
+
+    def _admit_session(self, message: Message, turn: Turn, expected: Expected) -> None:
+        """The request must be the one that the open session was made for."""
+        if self.secure is None:
+            return
+        self.secure.refuse_personal(message)
+        self.secure.hold_to_constants(message, turn)
+        masked = [r.mechanism.field for r in expected.releases if r.mechanism.masked]
+        if not masked:
+            return
+        if expected.reply is None:
+            raise PrivacyError(
+                f"{self.method.name}.replies: found no reply to {message.kind}; expected one in a "
+                "run with secure aggregation"
+            )
+        reply = expected.reply
+        names = [full.partition(".")[2] for full in masked]
+        constants = [name for name in names if self._is_constant(reply, name)]
+        self.secure.check_request(request_hash(message), reply.kind, turn, constants)
+
+    def _is_constant(self, reply: type[Message], name: str) -> bool:
+        """As `mask_context` has it: what never changes, and carries no noise."""
+        masked = self.channel.policy.mask(reply, name)
+        is_plain = masked is not None and isinstance(masked.rule, Plain)
+        return is_plain and reply.declarations[name].constant
 
     def _opened(self, request: Message, turn: Turn) -> Message:
         """The request, with the sums that only their recipients can read opened."""
@@ -89,10 +147,45 @@ class Endpoint:
         self.secure.open(rows, turn.clients.numbers(), context)
         return masked.decode(rows, values.shape)
 
-    def measure(self, framed: Body) -> list[LocalScore]:
+    def admit_release(self, framed: Body) -> tuple[Message, bool]:
+        """A model that is to be scored, checked, and whether it is the run's last."""
         envelope = codec.unframe(framed)
         release = codec.decode(envelope.body, self.method.message(envelope.kind))
-        at_end = envelope.step == AT_THE_END
+        self.admission.check_release(release)
+        return release, envelope.step == AT_THE_END
+
+    # ---------------------------------------------------------------------------- the host itself
+
+    def perform(self, admitted: Admitted) -> Answer:
+        """Let the host answer an admitted request, and seal what leaves."""
+        turn, reply = admitted.turn, self._reply(admitted)
+        checked = None if admitted.is_stage or admitted.is_redo else admitted.releases
+        sealed = self.channel.seal(reply, turn, checked)
+        self.admission.note(sealed.releases)
+        envelope = replace(
+            admitted.envelope, sender=self.name, receiver="server", kind=reply.kind, body=b""
+        )
+        return Answer(codec.frame_fields(envelope, sealed.fields), sealed.releases)
+
+    def _reply(self, admitted: Admitted) -> Message:
+        message, turn = admitted.message, admitted.turn
+        if admitted.is_stage:
+            assert self.secure is not None
+            return self.secure.handle(message, turn)
+        reply = self.host.handle(message, turn)
+        if type(reply) not in self.method.messages:  # a key message would leave without a rule
+            raise ProtocolError(f"{reply.kind} is no message of {self.method.name}; nothing left")
+        if admitted.reply is not None and type(reply) is not admitted.reply:
+            raise ProtocolError(
+                f"reply: found {reply.kind}; expected {admitted.reply.kind}; nothing was sent"
+            )
+        return secagg_messages.Redone(number=turn.round) if admitted.is_redo else reply
+
+    def measure(self, framed: Body) -> list[LocalScore]:
+        return self.score(*self.admit_release(framed))
+
+    def score(self, release: Message, at_end: bool) -> list[LocalScore]:
+        """How an admitted model does on each client's own nodes."""
         return self.host.measure_at_end(release) if at_end else self.host.measure(release)
 
     def save(self, folder: Path) -> None:

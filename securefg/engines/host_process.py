@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from securefg.data.shard import load_shards
-from securefg.engines.breaches import breach
+from securefg.engines.breaches import breach, note_failure
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
 from securefg.engines.pipes import receive, send
@@ -36,7 +36,7 @@ def serve(pipe: Connection) -> None:
         except BREACHES as error:
             send(pipe, breach(error))
         except Exception as error:
-            send(pipe, {"dropped": type(error).__name__})
+            send(pipe, {"dropped": note_failure(spec.name, error)})
 
 
 def _perform(endpoint: Endpoint, header: dict[str, Any], blob: Body) -> tuple[dict[str, Any], Body]:

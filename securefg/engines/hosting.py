@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from securefg.data.shard import Shard
+from securefg.engines.admission import Admission, RequestPlan
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.channel import Channel
 from securefg.federation.roles import Host, Site
@@ -36,6 +37,7 @@ class HostSpec:
     device: str
     ledger_path: Path
     attempt: int
+    requests: RequestPlan
     identity_file: Path | None = None
     roster: tuple[bytes, ...] = ()
     memory_file: Path | None = None
@@ -66,6 +68,7 @@ def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
         method=method,
         host=host,
         channel=channel,
+        admission=Admission(method, config.method, spec.policy, spec.requests, before),
         attempt=spec.attempt,
         secure=secure,
     )

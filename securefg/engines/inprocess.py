@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from securefg.engines.breaches import note_failure
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
@@ -29,7 +30,7 @@ class InProcess(Engine):
         except Exception as error:
             if lacks_memory(error):
                 raise  # It is this machine's memory, and not one client's of many.
-            return Dropped(name, self.hosts[name], type(error).__name__)
+            return Dropped(name, self.hosts[name], note_failure(name, error))
 
     def measure(self, release: Body) -> list[LocalScore]:
         return [score for e in self._endpoints.values() for score in e.measure(release)]

@@ -7,13 +7,14 @@ leaves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
 
-from securefg.foundation.errors import BudgetExceeded, Diverged, PrivacyError, ProtocolError
+from securefg.foundation.errors import BudgetExceeded, PrivacyError, ProtocolError
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.masked import MaskedField
@@ -61,31 +62,68 @@ class Channel:
         self._ledger = ledger
         self._masker = masker
 
-    def seal(self, message: Message, turn: Turn) -> Sealed:
+    def check_budget(self, releases: list[Release], turn: Turn) -> None:
+        """Raise before releases that would carry any of these clients past the budget."""
+        mechanisms = [release.mechanism for release in releases]
+        check_budget(self.policy, self._ledger, turn.clients, mechanisms)
+
+    def seal(self, message: Message, turn: Turn, admitted: list[Release] | None = None) -> Sealed:
+        """The reply with its rules applied, and what was booked for it.
+
+        admitted  what the request may release, where its budget was checked before the host saw it;
+                  nothing beside it leaves
+        """
         _refuse_unsealed(message, turn)
         private = {
-            name: _checked(message, name, value, turn)
+            name: self._checked(message, name, value, turn)
             for name, value in message.values().items()
             if message.declarations[name].is_private and value is not None
         }
         releases = [self._release(message, name, x, turn) for name, x in private.items()]
-        check_budget(self.policy, self._ledger, turn.clients, [r.mechanism for r in releases])
+        if admitted is None:
+            self.check_budget(releases, turn)
+        else:
+            _refuse_beside(releases, admitted)
         protected: dict[str, Value] = {
-            name: self._protect(message, name, x, turn) for name, x in private.items()
+            name: self._protect(message, name, private, turn) for name in private
         }
         self._ledger.record(releases)
         return Sealed({**message.values(), **protected}, releases)
+
+    def _checked(self, message: Message, name: str, value: Value, turn: Turn) -> Tensor:
+        """The field, with 0 in place of NaN and infinity where a rule or a mask applies to it.
+
+        Nothing is raised on a value before its noise: an error would tell of the data what noise
+        and masks hide. A field that leaves as it is keeps such numbers, since its reader sees all
+        of it: the federation then ends the run (`Federation`), and a deployed server drops the
+        site.
+        """
+        if not isinstance(value, Tensor) or value.shape[:1] != (len(turn.clients),):
+            raise ProtocolError(
+                f"{message.kind}.{name}: the first axis must be the {len(turn.clients)} clients "
+                f"asked, found {message!r}"
+            )
+        if self._leaves_as_it_is(type(message), name) or all_finite(value):
+            return value
+        return value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+
+    def _leaves_as_it_is(self, message: type[Message], name: str) -> bool:
+        is_masked = self.policy.mask(message, name) is not None
+        return not is_masked and isinstance(self.policy.rule(message, name), Plain)
 
     def _release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
         dim, rows = values[0].numel(), num_rows(values)
         mechanism = self.policy.mechanism(type(message), name, dim, rows)
         return Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
 
-    def _protect(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
+    def _protect(
+        self, message: Message, name: str, private: Mapping[str, Tensor], turn: Turn
+    ) -> Tensor:
         stream = (message.kind, name, turn.round, turn.step)
-        masked = self.policy.mask(type(message), name)
+        values, masked = private[name], self.policy.mask(type(message), name)
         if masked is not None:
-            return self._mask(masked, message, name, values, turn, stream)
+            weights = private.get(message.declarations[name].weight or "")
+            return self._mask(masked, message, name, values, weights, turn, stream)
         if message.declarations[name].scope == "recipients":
             raise PrivacyError(f"{message.kind}.{name} is for its recipients and has no masks")
         rule = self.policy.rule(type(message), name)
@@ -97,19 +135,13 @@ class Channel:
         message: Message,
         name: str,
         values: Tensor,
+        weights: Tensor | None,
         turn: Turn,
         stream: tuple[str | int, ...],
     ) -> Tensor:
         if self._masker is None:
             raise PrivacyError(f"{message.kind}.{name} is to be masked, and no session is open")
-        weights = message.values().get(message.declarations[name].weight or "")
-        rows = masked.encode(
-            values.cpu(),
-            weights if isinstance(weights, Tensor) else None,
-            self._noise,
-            turn.clients,
-            stream,
-        )
+        rows = masked.encode(values.cpu(), weights, self._noise, turn.clients, stream)
         context = mask_context(message, name, turn.round, masked, rows.shape[1])
         self._masker.mask(rows, turn.clients.numbers(), context)
         return from_ring(rows).reshape(values.shape)
@@ -172,15 +204,12 @@ def _refuse_unsealed(message: Message, turn: Turn) -> None:
             )
 
 
-def _checked(message: Message, name: str, value: Value, turn: Turn) -> Tensor:
-    if not isinstance(value, Tensor) or value.shape[:1] != (len(turn.clients),):
-        raise ProtocolError(
-            f"{message.kind}.{name}: the first axis must be the {len(turn.clients)} clients asked, "
-            f"found {message!r}"
+def _refuse_beside(releases: list[Release], admitted: list[Release]) -> None:
+    """Raise where a reply holds what was not admitted, or in another size."""
+    beside = Counter(releases) - Counter(admitted)
+    if beside:
+        names = ", ".join(sorted(release.mechanism.field for release in beside))
+        raise PrivacyError(
+            f"{names}: found in a reply, or in another size, than the plan of the request has; "
+            "nothing was sent"
         )
-    # No clip holds what is not finite, and no ring can encode it.
-    if not all_finite(value):
-        row = int((~value.isfinite()).flatten(1).any(1).nonzero()[0])
-        name = f"{message.kind}.{name}"
-        raise Diverged.at(turn.round, f"client {turn.clients.numbers()[row]}'s {name}")
-    return value

@@ -20,12 +20,12 @@ from securefg.federation.journal import Entry, Journal, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
 from securefg.federation.recorder import BLAMED, Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
-from securefg.foundation.errors import ProtocolError, RoundAborted
+from securefg.foundation.errors import Diverged, ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.protocol import codec
-from securefg.protocol.arrays import Stored, concatenated
+from securefg.protocol.arrays import Stored, all_finite, concatenated
 from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
@@ -242,6 +242,7 @@ class Federation(Cohort):
             for name, declaration in request.declarations.items()
             if declaration.scope == "personal" and getattr(request, name) is not None
         ]
+        _refuse_diverged(request, self._round)
         rows_of_each = {name: getattr(request, name) for name in personal}
         _check_rows(request.kind, rows_of_each, sum(len(clients) for clients in asked.values()))
         if any(d.is_private for d in request.declarations.values()):
@@ -283,6 +284,9 @@ class Federation(Cohort):
                 read[name] = self._read(reply, name, asked[name], answer)
             except ProtocolError as error:
                 dropped[name] = self._nonsense(name, asked[name], error)
+        if not self._engine.peers_may_lie:
+            for name, (_, fields) in read.items():
+                self._require_finite(reply, fields, asked[name])
         if self._engine.peers_may_lie:
             for name, reason in self._odd(reply, asked, came, read).items():
                 del read[name]
@@ -309,6 +313,20 @@ class Federation(Cohort):
         arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
         _check_rows(reply.kind, arrays, len(clients))
         return envelope, fields
+
+    def _require_finite(
+        self, reply: type[Message], fields: Mapping[str, Any], clients: Clients
+    ) -> None:
+        """End the run where an upload diverged that came as it was. It was sent and booked, and the
+        server reads all of it, so the error tells nothing beside it. Under noise or masks the
+        channel sent 0 instead, and nobody is told."""
+        for name, value in fields.items():
+            if not isinstance(value, Stored) or not reply.declarations[name].is_private:
+                continue
+            if self._policy.mask(reply, name) is None and not all_finite(value):
+                finite = value.tensor().isfinite().flatten(1).all(1)
+                client = clients.numbers()[int((~finite).nonzero()[0])]
+                raise Diverged.at(self._round, f"client {client}'s {reply.kind}.{name}")
 
     def _odd(
         self,
@@ -356,6 +374,13 @@ class Federation(Cohort):
         for releases in of_hosts:
             self._planned[reply] = [release.mechanism for release in releases]
         self._ledger.record([release for releases in of_hosts for release in releases])
+
+
+def _refuse_diverged(request: Message, round: int) -> None:
+    """End the run where the server's own numbers diverged: clients would refuse them."""
+    for name, value in request.values().items():
+        if isinstance(value, Tensor) and not all_finite(value):
+            raise Diverged.at(round, f"the server's {request.kind}.{name}")
 
 
 def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -> None:

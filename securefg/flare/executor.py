@@ -60,7 +60,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return cell_reply(defs.ReturnCode.INVALID_REQUEST)
         except Exception as error:  # FLARE would send its text to the server
             self.logger.error(f"a request failed: {type(error).__name__}: {error}")
-            return cell_reply(defs.ReturnCode.PROCESS_EXCEPTION)
+            return cell_reply(defs.ReturnCode.INVALID_REQUEST)
         return plain_bytes(cell_reply(defs.ReturnCode.OK, body=reply.pack()))
 
     def _ping(self, request: Message) -> Message:

@@ -33,7 +33,6 @@ from securefg.settings.privacy import Adjacency
 
 RECEIVED: Final = "securefg.received"
 HEADERS: Final = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS, AppConstants.START_ROUND)
-CODES: Final = frozenset(v for k, v in vars(ReturnCode).items() if not k.startswith("_"))
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,10 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         if self.get_prop(FilterContextKey.CHAIN_TYPE) != FilterChainType.TASK_RESULT_CHAIN:
             raise PrivacyError("SecurefgFilter is for task results; nothing was sent")
-        code = shareable.get_return_code()
-        if code != ReturnCode.OK:  # a failure says that it failed, and nothing else
-            return make_reply(code if code in CODES else ReturnCode.EXECUTION_EXCEPTION)
+        if shareable.get_return_code() != ReturnCode.OK:
+            # That a trainer failed may tell of the data: it is booked, and all failures look alike.
+            self._gate(fl_ctx).fail(_job(fl_ctx))
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         received = fl_ctx.get_prop(RECEIVED)
         if not isinstance(received, Received):
             raise PrivacyError(

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.flare.site_ledger import SiteBooks, open_books
+from securefg.flare.site_ledger import Booked, SiteBooks, open_books
 from securefg.flare.site_policy import (
     POLICY_FILE,
     JobRefused,
@@ -39,6 +39,8 @@ FIELD: Final = "nvflare.update"
 METHOD: Final = "nvflare"
 """The name by which a floor's `methods` allows jobs that pass the gate."""
 _ONE: Final = Clients.of([0])
+TAILS: Final = 40
+"""No draw of Gaussian noise lies so many standard deviations away."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,32 @@ class Gate:
         try:
             policy = load_policy(self.home / POLICY_FILE)
             _check_alike(base, update)
+            self._check_room(base, update, is_change=is_change)
+            self._book(books, policy, run)
+            # Booked before any value is looked at: NaN and infinities count as 0 in the clip.
             change = _flat(update) if is_change else _flat(update) - _flat(base)
             noised = self.rule.apply(change[None], SystemNoise(), _ONE, (FIELD,))[0]
-            left = _shaped(noised if is_change else _flat(base) + noised, update)
-            self._book(books, policy, run)
+            return _shaped(noised if is_change else _flat(base) + noised, update)
         except Exception as error:
             if self.home.is_dir():
                 books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
             raise
-        return left
+
+    def fail(self, run: str) -> None:
+        """Book a task whose trainer failed: that it failed may tell of the data."""
+        self._book(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
+
+    def _check_room(self, base: Arrays, update: Arrays, *, is_change: bool) -> None:
+        """Raise where the noise could pass the largest number of an array's type. The model that
+        came, the clip and the noise are known to everybody."""
+        for name, value in update.items():
+            has_start = not is_change and math.prod(value.shape) > 0
+            start = float(_exact(base[name]).abs().max()) if has_start else 0.0
+            if not start + self.rule.clip_l2 + TAILS * self.rule.stddev < _largest(value):
+                raise PrivacyError(
+                    f"{name!s:.60}: found noise of standard deviation {self.rule.stddev:g}; "
+                    f"expected less, so that it fits into {value.dtype}; nothing was sent"
+                )
 
     def _book(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
         number = len(books.released(run)) + 1
@@ -101,7 +120,7 @@ class Gate:
             adjacency=self.rule.adjacency,
         )
         release = Release(mechanism, _ONE, round=number, step=1)
-        books.spend(policy, {mechanism: 1}, run, 1, [release])
+        books.spend(policy, {mechanism: 1}, run, 1, [Booked(METHOD, FIELD, number, 1, [release])])
 
 
 def open_home(home: Path) -> Path:
@@ -159,11 +178,15 @@ def _shaped(flat: Tensor, like: Arrays) -> dict[str, Array]:
 
 
 def _typed(part: Tensor, like: Array) -> Array:
-    shaped = part.reshape(tuple(like.shape))
-    typed: Array = shaped.to(like.dtype) if isinstance(like, Tensor) else _cast(shaped, like)
-    if not bool(_exact(typed).isfinite().all()):
-        raise PrivacyError(f"the noise does not fit into {like.dtype}; nothing was sent")
-    return typed
+    """The noised numbers in the type of `like`; one beyond it becomes its largest number."""
+    largest = _largest(like)
+    shaped = part.clamp(-largest, largest).reshape(tuple(like.shape))
+    return shaped.to(like.dtype) if isinstance(like, Tensor) else _cast(shaped, like)
+
+
+def _largest(like: Array) -> float:
+    kind = torch.finfo(like.dtype) if isinstance(like, Tensor) else np.finfo(like.dtype)
+    return float(kind.max)
 
 
 def _cast(part: Tensor, like: NDArray[np.generic]) -> NDArray[np.generic]:

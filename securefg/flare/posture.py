@@ -167,6 +167,6 @@ def _site(kit: Path) -> Iterator[Line]:
         yield Line("policy", "none", str(error))
     try:
         books = SiteBooks(home)
-        yield Line("books", f"{len(books.jobs())} jobs, {len(books.releases())} releases, whole")
+        yield Line("books", f"{len(books.jobs())} jobs, {len(books.releases())} requests, whole")
     except SecurefgError as error:
         yield Line("books", "damaged", str(error))

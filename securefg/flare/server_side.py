@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from securefg.engines.breaches import raise_breach
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.flare.courier import Courier, Silent
@@ -21,6 +20,7 @@ from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body, Clients
 
+FAILED = "refused the request, or failed on it; its own refusals.jsonl says why"
 Results = Mapping[HostId, tuple[dict[str, Any], Body]]
 
 
@@ -77,8 +77,8 @@ class Flare(Engine):
     def _answer(self, name: HostId, result: dict[str, Any], framed: Body) -> Answer | Dropped:
         site = self._site_of[name]
         try:
-            if "dropped" in result:
-                return Dropped(name, self.hosts[name], f"{result['dropped']!s:.200}")
+            if "failed" in result:
+                return Dropped(name, self.hosts[name], self._complain(site, f"{site} {FAILED}"))
             releases = [Release.from_json(dict(release)) for release in result["releases"]]
             return Answer(framed, releases)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -90,6 +90,9 @@ class Flare(Engine):
         found: list[LocalScore] = []
         for name, (result, _) in results.items():
             try:
+                if "failed" in result:
+                    self._complain(self._site_of[name], f"{self._site_of[name]} {FAILED}")
+                    continue
                 told = result["scores"]
                 scores = [heard(x, self.hosts[name], self._job.sizes.num_nodes) for x in told]
                 if len({score.client for score in scores}) != len(scores):
@@ -105,10 +108,18 @@ class Flare(Engine):
 
     def save(self, folder: Path) -> None:
         """Sites keep their states themselves; the server's folder gets none of them."""
-        self._ask("save", dict.fromkeys(self.hosts, b""), tag=_tag(folder))
+        self._keep("save", folder)
 
     def load(self, folder: Path) -> None:
-        self._ask("load", dict.fromkeys(self.hosts, b""), tag=_tag(folder))
+        self._keep("load", folder)
+
+    def _keep(self, do: str, folder: Path) -> None:
+        results, _ = self._ask(do, dict.fromkeys(self.hosts, b""), tag=_tag(folder))
+        failed = {self._site_of[name] for name, (told, _) in results.items() if "failed" in told}
+        for site in failed:
+            self._complain(site, f"{site} {FAILED}")
+        if results and failed == {self._site_of[name] for name in self.hosts}:
+            raise RunFailed(f"every site failed to {do} its state; each site's log says why")
 
     def close(self) -> None:
         self._ask("close", dict.fromkeys(self.hosts, b""))
@@ -130,21 +141,14 @@ class Flare(Engine):
                 )
         results: dict[HostId, tuple[dict[str, Any], Body]] = {}
         silent: dict[str, Silent] = {}
-        refused: list[dict[str, Any]] = []
         for site, answer in self._courier.exchange(packets).items():
             if isinstance(answer, Silent):
                 silent[site] = answer
-            elif "breach" in answer.content:
-                refused.append({k: f"{answer.content.get(k)!s:.500}" for k in ("breach", "reason")})
-                words = "{breach}: {reason}".format(**refused[-1])
-                silent[site] = Silent(self._complain(site, f"{site} refuses: {words}"))
             else:
                 try:
                     results |= _results(answer, packets[site][0]["hosts"])
                 except ProtocolError as error:
                     silent[site] = Silent(self._complain(site, f"{site} sent nonsense: {error}"))
-        if refused and len(refused) == len(packets):
-            raise_breach(refused[0])  # nobody goes on: the run ends as it would in one process
         return results, silent
 
 

@@ -4,9 +4,10 @@ They belong to the site, outlive the runs, are written before a reply leaves, an
 `chain.py`): where they cannot be trusted nothing leaves any more.
 
     jobs.jsonl       {run, submission, digest}
-    ledger.jsonl     {run, num_clients, release}
+    ledger.jsonl     {format, run, num_clients, request, releases}: a line for every request that a
+                     host saw, booked before the host saw it, with all that its reply may hold
     scores.jsonl     {run, round, at_end, clients}
-    refusals.jsonl   {time, run, submission, reason}, for whoever reads it; no chain
+    refusals.jsonl   {time, run, submission, at, reason}, for the site's own people; no chain
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.flare.chain import BooksDamaged, Chain, Clock, Line, utc_now
@@ -28,8 +30,25 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
 
 Profile = Mapping[Mechanism, int]
+FORMAT = 2
+"""Of the lines of ledger.jsonl; a line of format 1 held a single release."""
 MONTH = datetime.timedelta(days=31)
 CHAINS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
+
+
+@dataclass(frozen=True)
+class Booked:
+    """A request that a host is about to see, and what may leave in its reply."""
+
+    host: str
+    kind: str
+    round: int
+    step: int
+    releases: list[Release]
+
+    @property
+    def request(self) -> Line:
+        return {"host": self.host, "kind": self.kind, "round": self.round, "step": self.step}
 
 
 def open_books(home: Path) -> None:
@@ -45,10 +64,19 @@ class SiteBooks:
     def __init__(self, home: Path, now: Clock = utc_now) -> None:
         self.home, self._now = home, now
         self._jobs, self._ledger, self._scores = (Chain(home / name, now) for name in CHAINS)
-        self._parsed: dict[str, Release] = {}
+        self._parsed: dict[str, list[Release]] = {}
 
     def releases(self) -> list[Line]:
-        return self._ledger.lines()
+        """Return a line per request that a host saw."""
+        lines = self._ledger.lines()
+        for line in lines:
+            if line.get("format") != FORMAT:
+                raise BooksDamaged(
+                    f"{self.home / 'ledger.jsonl'}: found line {line['n']} of format "
+                    f"{line.get('format', 1)}; expected format {FORMAT}: keep these books, and "
+                    "begin new ones with a budget that is less by what they spent"
+                )
+        return lines
 
     def jobs(self) -> list[Line]:
         return self._jobs.lines()
@@ -75,9 +103,14 @@ class SiteBooks:
         line = {"run": job.run, "submission": job.submission, "digest": job.digest}
         self._jobs.append([line])
 
-    def note_refusal(self, run: str, submission: int, reason: str) -> None:
+    def note_refusal(self, run: str, submission: int, reason: str, at: str = "job") -> None:
+        """Write down what went wrong, for the site's own people.
+
+        at  job: it was not taken up; request: it was refused before a host saw it; host: a host
+            failed on it
+        """
         time = self._now().isoformat(timespec="seconds")
-        line = {"time": time, "run": run, "submission": submission, "reason": reason}
+        line = {"time": time, "run": run, "submission": submission, "at": at, "reason": reason}
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self.home / "refusals.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -88,12 +121,12 @@ class SiteBooks:
         more: Profile,
         run: str,
         num_clients: int,
-        releases: list[Release],
+        requests: list[Booked],
     ) -> None:
         """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
         with self._turn("ledger"):
             self.check(policy, more)
-            self.book(run, num_clients, releases)
+            self.book(run, num_clients, requests)
 
     @contextmanager
     def _turn(self, book: str) -> Iterator[None]:
@@ -106,11 +139,17 @@ class SiteBooks:
             fcntl.flock(turn, fcntl.LOCK_EX)
             yield
 
-    def book(self, run: str, num_clients: int, releases: list[Release]) -> None:
+    def book(self, run: str, num_clients: int, requests: list[Booked]) -> None:
         self._ledger.append(
             [
-                {"run": run, "num_clients": num_clients, "release": release.to_json()}
-                for release in releases
+                {
+                    "format": FORMAT,
+                    "run": run,
+                    "num_clients": num_clients,
+                    "request": booked.request,
+                    "releases": [release.to_json() for release in booked.releases],
+                }
+                for booked in requests
             ]
         )
 
@@ -130,10 +169,10 @@ class SiteBooks:
 
     def released(self, run: str) -> list[Release]:
         """What a run has released here, one by one."""
-        return [self._release(line) for line in self._of(run)]
+        return [release for line in self._of(run) for release in self._releases(line)]
 
     def _of(self, run: str) -> list[Line]:
-        return [line for line in self._ledger.lines() if line["run"] == run]
+        return [line for line in self.releases() if line["run"] == run]
 
     def spent(self, unit: Unit, delta: float, within: datetime.timedelta | None = MONTH) -> Claim:
         """What the last month's releases, or all, cost the worst client, whichever the jobs had."""
@@ -162,7 +201,7 @@ class SiteBooks:
 
         Client 3 of one run may be client 0 of the next, so runs are added at their worst.
         """
-        lines = self._ledger.lines()
+        lines = self.releases()
         if within is not None:
             since = (self._ledger.time() - within).isoformat(timespec="seconds")
             lines = [line for line in lines if line["time"] > since]
@@ -176,11 +215,11 @@ class SiteBooks:
         found: dict[str, Ledger] = {}
         for line in lines:
             ledger = found.setdefault(line["run"], Ledger(line["num_clients"]))
-            ledger.record([self._release(line)])
+            ledger.record(self._releases(line))
         return found
 
-    def _release(self, line: Line) -> Release:
+    def _releases(self, line: Line) -> list[Release]:
         if line["link"] not in self._parsed:
-            release = json.loads(json.dumps(line["release"]))
-            self._parsed[line["link"]] = Release.from_json(release)
+            releases = json.loads(json.dumps(line["releases"]))
+            self._parsed[line["link"]] = [Release.from_json(release) for release in releases]
         return self._parsed[line["link"]]

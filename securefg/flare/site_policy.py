@@ -15,6 +15,8 @@
     budget_per_month: {epsilon: 8, delta: 1.0e-5, unit: client}     # any 31 days, all jobs
     budget_total: {epsilon: 16, delta: 1.0e-5, unit: client}        # for ever, all jobs
     submissions: 5                  # how often one run may be started here
+    max_refusals: 50                # refused requests after which a job is ended here
+    failure_seconds: 10             # every failure is answered at a multiple of this after it came
     scores: false                   # whether counts of right answers on own nodes are told
     server_knows: []                # what a method's server may have: graph, labels, trainers
 
@@ -93,6 +95,8 @@ class SitePolicy(_Floor):
     budget_per_month: Budget | None = Budget(epsilon=8)
     budget_total: Budget | None = Budget(epsilon=16)
     submissions: PositiveInt = 5
+    max_refusals: PositiveInt = 50
+    failure_seconds: float = Field(10.0, ge=0, le=600)
     scores: bool = Field(False, description="tell how models do on this site's own nodes")
     server_knows: tuple[Known, ...] = ()
 
@@ -114,6 +118,8 @@ class SitePolicy(_Floor):
             budget_per_month=None,
             budget_total=None,
             submissions=10**9,
+            max_refusals=10**9,
+            failure_seconds=0,
             scores=True,
             server_knows=("graph", "labels", "trainers"),
         )

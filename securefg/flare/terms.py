@@ -12,12 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from securefg.engines.endpoint import STAGES
-from securefg.federation.engine import AT_THE_END, Answer
 from securefg.flare.job import Job
 from securefg.flare.site_policy import JobRefused
 from securefg.foundation.errors import ProtocolError
 from securefg.methods.registry import get_method
-from securefg.privacy.ledger import Ledger
+from securefg.privacy.ledger import Ledger, Release
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope
 from securefg.secagg.messages import REDO
@@ -92,22 +91,19 @@ class Terms:
                     f"{envelope.kind}.{name} is {value}; the plan has {self._largest} at most"
                 )
 
-    def check_release(self, framed: Body) -> bool:
-        """A model to be scored; whether it is the run's last."""
+    def check_release(self, framed: Body) -> None:
+        """A model to be scored, before anything of it is decoded."""
         if len(framed) > self._room:
             raise ProtocolError(f"a model of {len(framed)} bytes; the plan has {self._room}")
-        envelope = codec.unframe(framed)
-        self._check_sizes(envelope)
-        return envelope.step == AT_THE_END
 
     def round_of(self, host: str) -> int:
         """The round that the host last answered in."""
         return self._last.get(host, (0, 0))[0]
 
-    def count(self, answers: list[Answer]) -> None:
-        """What is about to leave; raises where the plan has less."""
+    def count(self, releases: list[Release]) -> None:
+        """Count what hosts are about to be asked for; raises where the plan has less."""
         now, ever = self._now.copy(), self._ever.copy()
-        for release in (release for answer in answers for release in answer.releases):
+        for release in releases:
             name = release.mechanism.field
             for client in release.clients.numbers():
                 now[name, client] += 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from types import NoneType
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,13 +19,15 @@ from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.foundation.streams import torch_stream
 from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.population import Population
+from securefg.protocol.bounds import Bound, reals
 from securefg.protocol.codec import Clients, Turn
-from securefg.protocol.meanings import Meaning, Networks, Size
-from securefg.protocol.messages import Message, private, public
+from securefg.protocol.meanings import Meaning, Networks, Size, Weights
+from securefg.protocol.messages import Message, private, round_number
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.base import MethodSettings
 
 S = TypeVar("S", bound=MethodSettings)
+ReplyTo = type[Message] | Callable[[Any], type[Message]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Method(Generic[S]):
     exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
                      where its parts are sums of fewer than all
     rows_of       the rows of a sum by node in which a client has a say; by default its nodes'
+    replies       the reply that every request brings, or a function that tells it from the request;
+                  where one message alone holds private fields, it is the reply to all others
+    check         raises where fields of a request do not fit one another or the settings; it gets
+                  public sizes and whether sums are masked and carry no noise, and never data
     """
 
     name: str
@@ -62,8 +69,14 @@ class Method(Generic[S]):
     server_knows: frozenset[str] = frozenset()
     exposed_uploads: Callable[[S, PublicInfo, list[int]], int] | None = None
     rows_of: Callable[[S, Shard], Tensor] = lambda settings, shard: shard.node_ids
+    replies: Mapping[type[Message], ReplyTo] = field(default_factory=dict)
+    check: Callable[[S, PublicInfo, bool, Message], None] | None = None
 
     def __post_init__(self) -> None:
+        strange = set(self.replies) - set(self.messages)
+        if strange:
+            names = ", ".join(sorted(message.kind for message in strange))
+            raise ProtocolError(f"{self.name}.replies: found {names}; expected messages of METHOD")
         if self.release not in self.messages:
             raise ProtocolError(f"{self.name}: {self.release.kind} is released and not a message")
         kinds = [message.kind for message in self.messages]
@@ -100,6 +113,60 @@ class Method(Generic[S]):
             raise ProtocolError(f"{self.name} has no message {kind!r}; it has {sorted(by_kind)}")
         return by_kind[kind]
 
+    @property
+    def requests(self) -> tuple[type[Message], ...]:
+        """The messages that a server may send to clients."""
+        return tuple(self.replies) or tuple(m for m in self.messages if not _is_private(m))
+
+    @property
+    def has_known_replies(self) -> bool:
+        """Whether the reply to every request is known before a client computes it."""
+        return bool(self.replies) or sum(map(_is_private, self.messages)) <= 1
+
+    def reply_to(self, request: Message) -> type[Message] | None:
+        """The class of the reply; None where the method does not say. Raises for a message that is
+        no request."""
+        if type(request) not in self.requests:
+            raise ProtocolError(
+                f"kind: found {request.kind}, which is no request of {self.name}; expected one of "
+                f"{', '.join(sorted(m.kind for m in self.requests)) or 'none'}"
+            )
+        found = self.replies.get(type(request))
+        if found is not None:
+            return found if isinstance(found, type) else found(request)
+        answers = [message for message in self.messages if _is_private(message)]
+        return answers[0] if len(answers) == 1 else None
+
+    def bounds(self, settings: S, public: PublicInfo) -> dict[tuple[str, str], Bound]:
+        """By message kind and field: what requests and the released model may hold. The weights of
+        a network have the length that its layout gives."""
+        found = {}
+        for message in {*self.requests, self.release}:
+            for name, declaration in message.declarations.items():
+                meaning = declaration.meaning(settings)
+                if declaration.bounds is not None:
+                    found[message.kind, name] = declaration.bounds(settings, public)
+                elif isinstance(meaning, Weights) and meaning.of is not None:
+                    layout = self.networks(settings, public, public.seed).get(meaning.of)
+                    if layout is not None:
+                        found[message.kind, name] = reals((layout.size,))
+        return found
+
+    def unbounded(self, settings: S, public: PublicInfo) -> list[str]:
+        """The fields of requests and of the released model that have no bounds."""
+        known = self.bounds(settings, public)
+        return sorted(
+            f"{message.kind}.{name}"
+            for message in {*self.requests, self.release}
+            for name in message.declarations
+            if (message.kind, name) not in known and not message.types[name] <= {bool, NoneType}
+        )
+
+    def check_fit(self, settings: S, public: PublicInfo, bare: bool, message: Message) -> None:
+        """Raise where fields of a message do not fit one another or the settings."""
+        if self.check is not None:
+            self.check(settings, public, bare, message)
+
     def meanings(self, settings: S) -> dict[tuple[str, str], Meaning]:
         """By message kind and field: what every field that has a meaning means in such a run."""
         found = {}
@@ -120,6 +187,10 @@ class Method(Generic[S]):
                 if meaning is not None:
                     found[message.kind, name] = meaning
         return found
+
+
+def _is_private(message: type[Message]) -> bool:
+    return any(declaration.is_private for declaration in message.declarations.values())
 
 
 AnyMethod = Method[MethodSettings]
@@ -163,7 +234,7 @@ def participants(info: PublicInfo, training: TrainingSettings, number: int) -> C
 class HowMany(Message, kind="averaging.HowMany"):
     """Asks once how many nodes clients hold, where sums are masked and carry no noise."""
 
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Counted(Message, kind="averaging.Counted"):

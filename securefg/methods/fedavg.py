@@ -94,8 +94,10 @@ def planned(
         weights = replace(weights, node=Influence(rows=1), edge=NOTHING)
     if settings.weighting == "clients":
         return [weights]
-    sizes = PlannedRelease(Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING)
-    once = PlannedRelease(Counted, "num_nodes", 0, bound=info.num_nodes)
+    sizes = PlannedRelease(
+        Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING, bare=False
+    )
+    once = PlannedRelease(Counted, "num_nodes", 0, bound=info.num_nodes, bare=True)
     return [weights, sizes, once]
 
 
@@ -303,6 +305,7 @@ METHOD = Method(
     summary="federated averaging of any network, torch-geometric's or your own; FedProx, DP-SGD",
     settings=Settings,
     messages=(Globals, Update, HowMany, Counted),
+    replies={Globals: Update, HowMany: Counted},
     release=Globals,
     planned=planned,
     networks=networks,

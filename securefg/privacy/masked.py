@@ -56,6 +56,8 @@ class MaskedField:
         protected = self.rule.apply(values, noise, clients, stream).double()
         if weights is not None:
             protected = protected * weights.double().reshape(-1, *[1] * (values.dim() - 1))
+            if values.dtype == torch.float64:  # the product of two large numbers may overflow
+                protected = protected.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         return self.grid.quantise(protected.reshape(len(values), -1).numpy())
 
     def require_bound(self, total: RingArray, num_clients: int, name: str) -> None:

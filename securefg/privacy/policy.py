@@ -49,6 +49,8 @@ class PlannedRelease:
     noisier   its noise multiplier over that of other releases, where an epsilon for all of them
               sizes the noise: how the method shares the budget out
     not_bare  the reason for which masks without noise are refused, as `key: found X; expected Y`
+    bare      True: it leaves only in runs whose sums are masked and carry no noise (a census);
+              False: only in all other runs; None: in every run
     """
 
     message: type[Message]
@@ -65,6 +67,16 @@ class PlannedRelease:
     steered: bool = False
     noisier: float = 1.0
     not_bare: str = ""
+    bare: bool | None = None
+
+    def leaves(self, *, bare: bool) -> bool:
+        """Whether it leaves in a run whose sums are, or are not, masked without noise."""
+        return self.bare is None or self.bare is bare
+
+    @property
+    def most_rounds(self) -> int:
+        """In how many rounds it leaves at most; a census is planned for none and leaves in one."""
+        return max(self.count, int(self.declaration.constant))
 
     @property
     def name(self) -> str:

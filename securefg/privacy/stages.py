@@ -7,18 +7,19 @@ import math
 import torch
 from torch import Tensor
 
-from securefg.foundation.errors import PrivacyError
+from securefg.protocol.arrays import all_finite
 from securefg.settings.privacy import Adjacency, Per
 
 
 def clip_l2(values: Tensor, bound: float, per: Per) -> Tensor:
     """Scale down to at most `bound` in L2: each client's message, or each row of its array.
 
-    x * min(1, bound / |x|_2), in float64 so that rounding cannot carry a norm over the bound.
+    x * min(1, bound / |x|_2), in float64 so that rounding cannot carry a norm over the bound. NaN
+    and infinities count as 0: an error before the noise would tell of the data.
     """
     exact = values.double()
-    if not bool(torch.isfinite(exact).all()):
-        raise PrivacyError("NaN or infinity in an upload: no clipping bounds it; nothing was sent")
+    if not all_finite(exact):
+        exact = exact.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     axes = tuple(range(1, exact.dim())) if per == "message" or exact.dim() == 1 else (-1,)
     norms = torch.linalg.vector_norm(exact, dim=axes, keepdim=True) if axes else exact.abs()
     return exact * (bound / norms.clamp_min(bound))

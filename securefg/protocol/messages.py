@@ -14,7 +14,8 @@ it needs only the sum over the clients, `"recipients"` where it needs nothing: p
 is for client k, who opens the sum of all such parts, and nobody else does.
 
 What comes from data (`private`, and `personal`, which the server computes from it) also declares
-what an adversary would read in it (`meanings`), by which attacks find it.
+what an adversary would read in it (`meanings`), by which attacks find it. A field that a server
+sends (`public`, `personal`) declares which values it may hold (`bounds`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, ClassVar, Literal, dataclass_transform
 from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError, UndeclaredField
+from securefg.protocol.bounds import THIS_ROUND, Bounds
 from securefg.protocol.meanings import Holdings, Meaning, Means, Size
 
 Scope = Literal["public", "personal", "confidential", "each", "sum", "recipients"]
@@ -50,6 +52,8 @@ class Declaration:
     opens   for what the server passes on unread: the `Message.field` of which it is the sum
     constant  never changes in a run: two sums over different clients would show the difference
     summed_by  for what the server needs from each client: the settings under which a sum suffices
+    bounds  the values that a request may hold, checked before a host sees it; weights of a network
+            whose layout the method declares need none
     """
 
     scope: Scope
@@ -60,6 +64,7 @@ class Declaration:
     opens: str | None = None
     constant: bool = False
     summed_by: str = ""
+    bounds: Bounds | None = None
 
     @property
     def is_private(self) -> bool:
@@ -72,19 +77,37 @@ class Declaration:
         return self.means(settings)
 
 
-def public(about: str, *, means: Means | None = None, constant: bool = False) -> Any:
+def public(
+    about: str,
+    *,
+    means: Means | None = None,
+    constant: bool = False,
+    bounds: Bounds | None = None,
+) -> Any:
     """The same for everybody, and not derived from one client's data alone. What is `constant` must
     be the same in all requests of a run: clients of masked runs remember it by its name."""
-    return Declaration("public", about, means, constant=constant)
+    return Declaration("public", about, means, constant=constant, bounds=bounds)
 
 
-def personal(about: str, *, means: Means | None = None, opens: str | None = None) -> Any:
+def round_number(about: str = "the round") -> Any:
+    """Declare a public number that must be the round in which the message travels."""
+    return Declaration("public", about, bounds=lambda settings, sizes: THIS_ROUND)
+
+
+def personal(
+    about: str,
+    *,
+    means: Means | None = None,
+    opens: str | None = None,
+    bounds: Bounds | None = None,
+) -> Any:
     """Addressed to single clients: row i of the array goes to the i-th client asked.
 
     With `opens`, the row is the client's own sum of that upload, under pads that the client takes
-    off before its host sees the request; the server cannot.
+    off before its host sees the request; the server cannot. The `bounds` leave the axis of the
+    clients out, and are of the sum that was opened.
     """
-    return Declaration("personal", about, means, opens=opens)
+    return Declaration("personal", about, means, opens=opens, bounds=bounds)
 
 
 def confidential(about: str) -> Any:
@@ -112,7 +135,7 @@ def private(
 @dataclass_transform(
     frozen_default=True,
     kw_only_default=True,
-    field_specifiers=(public, personal, confidential, private),
+    field_specifiers=(public, round_number, personal, confidential, private),
 )
 class Message:
     """Base of all messages; a subclass is a frozen record of declared fields.

@@ -17,6 +17,7 @@ from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, save_shards, shards, union_graph
 from securefg.data.split_check import check_split
 from securefg.data.statistics import PartitionStatistics, statistics
+from securefg.engines.admission import RequestPlan
 from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.engines.inprocess import InProcess
 from securefg.engines.processes import Processes
@@ -122,7 +123,9 @@ def start_engine(
     experiment: Experiment, folder: RunFolder, attempt: int, secure: Secure | None
 ) -> Engine:
     """Build every host, here or in processes of their own."""
-    config = experiment.config
+    config, method = experiment.config, experiment.method
+    planned = method.releases(config.method, config.training, experiment.public)
+    requests = RequestPlan.of(method, config, experiment.public, experiment.policy, planned)
     specs = [
         HostSpec(
             name=name,
@@ -133,6 +136,7 @@ def start_engine(
             device=str(experiment.public.device),
             ledger_path=folder.ledger_path,
             attempt=attempt,
+            requests=requests,
             identity_file=folder.identities / f"{name}.keys" if secure else None,
             roster=tuple(secure.identities) if secure else (),
             memory_file=folder.memories / f"{name}.jsonl" if secure else None,

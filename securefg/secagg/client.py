@@ -259,19 +259,32 @@ class SecureClients:
                 about = (turn.round, turn.clients.numbers())
                 self.memory.hold_to(f"{method}.{name}", content, *about)
 
-    def check_request(self, request_hash: bytes) -> None:
-        """The request must be the one that the session id was made with."""
-        session = self._current()
+    def check_request(
+        self, request_hash: bytes, purpose: str, turn: Turn, constants: Sequence[str] = ()
+    ) -> None:
+        """Refuse a request that the session was not made for, before anything is computed for it.
+
+        purpose    the kind of the reply that the request brings
+        constants  fields of the reply that never change and would leave without noise
+        """
+        session, numbers = self._current(), turn.clients.numbers()
         with self._over_when_refused():
             if session.answered:
                 raise Refused("a second request in one session")
             if not session.sharers or session.model_hash != request_hash:
                 raise Refused("the request is not the one that this session was made for")
+            self._check_purpose(session, numbers, purpose, turn.round)
+            for field in constants:
+                self.memory.refuse_constant(session.round, f"{purpose}.{field}", numbers)
             own = sorted(session.parties.keys() & set(session.sharers))
             about = (session.round, session.purpose, own)
             self.memory.refuse_other_request(*about, request_hash)
             self.memory.uploaded(*about, session.id, len(session.clients), request_hash)
         session.answered = True
+
+    def check_redo(self, request_hash: bytes, purpose: str, turn: Turn) -> None:
+        """Refuse to handle a request once more unless these clients answered it under masks."""
+        self.memory.require_request(turn.round, purpose, turn.clients.numbers(), request_hash)
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Put every client's pair masks and self mask on its row, in place."""
@@ -287,18 +300,23 @@ class SecureClients:
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
         """A row of a client outside the session, or named twice, would leave without a mask."""
-        if len(set(numbers)) != len(numbers) or not (
-            set(numbers) <= set(session.sharers) & session.parties.keys()
-        ):
-            raise Refused("asked to mask for a client twice, or for one outside the session")
-        if context.message != session.purpose or context.round != session.round:
-            raise Refused(f"this session masks {session.purpose}, not {context.message}")
+        self._check_purpose(session, numbers, context.message, context.round)
         if context.recipients not in (0, len(self._roster)):
             raise Refused(f"{context.recipients} recipients, wanted all {len(self._roster)}")
         session.contexts.claim(context)
         if context.constant:
             about = (session.round, session.purpose, context.field, session.id, numbers)
             self.memory.claim_constant(*about, len(session.clients))
+
+    def _check_purpose(
+        self, session: Session, numbers: list[int], purpose: str, round: int
+    ) -> None:
+        if len(set(numbers)) != len(numbers) or not (
+            set(numbers) <= set(session.sharers) & session.parties.keys()
+        ):
+            raise Refused("asked to mask for a client twice, or for one outside the session")
+        if purpose != session.purpose or round != session.round:
+            raise Refused(f"this session masks {session.purpose}, not {purpose}")
 
     def open(self, totals: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Take the survivors' pads off what the server passed on to these clients, in place.

@@ -135,6 +135,11 @@ class Memory:
     ) -> None:
         """Let a field that never changes leave, in this round's message alone."""
         name = f"{message}.{field}"
+        self.refuse_constant(round, name, numbers)
+        self._append(self._entry("constant", round, name, numbers, session, cohort, b""))
+
+    def refuse_constant(self, round: int, name: str, numbers: Iterable[int]) -> None:
+        """Raise where a field that never changes left any of these clients in another round."""
         own = set(numbers)
         for entry in self._constants.get(name, []):
             if entry.round != round and own & set(Clients.parse(entry.clients).numbers()):
@@ -142,7 +147,20 @@ class Memory:
                     f"{name} never changes and left in round {entry.round}: another sum of it over "
                     "other clients would show the difference"
                 )
-        self._append(self._entry("constant", round, name, numbers, session, cohort, b""))
+
+    def require_request(
+        self, round: int, message: str, numbers: Iterable[int], request: bytes
+    ) -> None:
+        """Raise unless each of these clients uploaded this message for this very request."""
+        known = set[int]()
+        for entry in self._of(round, message, numbers):
+            if entry.did == "uploaded" and entry.context == request.hex():
+                known |= set(Clients.parse(entry.clients).numbers())
+        if not set(numbers) <= known:
+            raise Refused(
+                f"round {round}: found a request to do {message} again; expected the request that "
+                "these clients answered"
+            )
 
     def hold_to(self, name: str, value: bytes, round: int, numbers: list[int]) -> None:
         """What the server told once under this name is what it must tell in all of the run."""

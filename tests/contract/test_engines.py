@@ -105,7 +105,7 @@ def test_a_run_goes_on_without_a_client_that_raises(engine: str, tmp_path: Path)
     assert [line["dropped"] for line in run.metrics()] == [0, 1, 1, 1]
     assert run.summary().dropped == 1
     drops = [r for r in read_transcript(run.transcript) if r.kind == "dropped"]
-    assert [(r.round, r.clients, r.note) for r in drops] == [(2, "0", "ValueError")]
+    assert [(r.round, r.clients, r.note) for r in drops] == [(2, "0", "failed")]
     assert not any(b"12345" in path.read_bytes() for path in run.path.rglob("*") if path.is_file())
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods.fedgl import algorithm as fedgl
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import reals
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
@@ -25,7 +26,9 @@ class Settings(MethodSettings):
 
 
 class Call(Message, kind="echo.Call"):
-    numbers: Tensor = public("what is to come back", means=Other())
+    numbers: Tensor = public(
+        "what is to come back", means=Other(), bounds=lambda s, p: reals((None,))
+    )
 
 
 class Echo(Message, kind="echo.Echo"):
@@ -83,6 +86,8 @@ METHOD = replace(
     name="tests.e2e.echo",
     settings=Settings,
     messages=(Call, Echo),
+    replies={Call: Echo},
+    check=None,
     release=Call,
     planned=planned,
     make_host=EchoHost,

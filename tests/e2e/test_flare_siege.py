@@ -172,7 +172,7 @@ def ended_well(kits: Kits, before: dict[str, bytes], model: bytes) -> None:
     assert {name: after.get(name) for name in before} == before
     for bank in BANKS:
         lines = (kits.home(bank) / "ledger.jsonl").read_text().splitlines()
-        assert {json.loads(line)["release"]["round"] for line in lines} == {1, 2, 3, 4}
+        assert {json.loads(line)["request"]["round"] for line in lines} == {1, 2, 3, 4}
 
 
 def drawn_well(answers: list[dict[str, Any]]) -> None:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from securefg.federation.channel import Channel
-from securefg.foundation.errors import Diverged, ProtocolError
+from securefg.foundation.errors import ProtocolError
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
@@ -67,12 +67,27 @@ def test_a_personal_field_in_a_reply_is_refused(own: Tensor | None) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_not_finite_does_not_leave_and_is_not_booked(bad: float) -> None:
-    """No clipping bounds it, so no noise would protect it."""
+def test_channel_value_not_finite_leaves_as_zero_under_noise(bad: float) -> None:
+    """No clipping bounds it, and an error before the noise would tell that it is there."""
     ledger = Ledger(2)
-    with pytest.raises(Diverged, match=r"round \d+: client 0's .*Tell\.x is not finite"):
-        channel(ledger).seal(Tell(x=torch.tensor([[1.0, bad], [1.0, 1.0]])), TWO)
-    assert ledger.mechanisms == ()
+    tried, zero = (
+        channel(ledger).seal(Tell(x=torch.tensor([[0.5, value], [1.0, 1.0]])), TWO).fields["x"]
+        for value in (bad, 0.0)
+    )
+    assert isinstance(tried, Tensor)
+    assert isinstance(zero, Tensor)
+    assert torch.equal(tried, zero)
+    assert len(ledger.mechanisms) == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_channel_value_not_finite_leaves_and_is_booked_without_noise(bad: float) -> None:
+    """Its reader sees all of it: the federation ends the run."""
+    ledger, values = Ledger(2), torch.tensor([[1.0, bad], [1.0, 1.0]])
+    policy = Policy({"Tell.x": Plain()}, 1e-5, "client", None, protects=True)
+    sealed = Channel(policy, SeededNoise(0), ledger).seal(Tell(x=values), TWO).fields["x"]
+    assert sealed is values
+    assert len(ledger.mechanisms) == 1
 
 
 @pytest.mark.parametrize("per", ["message", "row"])

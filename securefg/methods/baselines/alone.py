@@ -23,7 +23,7 @@ from securefg.models.network import Network, glorot, split
 from securefg.models.training import Trainer
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Turn
-from securefg.protocol.messages import Message, public
+from securefg.protocol.messages import Message, round_number
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.alone import Settings
 from securefg.settings.methods.base import MethodSettings
@@ -53,13 +53,13 @@ def build_network(settings: Settings, graph: Graph, device: torch.device) -> Net
 class Go(Message, kind="alone.Go"):
     """Train for a round."""
 
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Done(Message, kind="alone.Done"):
     """Trained; nothing else is said."""
 
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Party(Host):
@@ -158,6 +158,7 @@ METHOD = Method(
     summary="every party trains by itself; with merged: true, the centralised reference",
     settings=Settings,
     messages=(Go, Done),
+    replies={Go: Done},
     release=Go,
     planned=planned,
     make_host=Party,

@@ -107,6 +107,7 @@ METHOD = Method(
     summary="every client trains a perceptron on its own samples; nothing is exchanged",
     settings=Settings,
     messages=(Go, Done),
+    replies={Go: Done},
     release=Go,
     planned=planned,
     make_host=Users,

@@ -56,6 +56,7 @@ METHOD = Method(
     summary="every client solves from its own sums, as two_sums does from all; nothing is sent",
     settings=Settings,
     messages=(Go, Done),
+    replies={Go: Done},
     release=Go,
     planned=planned,
     make_host=Party,

@@ -24,7 +24,6 @@ from securefg.federation.roles import (
     State,
     require_replies,
 )
-from securefg.foundation.errors import PrivacyError
 from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method, asked_at_once, participants
 from securefg.methods.fedgl.goal import GlobalGoal, complemented
@@ -33,6 +32,7 @@ from securefg.methods.fedgl.messages import (
     Globals,
     Held,
     Update,
+    check,
     has_census,
     needs_holders,
     networks,
@@ -70,14 +70,9 @@ class Client(Host):
         if isinstance(request, Count):
             return self._held(request)
         assert isinstance(request, Globals)
-        self._check_halves(request)
-        if self._bare:
-            self._check_released(request)
         return self._trained(request, turn)
 
     def _held(self, request: Count) -> Held:
-        if not has_census(self._settings):
-            raise PrivacyError("fedgl.Count: found a request; expected none with these settings")
         holds = size = None
         if self._settings.uploads_rows:
             ones = torch.ones(len(self._node_ids), 1, device=self._device)
@@ -85,22 +80,6 @@ class Client(Host):
         if self._settings.is_weighted_by_nodes:
             size = torch.tensor([float(len(self._node_ids))])
         return Held(holds=holds, num_nodes=size)
-
-    def _check_halves(self, request: Globals) -> None:
-        """What the settings leave out is not trained on because a server sends it."""
-        graph = (request.graph_counts, request.graph_columns, request.graph_values)
-        sent = {
-            "pseudo_labels": request.pseudo_labels is not None,
-            "pseudo_graph": any(part is not None for part in graph),
-        }
-        for name, was_sent in sent.items():
-            if was_sent and not getattr(self._settings, name):
-                raise PrivacyError(f"fedgl: the server sent what method.{name}: false leaves out")
-
-    def _check_released(self, request: Globals) -> None:
-        """Rows of nodes leave where a census found enough holders."""
-        if self._settings.uploads_rows and request.released is None:
-            raise PrivacyError("fedgl: rows of nodes were asked for without a count of holders")
 
     def _trained(self, request: Globals, turn: Turn) -> Update:
         weights = request.weights.to(self._device)
@@ -361,6 +340,8 @@ METHOD = Method(
     summary="overlapping subgraphs; models, predictions, embeddings are fused (Chen et al. 2021)",
     settings=Settings,
     messages=(Globals, Update, Count, Held),
+    replies={Globals: Update, Count: Held},
+    check=check,
     release=Globals,
     networks=networks,
     planned=planned,

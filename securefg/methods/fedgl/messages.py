@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from securefg.federation.roles import (
     PublicInfo,
 )
+from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.base import refused_weighting
 from securefg.models.gcn import GcnShape, gcn_layout
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import (
+    Bound,
+    PublicSizes,
+    exactly,
+    reals,
+    truths,
+    whole_numbers,
+)
 from securefg.protocol.meanings import (
     AddedGraph,
     Holdings,
@@ -29,6 +39,10 @@ from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.fedgl import Settings
 
 
+def _all_nodes(settings: Settings, public: PublicSizes) -> Bound:
+    return exactly(public.num_nodes)
+
+
 def _added(part: Literal["counts", "columns", "values"]) -> Callable[[Settings], AddedGraph]:
     return lambda s: AddedGraph(part, scale=s.beta, degree=s.degree)
 
@@ -37,21 +51,32 @@ class Globals(Message, kind="fedgl.Globals"):
     """What the server distributes (line 16); the pseudo graph in CSR form."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
-    index_size: int = public("number of nodes in the global index")
+    index_size: int = public("number of nodes in the global index", bounds=_all_nodes)
     pseudo_labels: Tensor | None = public(
-        "fused label per node, -1 where not sure", means=PseudoLabels()
+        "fused label per node, -1 where not sure",
+        means=PseudoLabels(),
+        bounds=lambda s, p: whole_numbers((p.num_nodes,), -1, p.num_classes - 1),
     )
     graph_counts: Tensor | None = public(
-        "number of every node's neighbours in the pseudo graph", means=_added("counts")
+        "number of every node's neighbours in the pseudo graph",
+        means=_added("counts"),
+        bounds=lambda s, p: whole_numbers((p.num_nodes,), 0, p.num_nodes),
     )
     graph_columns: Tensor | None = public(
-        "neighbours in the pseudo graph, node after node", means=_added("columns")
+        "neighbours in the pseudo graph, node after node",
+        means=_added("columns"),
+        bounds=lambda s, p: whole_numbers((None,), 0, p.num_nodes - 1),
     )
     graph_values: Tensor | None = public(
-        "weights of the pseudo graph's edges", means=_added("values")
+        "weights of the pseudo graph's edges",
+        means=_added("values"),
+        bounds=lambda s, p: reals((None,), 0.0, 1.0),
     )
     released: Tensor | None = public(
-        "nodes with enough holders for their sums to be uploaded", means=Holdings(), constant=True
+        "nodes with enough holders for their sums to be uploaded",
+        means=Holdings(),
+        constant=True,
+        bounds=lambda s, p: truths((p.num_nodes,)),
     )
 
 
@@ -94,7 +119,7 @@ class Update(Message, kind="fedgl.Update"):
 class Count(Message, kind="fedgl.Count"):
     """Asks who holds which node, before any sum over nodes is asked for under masks."""
 
-    index_size: int = public("number of nodes in the global index")
+    index_size: int = public("number of nodes in the global index", bounds=_all_nodes)
 
 
 class Held(Message, kind="fedgl.Holdings"):
@@ -131,13 +156,23 @@ def planned(
             shape.num_parameters,
             not_bare=refused_weighting(settings.is_weighted_by_nodes, training, "adam"),
         ),
-        "num_nodes": PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING),
+        "num_nodes": PlannedRelease(
+            Update, "num_nodes", rounds, bound=nodes, edge=NOTHING, bare=False
+        ),
         "predictions": PlannedRelease(
             Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
         ),
         "embeddings": PlannedRelease(Update, "embeddings", rounds, nodes * width, nodes),
         "holds": PlannedRelease(
-            Update, "holds", rounds, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+            Update,
+            "holds",
+            rounds,
+            nodes,
+            nodes,
+            bound=1.0,
+            node=Influence(rows=1),
+            edge=NOTHING,
+            bare=False,
         ),
     }
     sent = {
@@ -149,9 +184,9 @@ def planned(
     }
     # The census is taken only where sums carry no noise, so no noise is planned for it.
     holds = PlannedRelease(
-        Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING
+        Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING, bare=True
     )
-    size = PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING)
+    size = PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING, bare=True)
     census = [holds] * settings.uploads_rows + [size] * settings.is_weighted_by_nodes
     return [release for name, release in releases.items() if sent[name]] + census
 
@@ -159,6 +194,44 @@ def planned(
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
     return {"network": gcn_layout(shape, settings.dropout)}
+
+
+def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+    """Raise where a request holds what the settings leave out, asks for rows of nodes without a
+    count of their holders, or has a pseudo graph that is no CSR matrix."""
+    if not isinstance(message, Globals):
+        return
+    graph = (message.graph_counts, message.graph_columns, message.graph_values)
+    sent = {
+        "pseudo_labels": message.pseudo_labels is not None,
+        "pseudo_graph": any(part is not None for part in graph),
+    }
+    for name, was_sent in sent.items():
+        if was_sent and not getattr(settings, name):
+            raise PrivacyError(f"fedgl: the server sent what method.{name}: false leaves out")
+    if bare and (settings.pseudo_labels or settings.pseudo_graph) and message.released is None:
+        raise PrivacyError("fedgl: rows of nodes were asked for without a count of holders")
+    counts, columns, values = graph
+    if counts is None and columns is None and values is None:
+        return
+    if counts is None or columns is None or values is None:
+        raise ProtocolError("fedgl.Globals.graph_counts: found a part; expected the whole graph")
+    check_rows_of_graph(counts, columns, values)
+
+
+def check_rows_of_graph(counts: Tensor, columns: Tensor, values: Tensor) -> None:
+    """Raise unless every row's neighbours ascend, and the counts add up to them."""
+    if len(columns) != len(values) or int(counts.long().sum()) != len(columns):
+        raise ProtocolError(
+            f"fedgl.Globals.graph_counts: found a sum of {int(counts.long().sum())} for "
+            f"{len(columns)} neighbours and {len(values)} weights; expected the same of all"
+        )
+    row = torch.arange(len(counts)).repeat_interleave(counts.long())
+    places = row * len(counts) + columns
+    if bool((places[1:] <= places[:-1]).any()):
+        raise ProtocolError(
+            "fedgl.Globals.graph_columns: found neighbours out of order; expected ascending ones"
+        )
 
 
 def has_census(settings: Settings) -> bool:

@@ -33,6 +33,7 @@ from securefg.methods.gfl_appnp.messages import (
     SealedSums,
     Sums,
     Update,
+    check,
     networks,
     planned,
 )
@@ -315,6 +316,14 @@ METHOD = Method(
     summary="every client is a node; representations and Jacobians are shared over the graph",
     settings=Settings,
     messages=(Globals, Representation, Call, Parts, Sums, SealedSums, Noted, Learn, Update),
+    replies={
+        Globals: Representation,
+        Call: Parts,
+        Sums: Noted,
+        SealedSums: Noted,
+        Learn: Update,
+    },
+    check=check,
     release=Globals,
     planned=planned,
     networks=networks,

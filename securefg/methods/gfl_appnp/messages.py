@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from securefg.federation.roles import PublicInfo
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import (
     MlpShape,
@@ -13,6 +13,7 @@ from securefg.models.two_layer_mlp import (
 )
 from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import Bound, PublicSizes, reals
 from securefg.protocol.meanings import (
     GraphOperator,
     GraphSums,
@@ -26,7 +27,7 @@ from securefg.protocol.meanings import (
     Public,
     Weights,
 )
-from securefg.protocol.messages import Message, personal, private, public
+from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.gfl_appnp import Settings
@@ -36,11 +37,15 @@ def summed(settings: Settings, of: Meaning) -> GraphSums:
     return GraphSums(of, GraphOperator("appnp", settings.teleport, settings.steps))
 
 
+def _by_class(settings: Settings, public: PublicSizes) -> Bound:
+    return reals((public.num_classes,))
+
+
 class Globals(Message, kind="gfl_appnp.Globals"):
     """The averaged model, to everybody (line 6)."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
-    number: int = public("the round")
+    number: int = round_number()
 
 
 _SUMMED_BY = "method.sums: recipients and method.jacobian: none"
@@ -67,9 +72,11 @@ class Call(Message, kind="gfl_appnp.Call"):
     """Lines 6 and 10 with `sums: recipients`: the model, and what to multiply h_j by for whom."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
-    number: int = public("the round")
+    number: int = round_number()
     shares: Tensor = personal(
-        "A_tilde_kj for every client k, zero for j itself", means=Public("the graph")
+        "A_tilde_kj for every client k, zero for j itself",
+        means=Public("the graph"),
+        bounds=lambda s, p: reals((p.num_clients,), 0.0),
     )
 
 
@@ -90,9 +97,12 @@ class SealedSums(Message, kind="gfl_appnp.SealedSums"):
         "C_k, under the client's own pads",
         means=lambda s: summed(s, NodeRows("hidden", "client", "network")),
         opens="Parts.parts",
+        bounds=_by_class,
     )
     own: Tensor = personal(
-        "A_tilde_kk: the weight of the client's own representation", means=Public("the graph")
+        "A_tilde_kk: the weight of the client's own representation",
+        means=Public("the graph"),
+        bounds=lambda s, p: reals((), 0.0),
     )
 
 
@@ -102,14 +112,17 @@ class Sums(Message, kind="gfl_appnp.Sums"):
     context: Tensor = personal(
         "C_k: the neighbours' representations, weighted by the graph",
         means=lambda s: summed(s, NodeRows("hidden", "client", "network")),
+        bounds=_by_class,
     )
     own: Tensor = personal(
-        "A_tilde_kk: the weight of the client's own representation", means=Public("the graph")
+        "A_tilde_kk: the weight of the client's own representation",
+        means=Public("the graph"),
+        bounds=lambda s, p: reals((), 0.0),
     )
 
 
 class Noted(Message, kind="gfl_appnp.Noted"):
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Learn(Message, kind="gfl_appnp.Learn"):
@@ -118,8 +131,11 @@ class Learn(Message, kind="gfl_appnp.Learn"):
     slope: Tensor | None = personal(
         "dC_k: the neighbours' Jacobians, weighted by the graph",
         means=lambda s: summed(s, Jacobian(s.hidden)),
+        bounds=lambda s, p: reals(
+            (MlpShape(p.num_features, s.hidden, p.num_classes).compact_size,)
+        ),
     )
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Update(Message, kind="gfl_appnp.Update"):
@@ -165,6 +181,15 @@ def planned(
             PlannedRelease(Representation, "jacobian", training.rounds, shape.compact_size)
         )
     return [*releases, update]
+
+
+def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+    """Raise where a request to train lacks the compensation, or has one that is not used."""
+    if isinstance(message, Learn) and (message.slope is None) != (settings.jacobian == "none"):
+        raise ProtocolError(
+            f"gfl_appnp.Learn.slope: found {'none' if message.slope is None else 'one'}; expected "
+            f"what method.jacobian: {settings.jacobian} says"
+        )
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:

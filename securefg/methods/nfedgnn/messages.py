@@ -8,6 +8,7 @@ from securefg.federation.roles import PublicInfo
 from securefg.models.neighbourhoods import Neighbourhoods
 from securefg.models.user_init import shared_weights
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import exactly, reals, require_same, whole_numbers
 from securefg.protocol.meanings import (
     Answers,
     Gradient,
@@ -21,7 +22,7 @@ from securefg.protocol.meanings import (
     Public,
     Weights,
 )
-from securefg.protocol.messages import Message, personal, private, public
+from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.nfedgnn import Settings
@@ -30,9 +31,11 @@ from securefg.settings.methods.nfedgnn import Settings
 class Call(Message, kind="nfedgnn.Call"):
     """Asks for latents."""
 
-    number: int = public("the round")
+    number: int = round_number()
     weights: Tensor | None = public(
-        "CNFGNN: the mean of the users' weights", means=Weights("encoder", change=False)
+        "CNFGNN: the mean of the users' weights",
+        means=Weights("encoder", change=False),
+        bounds=lambda s, p: reals((p.num_features, s.width)),
     )
 
 
@@ -50,22 +53,26 @@ class Neighbours(Message, kind="nfedgnn.Neighbours"):
     """Once, before sums are asked for: whose sums a user is in."""
 
     whose: Tensor = personal(
-        "the nodes of whose sums the user is a part; -1 fills up", means=Public("the graph")
+        "the nodes of whose sums the user is a part; -1 fills up",
+        means=Public("the graph"),
+        bounds=lambda s, p: whole_numbers((None,), -1, p.num_nodes - 1),
     )
     weight: Tensor = personal(
-        "what the user's latent is multiplied by in each", means=Public("the graph")
+        "what the user's latent is multiplied by in each",
+        means=Public("the graph"),
+        bounds=lambda s, p: reals((None,)),
     )
 
 
 class Noted(Message, kind="nfedgnn.Noted"):
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class CallParts(Message, kind="nfedgnn.CallParts"):
     """Asks for parts of sums."""
 
-    number: int = public("the round")
-    num_nodes: int = public("how many sums there are")
+    number: int = round_number()
+    num_nodes: int = public("how many sums there are", bounds=lambda s, p: exactly(p.num_nodes))
 
 
 class Parts(Message, kind="nfedgnn.Parts"):
@@ -80,12 +87,14 @@ class Parts(Message, kind="nfedgnn.Parts"):
 
 class Learn(Message, kind="nfedgnn.Learn"):
     gradient: Tensor = personal(
-        "derivative of the loss by the user's latent", means=Gradient("latent")
+        "derivative of the loss by the user's latent",
+        means=Gradient("latent"),
+        bounds=lambda s, p: reals((s.width,)),
     )
 
 
 class Learnt(Message, kind="nfedgnn.Learnt"):
-    number: int = public("the round")
+    number: int = round_number()
     weights: Tensor | None = private(
         "sum",
         "CNFGNN: the user's own weights after its step",
@@ -96,7 +105,11 @@ class Learnt(Message, kind="nfedgnn.Learnt"):
 class Predictions(Message, kind="nfedgnn.Predictions"):
     """What the server releases: its view of every node."""
 
-    logits: Tensor = public("class scores per node", means=Answers())
+    logits: Tensor = public(
+        "class scores per node",
+        means=Answers(),
+        bounds=lambda s, p: reals((p.num_nodes, p.num_classes)),
+    )
 
 
 def planned(
@@ -110,6 +123,13 @@ def planned(
         return [latents]
     numbers = info.num_features * width
     return [latents, PlannedRelease(Learnt, "weights", rounds, numbers, steered=True)]
+
+
+def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+    """Raise where nodes and weights of a user's sums are not as many."""
+    if isinstance(message, Neighbours):
+        lengths = {"whose": message.whose.shape[1], "weight": message.weight.shape[1]}
+        require_same(message.kind, lengths)
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:

@@ -21,11 +21,13 @@ from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
+    REPLIES,
     ClientRows,
     Iteration,
     Mean,
     RowServer,
     alignment_figures,
+    check,
     planned_rows,
     rows_of,
 )
@@ -163,6 +165,8 @@ METHOD = Method(
     summary="public nodes at every client; their DeepWalk rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
+    replies=REPLIES,
+    check=check,
     release=Iteration,
     planned=planned,
     make_host=Client,

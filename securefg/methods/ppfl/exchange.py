@@ -23,13 +23,14 @@ from torch import Tensor
 from securefg.data.shard import Shard
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public
-from securefg.protocol.messages import Message, personal, private, public
+from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.ppfl import ExchangeSettings
 
@@ -45,6 +46,14 @@ BY_DEGREE: Final = (
 # ------------------------------------------------------------------------------------- messages
 
 
+def _row_per_node(settings: ExchangeSettings, public: PublicSizes) -> Bound:
+    return reals((public.num_public, settings.width))
+
+
+def _truth_per_node(settings: ExchangeSettings, public: PublicSizes) -> Bound:
+    return truths((public.num_public,))
+
+
 def _rows(settings: ExchangeSettings) -> NodeRows:
     return NodeRows(settings.layer, "public", columns=settings.embedding_columns)
 
@@ -52,14 +61,17 @@ def _rows(settings: ExchangeSettings) -> NodeRows:
 class Aligned(Message, kind="public_rows.Aligned"):
     """Train on; `rows` are to stand in for the client's own rows of the public nodes."""
 
-    number: int = public("the round")
+    number: int = round_number()
     upload: bool = public("whether rows are asked for")
     rows: Tensor | None = personal(
         "mean of all clients' rows, in the client's own space",
         means=lambda s: MeanRows("own", s.embedding_columns),
+        bounds=_row_per_node,
     )
     known: Tensor | None = personal(
-        "1 where the client uploaded before, so that it has a space", means=Public("who took part")
+        "1 where the client uploaded before, so that it has a space",
+        means=Public("who took part"),
+        bounds=lambda s, p: truths(()),
     )
 
 
@@ -82,13 +94,15 @@ class Rows(Message, kind="public_rows.Rows"):
 class Mean(Message, kind="public_rows.Mean"):
     """Train on; every client rotates the mean into its own space itself."""
 
-    number: int = public("the round")
+    number: int = round_number()
     upload: bool = public("whether rows are asked for")
-    made: int = public("the round whose uploads the mean is of")
+    made: int = public("the round whose uploads the mean is of", bounds=lambda s, p: PAST_ROUND)
     mean: Tensor | None = public(
-        "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
+        "mean of the rotated rows",
+        means=lambda s: MeanRows("common", s.embedding_columns),
+        bounds=_row_per_node,
     )
-    known: Tensor | None = public("nodes in which any client had a say")
+    known: Tensor | None = public("nodes in which any client had a say", bounds=_truth_per_node)
 
 
 class RotatedRows(Message, kind="public_rows.RotatedRows"):
@@ -107,15 +121,17 @@ class RotatedRows(Message, kind="public_rows.RotatedRows"):
 class Trained(Message, kind="public_rows.Trained"):
     """Trained; nothing else is said."""
 
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class Iteration(Message, kind="public_rows.Iteration"):
     """What the server releases: in pairwise alignment every client's result is its own affair."""
 
-    number: int = public("the round")
+    number: int = round_number()
     mean: Tensor | None = public(
-        "mean of the rotated rows", means=lambda s: MeanRows("common", s.embedding_columns)
+        "mean of the rotated rows",
+        means=lambda s: MeanRows("common", s.embedding_columns),
+        bounds=_row_per_node,
     )
 
 
@@ -127,6 +143,20 @@ MESSAGES: Final = (
     Trained,
     Iteration,
 )
+
+
+REPLIES: Final = {
+    Aligned: lambda request: Rows if request.upload else Trained,
+    Mean: lambda request: RotatedRows if request.upload else Trained,
+}
+
+
+def check(settings: ExchangeSettings, public: PublicInfo, bare: bool, message: Message) -> None:
+    """Raise where a mean comes without the nodes that it is of."""
+    if isinstance(message, Aligned) and (message.rows is None) != (message.known is None):
+        raise ProtocolError(f"{message.kind}.known: found it with or without rows; expected both")
+    if isinstance(message, Mean) and (message.mean is None) != (message.known is None):
+        raise ProtocolError(f"{message.kind}.known: found it with or without mean; expected both")
 
 
 def num_uploads(settings: ExchangeSettings, rounds: int) -> int:

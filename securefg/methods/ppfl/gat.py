@@ -20,10 +20,12 @@ from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
+    REPLIES,
     ClientRows,
     Iteration,
     RowServer,
     alignment_figures,
+    check,
     planned_rows,
     rows_of,
 )
@@ -136,6 +138,8 @@ METHOD = Method(
     summary="public nodes at every client; their hidden GAT rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
+    replies=REPLIES,
+    check=check,
     release=Iteration,
     planned=planned,
     make_host=Client,

@@ -54,9 +54,10 @@ from securefg.methods.base import Method
 from securefg.models.discriminant import Moments, class_scores, head, is_clear
 from securefg.privacy.influence import NOTHING, Fixed, Influence
 from securefg.privacy.policy import PlannedRelease
+from securefg.protocol.bounds import Bound, PublicSizes, reals
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Statistic, Weights
-from securefg.protocol.messages import Message, private, public
+from securefg.protocol.messages import Message, private, public, round_number
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.two_sums import FeatureSettings, Settings
 
@@ -76,8 +77,17 @@ CLEARLY: Final = 2.0
 # ---------------------------------------------------------------------------------------- messages
 
 
+def _projection(settings: Settings, public: PublicSizes) -> Bound:
+    return reals((public.num_features, public.num_classes))
+
+
+def _products(settings: Settings, public: PublicSizes) -> Bound:
+    dim = width(settings, public.num_features, public.num_classes)
+    return reals((dim * (dim + 1) // 2 + dim * public.num_classes,))
+
+
 class AskSums(Message, kind="two_sums.AskSums"):
-    number: int = public("the round")
+    number: int = round_number()
 
 
 class ClassSums(Message, kind="two_sums.ClassSums"):
@@ -90,7 +100,9 @@ class ClassSums(Message, kind="two_sums.ClassSums"):
 
 
 class AskMoments(Message, kind="two_sums.AskMoments"):
-    projection: Tensor | None = public("P: features to class scores", means=BY_CLASS)
+    projection: Tensor | None = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection
+    )
 
 
 class Products(Message, kind="two_sums.Products"):
@@ -100,10 +112,14 @@ class Products(Message, kind="two_sums.Products"):
 class Model(Message, kind="two_sums.Model"):
     """`noise` is the standard deviation on every entry of the products."""
 
-    projection: Tensor | None = public("P: features to class scores", means=BY_CLASS)
-    products: Tensor = public("noisy moments", means=MOMENTS)
+    projection: Tensor | None = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection
+    )
+    products: Tensor = public("noisy moments", means=MOMENTS, bounds=_products)
     weights: Tensor = public("linear head", means=Weights("head", change=False))
-    noise: float = public("standard deviation of the noise on the moments")
+    noise: float = public(
+        "standard deviation of the noise on the moments", bounds=lambda s, p: reals((), 0.0)
+    )
 
 
 # ------------------------------------------------------------------- features of bounded influence
@@ -130,22 +146,16 @@ def refuse_samples(graph: Graph) -> None:
         raise ConfigError("method.name: sums over nodes want one sample per node, found several")
 
 
-def refuse_projection(projection: Tensor | None, graph: Graph, settings: FeatureSettings) -> None:
-    """Refuses a P that no first sum makes, whatever the client's data are.
-
-    One that is not finite, or passes float32, lets products of some features alone overflow: a
-    client that fails on them tells of one person's features, and no noise is on that.
-    """
-    wanted = None
-    if graph.num_features > settings.narrow:
-        wanted = (graph.num_features, graph.num_classes)
-    found = None if projection is None else tuple(projection.shape)
-    if found != wanted:
-        raise ProtocolError(f"two_sums.AskMoments.projection: found {found}, wanted {wanted}")
-    if projection is not None and not (
-        projection.dtype == torch.float32 and bool(projection.isfinite().all())
-    ):
-        raise ProtocolError("two_sums.AskMoments.projection: wanted finite numbers of float32")
+def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+    """Raise where a projection is missing, or none is wanted."""
+    if isinstance(message, AskMoments | Model):
+        has_one, needs_one = message.projection is not None, public.num_features > settings.narrow
+        if has_one != needs_one:
+            words = {True: "a projection", False: "none"}
+            raise ProtocolError(
+                f"{message.kind}.projection: found {words[has_one]}; expected {words[needs_one]} "
+                f"for {public.num_features} features"
+            )
 
 
 def own_rows(graph: Graph) -> Tensor:
@@ -299,7 +309,6 @@ class Client(Host):
         if isinstance(request, AskSums):
             return ClassSums(sums=class_sums(self._graph)[None])
         assert isinstance(request, AskMoments)
-        refuse_projection(request.projection, self._graph, self._settings)
         rows = rows_of(self._graph, request.projection, self._settings)
         return Products(products=packed(moments_of(self._graph, rows))[None])
 
@@ -392,6 +401,8 @@ METHOD = Method(
     summary="a common classifier from two noisy sums under masks: epsilon per node, one round",
     settings=Settings,
     messages=(AskSums, ClassSums, AskMoments, Products, Model),
+    replies={AskSums: ClassSums, AskMoments: Products},
+    check=check,
     release=Model,
     planned=planned,
     networks=networks,

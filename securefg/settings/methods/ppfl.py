@@ -27,6 +27,11 @@ class ExchangeSettings(MethodSettings):
         """Columns of an upload that are the embedding; further ones are skip-gram's contexts."""
 
     @property
+    def width(self) -> int:
+        """Columns of an upload."""
+        return self.embedding_columns
+
+    @property
     @abstractmethod
     def layer(self) -> Literal["hidden", "walks"]:
         """What made the rows: a network's hidden layer, or random walks."""

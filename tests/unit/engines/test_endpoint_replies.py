@@ -28,7 +28,8 @@ def test_a_host_that_answers_with_a_key_message_sends_nothing(
     endpoint = next(iter(engine._endpoints.values()))
     smuggled = secagg.Redone(number=1)
     monkeypatch.setattr(type(endpoint.host), "handle", lambda self, request, turn: smuggled)
-    asked = fedavg.Globals(weights=torch.zeros(1))
+    length = endpoint.admission._plan.bounds["fedavg.Globals", "weights"].shape[0]
+    asked = fedavg.Globals(weights=torch.zeros(length))
     body, own = codec.encode(asked), endpoint.clients
     request = Envelope(1, 1, 1, "server", endpoint.name, asked.kind, own, body)
     with pytest.raises(ProtocolError, match="is no message of"):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from securefg.engines.admission import Admission, PlannedField, RequestPlan
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.inprocess import InProcess
 from securefg.federation.channel import Channel
@@ -19,7 +20,7 @@ from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.federation import Federation
 from securefg.federation.peers import odd_ones
-from securefg.federation.roles import Host, require_replies
+from securefg.federation.roles import Host, PublicInfo, require_replies
 from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError, RunFailed
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method, sample_clients
@@ -85,6 +86,7 @@ METHOD = Method(
     summary="for tests",
     settings=MethodSettings,
     messages=(Ask, AskEach, Tell, Leaky),
+    replies={Ask: Tell, AskEach: Tell},
     release=Ask,
     planned=lambda settings, training, info: [],
     make_host=lambda site: Echo(),
@@ -97,6 +99,21 @@ LAYOUT = {
 }
 
 
+def plan_for(policy: Policy) -> RequestPlan:
+    """A plan of every field that has a rule."""
+    sizes = {"number": 3, "size": 1, "row": 2}
+    return RequestPlan(
+        public=PublicInfo(6, 3, 2, 6, 0, torch.device("cpu")),
+        planned=tuple(
+            PlannedField(Tell.kind, name, dim, 1, 100)
+            for name, dim in sizes.items()
+            if f"Tell.{name}" in policy.rules
+        ),
+        bounds={},
+        rounds=100,
+    )
+
+
 class Bed:
     """Three hosts with six clients in this process, under one federation."""
 
@@ -107,7 +124,14 @@ class Bed:
         self.hosts = {name: Echo() for name in LAYOUT}
         policy = Policy(rules or dict(PLAIN), 1e-5, "client", budget, protects=False)
         endpoints = [
-            Endpoint(name, LAYOUT[name], METHOD, host, Channel(policy, SeededNoise(0), Ledger(6)))
+            Endpoint(
+                name,
+                LAYOUT[name],
+                METHOD,
+                host,
+                Channel(policy, SeededNoise(0), Ledger(6)),
+                Admission(METHOD, MethodSettings(name="tiny"), policy, plan_for(policy)),
+            )
             for name, host in self.hosts.items()
         ]
         self.engine = Tapped(InProcess(endpoints))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -135,7 +136,20 @@ class World:
             self.refusals.append((site, str(error)))
             return None
 
-    def left(self, site: str) -> list[str]:
-        """The lines of what private left a site."""
+    def booked(self, site: str) -> list[dict[str, Any]]:
+        """The lines of a site's ledger, one per request that a host saw."""
         path = self.kits.home(site) / "ledger.jsonl"
-        return path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def left(self, site: str) -> list[str]:
+        """What private left a site, one by one."""
+        return [
+            json.dumps({"run": line["run"], "release": release})
+            for line in self.booked(site)
+            for release in line["releases"]
+        ]
+
+    def noted(self, site: str) -> list[dict[str, Any]]:
+        """What a site wrote down of requests that it refused or failed on."""
+        path = self.kits.home(site) / "refusals.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

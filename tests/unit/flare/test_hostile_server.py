@@ -59,21 +59,23 @@ BEYOND: list[tuple[Change, str]] = [
     (instead(clients=Clients(((1, 2),))), "asked for the clients 1"),
     (instead(clients=Clients(((0, 10**12),))), "wanted clients below"),
     (instead(clients=Clients(())), "asked for the clients"),
-    (instead(round=50), "the plan has 14 rounds"),
-    (instead(round=-1), "the plan has 14 rounds"),
-    (instead(step=10**6), "the plan has 14 rounds"),
+    (instead(round=50), "the plan has 15 rounds"),
+    (instead(round=-1), "the plan has 15 rounds"),
+    (instead(step=10**6), "the plan has 15 rounds"),
     (instead(step="1"), "wanted numbers"),
     (instead(round=1, step=1), "was answered before"),
     (instead(receiver="../x"), "came to client-0"),
     (with_index(10**9), "index_size is 1000000000; the plan has"),
     (with_index(-1), "index_size is -1"),
+    (with_index(119), "index_size: found 119; expected whole numbers from 120 to 120"),
 ]
+FAILURE = {"results": [{"failed": True}], "lengths": [0]}
 
 
 def test_requests_beyond_the_plan_are_refused_and_nothing_is_booked(tmp_path: Path) -> None:
     """One honest round, then in every round another wish."""
     plain = "method={name: fedgl, pseudo_labels: true, pseudo_graph: false}"
-    world = World(tmp_path, config(tmp_path, "training.rounds=14", plain))
+    world = World(tmp_path, config(tmp_path, "training.rounds=15", plain))
     told: list[str] = []
 
     def lie(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
@@ -82,18 +84,17 @@ def test_requests_beyond_the_plan_are_refused_and_nothing_is_booked(tmp_path: Pa
             packet = changed(packet, site, BEYOND[number][0])
             reply = deliver(site, packet)
             assert reply is not None
-            said = json.loads(reply.header)["content"]
-            if "breach" in said:
-                told.append(said["reason"])
-                assert BEYOND[number][1] in said["reason"], (BEYOND[number][1], said)
+            assert json.loads(reply.header)["content"] == FAILURE
+            told.append(world.noted(site)[-1]["reason"])
+            assert BEYOND[number][1] in told[-1], (BEYOND[number][1], told[-1])
             return reply
         return deliver(site, packet)
 
     world.between = lie
     world.run()
-    assert len(told) >= len(BEYOND)
-    rounds = {json.loads(line)["release"]["round"] for line in world.left("site-1")}
-    assert rounds == {1, 14}
+    assert len(told) == len(BEYOND)
+    rounds = {line["request"]["round"] for line in world.booked("site-1")}
+    assert rounds == {1, 15}
 
 
 def test_a_round_is_answered_once_and_no_more_rounds_than_planned(tmp_path: Path) -> None:
@@ -185,9 +186,10 @@ def test_what_goes_wrong_at_a_site_is_told_without_its_files_and_sizes(tmp_path:
 
     world.between = meddle
     world.run(world.job(has_truth=False))
-    assert told == [{"breach": "ProtocolError", "reason": "RuntimeError at the site"}]
-    noted = (world.kits.home("site-1") / "refusals.jsonl").read_text()
-    assert "RuntimeError: " in noted  # the site itself can read what it was
+    assert told == [FAILURE]
+    (noted,) = world.noted("site-1")  # the site itself can read what it was
+    assert noted["at"] == "request"
+    assert "fedgl.Globals.weights: found the shape (7,); expected (" in noted["reason"]
     (world.kits.home("site-1") / POLICY_FILE).unlink()
     world.between = lambda site, packet, deliver: deliver(site, packet)
     shutil.rmtree(world.kits.server / "securefg_runs")
@@ -229,5 +231,7 @@ def test_nonsense_of_the_server_is_refused_in_words(tmp_path: Path) -> None:
     world.between = babble
     world.run()
     assert len(seen) == len(NONSENSE)
-    assert all(set(told) == {"breach", "reason"} for told in seen)
-    assert {json.loads(line)["release"]["round"] for line in world.left("site-1")} == {rounds}
+    assert all({"failed": True} in told["results"] for told in seen)
+    assert all(told == FAILURE for told in seen if len(told["results"]) == 1)
+    assert len(world.noted("site-1")) == len(NONSENSE)
+    assert {line["request"]["round"] for line in world.booked("site-1")} == {rounds}

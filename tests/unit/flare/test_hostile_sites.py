@@ -113,7 +113,7 @@ def test_lies_are_drop_outs_and_change_no_figure(tmp_path: Path) -> None:
     reasons = dict(zip(LIES, (r.note for r in records), strict=True))
     assert "not finite" in reasons["no numbers"]
     assert "where most sent" in reasons["another shape"]
-    assert "site-2 refuses: BudgetExceeded" in reasons["a false refusal"]
+    assert "site-2 sent nonsense: no results" in reasons["a false refusal"]
     for name in ("no claims", "claims for others", "claims of nobody", "claims of more noise"):
         assert "claims other releases" in reasons[name], reasons[name]
     honest = World(tmp_path / "honest", chosen).run().metrics()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from securefg.flare.site_ledger import SiteBooks, open_books
+from securefg.flare.site_ledger import Booked, SiteBooks, open_books
 from securefg.flare.site_policy import (
     Budget,
     JobRefused,
@@ -169,7 +169,7 @@ def test_a_months_releases_of_all_runs_count_together(tmp_path: Path) -> None:
     noised = Mechanism("Update.weights", "local_gaussian", noise_multiplier=5.0)
     for run, client in (("first", 0), ("second", 1)):
         release = Release(noised, Clients(((client, client + 1),)), 1, 1)
-        books.book(run, 2, [release] * 50)
+        books.book(run, 2, [Booked("host", "kind", 1, 1, [release] * 50)])
     spent = books.spent("client", 1e-5).epsilon
     assert spent == pytest.approx(9.99726, abs=2e-3)  # sigma 5, 100 releases
     limit = SitePolicy(budget_per_month=Budget(epsilon=11), budget_total=None)
@@ -195,7 +195,8 @@ def test_a_site_whose_budget_is_used_up_in_the_middle_drops_out_before_its_reply
     def spend(site: str, packet: object, deliver: object) -> object:
         if len(world.left("site-2")) == 2:
             line = json.loads(world.left("site-2")[-1])["release"]
-            books.book("another run", 3, [Release.from_json(line)] * 20)
+            more = [Release.from_json(line)] * 20
+            books.book("another run", 3, [Booked("host", "kind", 1, 1, more)])
         return deliver(site, packet)  # type: ignore[operator]
 
     world.between = spend  # type: ignore[assignment]
@@ -204,10 +205,12 @@ def test_a_site_whose_budget_is_used_up_in_the_middle_drops_out_before_its_reply
     own = [line for line in world.left("site-2") if json.loads(line)["run"] != "another run"]
     assert len(own) == 2
     ended = json.loads((folder.path / "private" / "outcome.json").read_text())
-    assert "past the site's budget of 12" in ended["complaints"]["site-2"]
+    assert "its own refusals.jsonl says why" in ended["complaints"]["site-2"]
+    assert "past the site's budget of 12" in world.noted("site-2")[-1]["reason"]
 
 
-def test_where_every_sites_budget_is_used_up_the_run_ends_with_what_it_has(tmp_path: Path) -> None:
+def test_where_every_sites_budget_is_used_up_the_run_ends(tmp_path: Path) -> None:
+    """A site does not tell its budget; the run can go on where the month is over."""
     world = World(tmp_path, config(tmp_path, NOISE, PLAIN_FEDGL))
     for site in world.assignment:
         world.policy(site, "budget_total: {epsilon: 12}")
@@ -217,13 +220,15 @@ def test_where_every_sites_budget_is_used_up_the_run_ends_with_what_it_has(tmp_p
         if len(world.left("site-3")) == 2:
             line = json.loads(world.left("site-2")[-1])["release"]
             for one in books:
-                one.book("another run", 3, [Release.from_json(json.loads(json.dumps(line)))] * 20)
+                more = [Release.from_json(json.loads(json.dumps(line)))] * 20
+                one.book("another run", 3, [Booked("host", "kind", 1, 1, more)])
         return deliver(site, packet)  # type: ignore[operator]
 
     world.between = spend  # type: ignore[assignment]
-    summary = world.run().summary()
-    assert summary.rounds == 2
-    assert "past the site's budget of 12" in summary.stopped
+    with pytest.raises(RunFailed, match="round 3: every client dropped out"):
+        world.run()
+    for site in world.assignment:
+        assert "past the site's budget of 12" in world.noted(site)[-1]["reason"]
 
 
 @pytest.mark.parametrize(

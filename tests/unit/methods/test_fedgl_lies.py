@@ -16,7 +16,7 @@ from securefg.methods.fedgl.goal import complemented
 from securefg.methods.fedgl.messages import Count, Globals, Held, Update
 from securefg.protocol.messages import Message
 from securefg.run.assembly import start_engine
-from securefg.secagg.errors import AskedBefore, MemoryDamaged
+from securefg.secagg.errors import MemoryDamaged
 from securefg.settings.methods.fedgl import Settings
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
@@ -66,7 +66,7 @@ def test_the_census_is_taken_once(lying: tuple[FedGLServer, Federation]) -> None
     count = Count(index_size=120)
     federation.ask(count, Held)
     federation.begin_round(2)
-    with pytest.raises(AskedBefore, match="never changes and left in round 1"):
+    with pytest.raises(PrivacyError, match="found a request in 2 rounds; expected 1"):
         federation.ask(count, Held)
 
 

@@ -25,11 +25,8 @@ WILD = ("training.lr=1e30", "training.rounds=6")
 
 
 @pytest.mark.parametrize("method", ["fedgl", "fedavg"])
-@pytest.mark.parametrize("privacy", ["{}", "{secure_aggregation: {}}"], ids=["plain", "masked"])
-def test_a_rate_that_is_too_high_ends_the_run_as_a_result(
-    method: str, privacy: str, tmp_path: Path
-) -> None:
-    outcome = runner.start(config(tmp_path, *WILD, f"privacy={privacy}", method=method))
+def test_a_rate_that_is_too_high_ends_the_run_as_a_result(method: str, tmp_path: Path) -> None:
+    outcome = runner.start(config(tmp_path, *WILD, method=method))
     summary = outcome.summary
     assert summary is not None
     assert summary.stopped.startswith(f"{DIVERGED}round ")
@@ -37,6 +34,22 @@ def test_a_rate_that_is_too_high_ends_the_run_as_a_result(
     assert summary.rounds < 6
     json.loads((outcome.folder.path / "summary.json").read_text())
     assert build_report(outcome.folder).is_file()
+
+
+HIDDEN = {
+    "masked": "{secure_aggregation: {}}",
+    "noised": "{mechanism: local_gaussian, noise_multiplier: 1.0, clip_l2: 1.0, delta: 1.0e-5}",
+}
+
+
+@pytest.mark.parametrize("privacy", HIDDEN.values(), ids=HIDDEN)
+def test_run_diverging_under_masks_or_noise_names_no_client(privacy: str, tmp_path: Path) -> None:
+    """Whose upload is not finite would be told before noise and masks."""
+    equal = "method={name: fedavg, weighting: equal}"
+    outcome = runner.start(config(tmp_path, *WILD, f"privacy={privacy}", equal))
+    assert outcome.summary is not None
+    assert "client" not in outcome.summary.stopped
+    assert outcome.summary.dropped == 0
 
 
 @pytest.mark.parametrize("engine", ["inprocess", "processes"])
