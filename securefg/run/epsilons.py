@@ -19,6 +19,7 @@ from securefg.settings.privacy import Unit
 VALIDATION = "validation labels, by which the kept round is chosen"
 EARLY = "validation labels, by which the run is ended early"
 ANSWERS = "answers for nodes, which are shown to others and computed from people's own data"
+AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
 
 def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
@@ -61,10 +62,11 @@ def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> Claim
 def not_covered(experiment: Experiment) -> tuple[str, ...]:
     """What leaves clients, or the run used of their data, that no epsilon speaks of."""
     training, shown = experiment.config.training, experiment.method.answers_shown
+    answers = ANSWERS if shown(experiment.config.method) else AT_HOME
     return (
         *([VALIDATION] if training.keep == "best" else []),
         *([EARLY] if training.patience is not None else []),
-        *([ANSWERS] if shown(experiment.config.method) else []),
+        *([answers] if experiment.policy.rules else []),
     )
 
 
