@@ -122,9 +122,11 @@ class Truth:
         found = {}
         for shard in self.experiment.shards:
             features = shard.graph.features.double()
+            train = shard.graph.split.train
+            if features.dim() == 3 and train.dim() == 1:  # a node trains with all its samples
+                train = train[:, None].expand(features.shape[:2])
             features = features.reshape(-1, features.shape[-1])
-            train = shard.graph.split.train.reshape(-1)
-            chosen = features[train.expand(len(features)) if len(train) == 1 else train]
+            chosen = features[train.reshape(-1)]
             if len(chosen):
                 found[shard.client] = chosen.numpy()
         return found
