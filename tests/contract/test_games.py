@@ -17,7 +17,7 @@ import torch
 
 from attacks.base import CannotAttack
 from audits import games
-from audits.games import known_edges, make_game
+from audits.games import class_ratios, known_edges, make_game
 from audits.games.base import BinaryGame, Game, OutcomeGame
 from audits.metrics import auc
 from audits.plan import Plan
@@ -32,8 +32,8 @@ from securefg.settings.config import parse_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:data.split")  # a class that does not train
 CLIENT = Adversary("client", frozenset({0}))
-PLACES = (Adversary("server"), CLIENT, Adversary("outsider"), Adversary("wire"))
-CSBM = {"num_nodes": 120, "degree": 6, "lambda_": 2, "mu": 3, "num_features": 12}
+PLACES = (Adversary("server"), CLIENT, Adversary("outsider"))
+CSBM = {"num_nodes": 100, "degree": 6, "lambda_": 2, "mu": 3, "num_features": 12}
 SHARES = {"train_share": 0.5, "val_share": 0.1}
 TWO_FIELDS = ("statistics", "rows", "weights")
 NODE_EACH = {"partition": {"name": "one_node"}}
@@ -72,8 +72,12 @@ DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
     "missing class": missing_class,
 }
 CASES = [
-    *((says, data) for says in (*TWO_FIELDS, "nothing") for data in DATA),
-    *(("latents", data) for data in ("plain", "several samples", "missing class")),
+    *((says, data) for says in TWO_FIELDS for data in DATA if data != "labelled samples"),
+    ("statistics", "labelled samples"),
+    ("nothing", "plain"),
+    ("nothing", "three holders"),
+    ("latents", "several samples"),
+    ("latents", "missing class"),
 ]
 
 
@@ -157,6 +161,25 @@ def test_client_without_private_field_leaves_release_without_members(truth_of) -
     done = audited(truth_of("nothing", "plain"), "released_others")
     (because,) = {f.because for f in done.findings if f.attack == "released_others"}
     assert because.startswith("clients send nothing of their own")
+
+
+def test_prior_of_class_ratios_knows_that_a_class_is_missing() -> None:
+    """Nobody has a label of class 2: that no client is above its median needs no run."""
+    shards = []
+    for client in range(8):
+        labels = torch.tensor([0] * (client + 1) + [1] * 5)
+        split = SimpleNamespace(train=torch.ones(len(labels), dtype=torch.bool))
+        graph = SimpleNamespace(labels=labels, split=split)
+        shards.append(SimpleNamespace(client=client, graph=graph))
+    truth: Any = SimpleNamespace(
+        experiment=SimpleNamespace(shards=shards), graph=SimpleNamespace(num_classes=3)
+    )
+    asked = (class_ratios.make(truth, PLACES[0], np.random.default_rng(k)) for k in range(20))
+    game = next(game for game in asked if (game.targets.ids % 3 == 2).any())
+    classes = game.targets.ids % 3
+    rates = np.array([game.truth[classes == own].mean() for own in classes])
+    assert auc(game.truth, rates) > 0.5
+    assert game.gain(rates).value == pytest.approx(0)
 
 
 # ------------------------------------------------------------------------------- a game that breaks
