@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack, View
 from audits.blind import at_chance as no_gain
 from audits.blind import blinded
+from audits.coverage import AT_HOME
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
@@ -119,9 +120,8 @@ class Player:
 
     def unmet(self, task: Task, reason: str) -> Finding:
         """An attack that this run gives nothing to."""
-        return self._finding(
-            task, time.monotonic(), Verdict.INCONCLUSIVE, f"not run: {reason}", measured=False
-        )
+        because = reason if reason == AT_HOME else f"not run: {reason}"
+        return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, measured=False)
 
     def view(self, truth: Audited, adversary: str) -> View:
         key = (truth is self._truth, adversary)

@@ -36,9 +36,11 @@ def replayed(
 
 def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
     """`replayed` for many shards: the record is read once."""
-    asked = _requests(truth)
+    asked, batched = _requests(truth), truth.experiment.method.batched
 
     def answers(shards: Sequence[Shard], rounds: int = 1, seed: int | None = None) -> Tensor:
+        if len(shards) > 1 and not batched:  # every client has a host of its own
+            return torch.cat([answers([shard], rounds, seed) for shard in shards])
         host = truth.experiment.method.make_host(_site(truth, tuple(shards), seed))
         clients = Clients.of([shard.client for shard in shards])
         found: Tensor | None = None
@@ -55,21 +57,32 @@ def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
 def replying(truth: Truth) -> Callable[[Shard], list[tuple[type[Message], str, Tensor]]]:
     """All that a client with a shard sends in round 1: its private arrays, without their axis of
     clients, by message and field."""
+    replies = whole_replies(truth)
+
+    def arrays(shard: Shard) -> list[tuple[type[Message], str, Tensor]]:
+        return [
+            (type(reply), name, value[0])
+            for reply in replies(shard)
+            for name, value in private_arrays(reply).items()
+        ]
+
+    return arrays
+
+
+def private_arrays(reply: Message) -> dict[str, Tensor]:
+    """The private arrays of a message, with their axis of clients."""
+    values = {n: getattr(reply, n) for n, d in reply.declarations.items() if d.is_private}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def whole_replies(truth: Truth) -> Callable[[Shard], list[Message]]:
+    """What a client with a shard replies to every request of round 1."""
     asked = _requests(truth)
 
-    def replies(shard: Shard) -> list[tuple[type[Message], str, Tensor]]:
+    def replies(shard: Shard) -> list[Message]:
         host = truth.experiment.method.make_host(_site(truth, (shard,), None))
         turn = Turn(round=1, step=1, clients=Clients.of([shard.client]))
-        found = []
-        for request in asked(turn.clients):
-            if request.kind == truth.experiment.method.release.kind:
-                continue
-            reply = host.handle(request, turn)
-            for name, declaration in reply.declarations.items():
-                value = getattr(reply, name)
-                if declaration.is_private and isinstance(value, Tensor):
-                    found.append((type(reply), name, value[0]))
-        return found
+        return [host.handle(request, turn) for request in asked(turn.clients)]
 
     return replies
 
@@ -98,17 +111,21 @@ def _requests(truth: Truth) -> Callable[[Clients], list[Message]]:
 
 
 def _first_requests(truth: Truth) -> list[Record]:
-    """The server's requests of round 1 in their order; those of secure aggregation left out."""
+    """The server's requests of round 1 that clients replied to, in their order; those of secure
+    aggregation left out."""
     kinds = {message.kind for message in truth.experiment.method.messages}
-    found = []
+    found, answered = [], set()
     for record in read_transcript(truth.folder.transcript):
         if record.round > 1:
             break
+        if record.sender == "sum" or (record.up and record.kind in kinds):
+            answered.add(record.step)
         if not (record.up or record.sender == "sum" or record.kind not in kinds or record.thinned):
             found.append(record)
-    if not found:
+    requests = [record for record in found if record.step in answered]
+    if not requests:
         raise CannotAttack("the requests of round 1 are not in the transcript")
-    return found
+    return requests
 
 
 def _addressed(truth: Truth, records: Sequence[Record], clients: Clients) -> list[Message]:

@@ -104,7 +104,8 @@ class Truth:
             if not declaration.is_private
             and ((m.kind, name) in self.meanings or m.types[name] & {torch.Tensor, str})
         }
-        return Spoken(uploads, sent, released, self.answers is not None)
+        at_home = not x.method.answers_shown(settings)
+        return Spoken(uploads, sent, released, self.answers is not None, at_home)
 
     def _as_sent(self, planned: PlannedRelease) -> Meaning:
         """What an upload means; weights of another length than their network's hold what no attack
@@ -121,9 +122,11 @@ class Truth:
         found = {}
         for shard in self.experiment.shards:
             features = shard.graph.features.double()
+            train = shard.graph.split.train
+            if features.dim() == 3 and train.dim() == 1:  # a node trains with all its samples
+                train = train[:, None].expand(features.shape[:2])
             features = features.reshape(-1, features.shape[-1])
-            train = shard.graph.split.train.reshape(-1)
-            chosen = features[train.expand(len(features)) if len(train) == 1 else train]
+            chosen = features[train.reshape(-1)]
             if len(chosen):
                 found[shard.client] = chosen.numpy()
         return found
@@ -134,11 +137,14 @@ class Truth:
 
     @cached_property
     def answers(self) -> Tensor | None:
-        """The released model's logits for every node of the union graph."""
+        """The released model's logits for every node of the union graph, as others see them; None
+        where they stay at home."""
         return self._answers_on(self.graph)
 
     def _answers_on(self, graph: Graph) -> Tensor | None:
         x = self.experiment
+        if not x.method.answers_shown(x.config.method):
+            return None
         if x.method.make_evaluator is None or self.release is None:
             return None
         evaluator = x.method.make_evaluator(graph, x.config.method, x.public.device)

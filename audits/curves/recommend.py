@@ -6,6 +6,8 @@ A setting is recommended (green) only where all of this holds; what is not known
 - every attack that was asked for was run in every seed, and its measurement held: each seed alone
   is LEAK or NOT_DETECTED, not INCONCLUSIVE, and one that leaks is not under the attack's floor with
   the defence off;
+- the same holds for every attack that fits the runs, unless the config excludes it with a reason;
+- no attack is LEAK in the default audit of any seed, excluded or not;
 - the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`; where
   other limits are set and this is not, no attack leaks;
 - the promised epsilon is within `limits.epsilon`, per `limits.unit` or else per the setting's unit,
@@ -145,7 +147,31 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
         found.append(f"{point.score} is {_reached(point):.3f}, and may be {_least(point):.3f}")
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
-    return found
+    return found + (_default_audit_objection(point) if limits.any else [])
+
+
+def _default_audit_objection(point: CurvePoint) -> list[str]:
+    """A LEAK in the default audit of any run, whatever was asked for and whatever is excluded."""
+    if point.default_leaks is None:
+        return ["not every attack that fits the runs was run"]
+    return list(point.default_leaks)
+
+
+def awaiting_default_audit(
+    series: Sequence[Series], points: Sequence[CurvePoint], limits: Limits
+) -> list[str]:
+    """Keys of the points that would be recommended if the default audit found no leak."""
+    if not limits.any:
+        return []
+    hoped = [p if p.default_leaks is not None else _if_nothing_leaks(p) for p in points]
+    chosen = {choose(one, hoped, limits, "").point for one in series}
+    return [p.key for p in points if p.key in chosen and p.default_leaks is None]
+
+
+def _if_nothing_leaks(point: CurvePoint) -> CurvePoint:
+    """The point as a default audit would leave it that reads every field and finds nothing."""
+    leaks = tuple(leak for leak in point.leaks if leak.attack not in COVERAGE)
+    return point.model_copy(update={"default_leaks": (), "leaks": leaks})
 
 
 def _epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:

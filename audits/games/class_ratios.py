@@ -1,7 +1,8 @@
 """Has a client more of a class than the median client? A property of its data as a whole.
 
 Targets are pairs of a client and a class, one class left out since shares add up to one; id k C + c
-stands for client k and class c. Prior: chance, since the median itself is taken as known.
+stands for client k and class c. Prior: the share of clients above the median, class by class. It
+differs between classes where shares are tied, as those of a class that nobody trains on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from attacks.base import CannotAttack, Targets
 from audits.games.base import BinaryGame
+from audits.metrics import auc
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -29,6 +31,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     ids = clients[chosen][:, None] * shares.shape[1] + free
     order = rng.permutation(ids.size)
     so = above[:, free].astype(np.int64).ravel()[order]
+    rates = np.broadcast_to(above[:, free].mean(0), (len(chosen), len(free))).ravel()[order]
     if min(so.sum(), len(so) - so.sum()) < LEAST_OF_EACH:
         raise CannotAttack(
             f"{so.sum()} of {len(so)} shares are above the median; at least {LEAST_OF_EACH} are "
@@ -39,6 +42,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         metric="AUC over clients and classes: more of the class than the median client",
         unit="client",
         truth=so,
+        prior_scores=rates if auc(so, rates) > 0.5 else None,
     )
 
 

@@ -32,9 +32,9 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Sample
         raise CannotAttack(f"{count} samples of {width} numbers span everything: nothing to find")
     colluders = np.array(sorted(adversary.clients))
     # The graph of the whole: clients of one node each hold no edge between them.
-    assert public.trainers is not None
     edges = known_edges(truth, adversary)
-    assert edges is not None
+    if public.trainers is None or edges is None:
+        raise CannotAttack("nobody knows who trains and what the graph of the whole is")
     told = np.intersect1d(colluders, public.trainers.numpy())
     if not len(told):
         raise CannotAttack("no colluder has a label: sums of Jacobians go to these alone")

@@ -50,6 +50,8 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Record
         ids.append(client * size + np.concatenate([own, others]))
         so.append(np.arange(len(own) + len(others)) < len(own))
         near.append(np.concatenate([near_labels(shard.graph), np.zeros(len(others), bool)]))
+    if all(side.all() for side in so):
+        raise CannotAttack("the small clients hold every node: no other record is left to compare")
     order = rng.permutation(sum(map(len, ids)))
     found = np.concatenate(ids)[order]
     holders = np.bincount(truth.experiment.partition.nodes.numpy(), minlength=size)

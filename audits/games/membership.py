@@ -42,7 +42,8 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
     experiment, graph = truth.experiment, truth.graph
     if adversary.kind == "server" and experiment.public.known_labels is not None:
         raise CannotAttack("the server is given the training labels: membership is no secret to it")
-    if graph.labels.dim() != 1:
+    several = graph.features.dim() != 2 and truth.config.audit.shadows == "model"
+    if graph.labels.dim() != 1 or several:
         raise CannotAttack("nodes hold several samples each; the shadow models want one")
     if truth.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")

@@ -18,13 +18,13 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
     """Prior: the words that are most frequent in the nodes that this client does not hold."""
     client = victim(truth, adversary)
     shard = truth.experiment.shards[client]
-    used = (shard.graph.features != 0).numpy()
+    used = used_words(shard.graph.features.numpy())
     around = used.copy()
     source, target = shard.graph.edge_index.numpy()
     np.logical_or.at(around, target, used[source])
     local = choose(np.flatnonzero(around.any(1)), MANY_TARGETS, rng)
     elsewhere = other_nodes(truth, client)
-    frequency = (truth.features()[elsewhere] != 0).mean(0) if len(elsewhere) else used.mean(0)
+    frequency = used_words(truth.features()[elsewhere] if len(elsewhere) else used).mean(0)
     return OutcomeGame(
         targets=Targets(ids=shard.node_ids.numpy()[local], client=client),
         metric="share of a neighbourhood's words among as many best guesses",
@@ -33,6 +33,12 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
         outcome=found_words,
         prior_guess=np.tile(frequency.astype(np.float64), (len(local), 1)),
     )
+
+
+def used_words(features: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """(N, d): which words a node uses, in any of its samples."""
+    found: NDArray[np.bool_] = features != 0
+    return found if found.ndim == 2 else found.any(1)
 
 
 def found_words(guess: Array, truth: NDArray[np.bool_]) -> Array:

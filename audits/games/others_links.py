@@ -25,6 +25,8 @@ LEAST_EDGES = 5
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
     if truth.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
+    if not adversary.clients:
+        raise CannotAttack("only clients have links to others' nodes of their own")
     shards = truth.experiment.shards
     own = np.unique(np.concatenate([shards[k].node_ids.numpy() for k in adversary.clients]))
     held = np.unique(truth.experiment.partition.nodes.numpy())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from audits.games.base import BinaryGame
 from audits.games.known_others import member_questions, with_and_without
 from audits.games.shared_noise import SumGame, shared_sd
 from audits.known_noise import noise_on
-from audits.replay import replying
+from audits.replay import replying, whole_replies
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.federation.roles import Cohort, Replies
@@ -58,7 +59,10 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     x = truth.experiment
     if x.config.training.rounds != 1 or truth.release is None:
         raise CannotAttack("the release hangs on more than one round, or there is none")
+    templates = {reply.kind: reply for reply in whole_replies(truth)(x.shards[0])}
     layout = replying(truth)(x.shards[0])
+    if not layout:
+        raise CannotAttack("clients send nothing of their own that the release could hang on")
     released = sum(v.numel() for v in truth.release.values().values() if isinstance(v, Tensor))
     numbers = released + sum(value.numel() for _, _, value in layout)
     ids, questions = member_questions(truth, rng, numbers, MANY_TARGETS)
@@ -70,11 +74,13 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     without, moves = with_and_without(truth, questions, sent)
 
     def release(sums: Tensor) -> Tensor:
-        known, start = {}, 0
+        fields: dict[str, dict[str, Tensor]] = {kind: {} for kind in templates}
+        start = 0
         for message, name, value in layout:
             part = sums[start : start + value.numel()].reshape(1, *value.shape)
-            known[message.kind] = message(**{name: part})
+            fields[message.kind][name] = part
             start += value.numel()
+        known = {kind: replace(templates[kind], **own) for kind, own in fields.items()}
         cohort = _GivenSums(x.policy, x.public.num_clients, known)
         server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
         return _flat(server.round(1))

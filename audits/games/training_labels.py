@@ -60,6 +60,8 @@ class LabelGame(Game):
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelGame:
     client = victim(truth, adversary)
     shard = truth.experiment.shards[client]
+    if shard.graph.labels.dim() != 1:
+        raise CannotAttack("nodes hold several samples each: a node has no one label")
     order = rng.permutation(np.flatnonzero(shard.graph.labels.numpy() >= 0))
     trained = shard.graph.split.train.numpy()[order]
     if min(trained.sum(), (~trained).sum()) < FEWEST:

@@ -49,6 +49,8 @@ class Method(Generic[S]):
                   where one message alone holds private fields, it is the reply to all others
     check         raises where fields of a request do not fit one another or the settings; it gets
                   public sizes and whether sums are masked and carry no noise, and never data
+    answers_shown  whether anybody but a node's own client sees the model's answer for the node; the
+                  audit counts attacks on answers unless a method declares that they stay at home
     """
 
     name: str
@@ -71,6 +73,7 @@ class Method(Generic[S]):
     rows_of: Callable[[S, Shard], Tensor] = lambda settings, shard: shard.node_ids
     replies: Mapping[type[Message], ReplyTo] = field(default_factory=dict)
     check: Callable[[S, PublicInfo, bool, Message], None] | None = None
+    answers_shown: Callable[[S], bool] = lambda settings: True
 
     def __post_init__(self) -> None:
         strange = set(self.replies) - set(self.messages)

@@ -67,6 +67,7 @@ def point(leaks: tuple[Leak, ...], seeds: int = 3) -> CurvePoint:
         no_skill=(0.2,) * seeds,
         alone_accuracies=(0.3, 0.31, 0.29)[:seeds],
         made_by=("0.1",),
+        default_leaks=(),
         leaks=leaks,
         claims={"node": CLAIM, "client": CLAIM.model_copy(update={"epsilon": 4.0})},
     )
