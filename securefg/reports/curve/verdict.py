@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from securefg.foundation.interval import interval
 from securefg.foundation.units import percent, plural, significant
-from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Leak, Limits, Series
+from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Limits, Series
 from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.words import (
     accuracy_words,
@@ -168,19 +168,10 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     if point.epsilon is not None and beside:
         found.append(f"No epsilon covers: {'; '.join(beside)}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
-    words = {
-        "Seeds disagree whether it leaks": [one for one in unknown if _held(one)],
-        "Not known, since the measurement did not hold": [o for o in unknown if not _held(o)],
-    }
-    for said, about in words.items():
-        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in about))
-        found += [f"{said}: {names}."] if names else []
+    names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
+    if names:
+        found.append(f"Not known, since the measurement did not hold: {names}.")
     return tuple(found)
-
-
-def _held(leak: Leak) -> bool:
-    """Whether every seed alone was a measurement, so that only the seeds together say nothing."""
-    return leak.sound and leak.gain is not None
 
 
 def _readable(words: str, data: CurveData) -> str:
@@ -189,7 +180,8 @@ def _readable(words: str, data: CurveData) -> str:
         called = defence_words(name)
         inside = called if called[1:2].isupper() else called[:1].lower() + called[1:]
         words = words.replace(name, inside)
-    for name in {leak.attack for point in data.points for leak in point.leaks}:
+    attacks = {leak.attack for point in data.points for leak in point.leaks}
+    for name in attacks | {name for point in data.points for name in point.not_asked}:
         words = words.replace(name, attack_words(name))
     return words[:1].upper() + words[1:].rstrip(".") + "."
 
