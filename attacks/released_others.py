@@ -10,7 +10,7 @@ import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, Targets, View
 from attacks.known_others import known, ratios
-from securefg.protocol.meanings import Answers
+from securefg.protocol.meanings import Release
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
@@ -38,7 +38,7 @@ ATTACK = Attack(
     name="released_others",
     summary="whether a node's label was in training, from the release, knowing everybody else",
     source="the definition of differential privacy; Dwork and Roth 2014, section 2.3",
-    needs=(Answers(),),
+    needs=(Release(),),
     assumes="the release; all other nodes, and the targets but for whether they train",
     adversaries=frozenset({"client", "outsider"}),
     game="released_others",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from attacks import attack_names, attack_or_error
 from attacks.base import Attack, Need, Place, in_words, options
-from securefg.protocol.meanings import Answers, Meaning, Public, Weights
+from securefg.protocol.meanings import Answers, Meaning, Public, Release, Weights
 from securefg.run.findings import NOT_ASKED, Finding, Verdict
 
 ADVERSARIES = {
@@ -22,24 +22,30 @@ ADVERSARIES = {
 }
 UNREAD, NOBODY = "unread_field", "untaken_place"
 ANSWERING = (Weights, Answers, Public)
+AT_HOME = "not applicable: answers stay at home"
+"""Why an attack on answers is not played where the method shows answers to nobody."""
 
 
 @dataclass(frozen=True)
 class Spoken:
     """What is said in a run, by place and meaning.
 
-    answers  whether the released model answers for nodes
+    answers  whether others see what the released model answers for nodes
+    at_home  whether the method declares that nobody but a node's own client sees its answer
     """
 
     uploads: Mapping[Place, Meaning]
     sent: Mapping[Place, Meaning] = field(default_factory=dict)
     released: Mapping[Place, Meaning] = field(default_factory=dict)
     answers: bool = False
+    at_home: bool = False
 
     def unmet(self, attack: Attack) -> str | None:
         """The first need of the attack that nothing in the run meets; None where all are met."""
         for need in attack.needs:
             if not self._has(need, self.uploads):
+                if self.at_home and any(isinstance(option, Answers) for option in options(need)):
+                    return AT_HOME
                 return f"no upload or answer of this run holds {in_words(need)}"
         for need in attack.hears:
             if not self._has(need, self.sent):
@@ -56,6 +62,8 @@ class Spoken:
                 found |= set(fitting[:1])
                 if isinstance(option, Answers) and self.answers:
                     found |= {p for p, m in self.released.items() if isinstance(m, ANSWERING)}
+                if isinstance(option, Release):
+                    found |= set(self.released)
                 if fitting:
                     break
         beside = {p: m for p, m in self.released.items() if not isinstance(m, ANSWERING)}
@@ -74,6 +82,8 @@ class Spoken:
     def _has(self, need: Need, spoken: Mapping[Place, Meaning]) -> bool:
         for option in options(need):
             if isinstance(option, Answers) and self.answers:
+                return True
+            if isinstance(option, Release) and self.released:
                 return True
             if any(meaning.fits(option) for meaning in spoken.values()):
                 return True

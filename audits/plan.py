@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attacks import attack_names, attack_or_error, get_attack
 from attacks.base import Attack
@@ -33,6 +33,8 @@ class Plan:
     adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
     trials       of every noise mechanism that claims an epsilon
     overrides    of the run's `audit` settings, as `audit.smallest_gain=0.1`
+    attacks_only  every attack of a default audit and no promise, beside the findings that are
+                 stored; only for a plan that names no attack and no adversary
     """
 
     only: tuple[str, ...] = ()
@@ -42,6 +44,7 @@ class Plan:
     seed: int = 0
     trials: int = TRIALS
     overrides: tuple[str, ...] = ()
+    attacks_only: bool = False
 
     def __post_init__(self) -> None:
         for name in (*self.only, *self.more):
@@ -72,11 +75,27 @@ class Plan:
 
     @property
     def promises(self) -> bool:
-        return not self.only or PROMISES in self.only
+        return PROMISES in self.only or not (self.only or self.attacks_only)
+
+    @property
+    def default_attacks(self) -> Plan:
+        """Every attack that a default audit runs, and those named here, on the same terms."""
+        own = [name for name in self.only if name != PROMISES and name not in attack_names()]
+        more = tuple(dict.fromkeys((*own, *self.more)))
+        return replace(self, only=(), more=more, adversaries=(), attacks_only=True)
+
+    @property
+    def has_default_attacks(self) -> bool:
+        """Whether every attack is run from every place that a default audit takes."""
+        kinds = {kind for attack in self.attacks for kind in attack.adversaries}
+        places = {DEFAULT_ADVERSARY[kind] for kind in kinds}
+        return not self.only and (not self.adversaries or places <= set(self.adversaries))
 
     @property
     def asked(self) -> str:
         """What it is about, in words."""
+        if self.attacks_only:
+            return ", and ".join(("every attack", *self.more))
         named = ", ".join((*self.only, *self.adversaries)) or "everything"
         return ", and ".join((named, *self.more))
 
@@ -99,7 +118,7 @@ class Plan:
     @property
     def whole(self) -> bool:
         """Whether everything is asked for, from everybody's place."""
-        return not self.only and not self.adversaries
+        return not (self.only or self.adversaries or self.attacks_only)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from audits.blind import SURE, blinded, over_draws
 from audits.blind import at_chance as no_gain
 from audits.claim_bound import bound_of_claims
 from audits.closed_form import ClosedForm
+from audits.coverage import AT_HOME
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
@@ -200,9 +201,8 @@ class Player:
 
     def unmet(self, task: Task, reason: str) -> Finding:
         """An attack that this run gives nothing to."""
-        return self._finding(
-            task, time.monotonic(), Verdict.INCONCLUSIVE, f"not run: {reason}", measured=False
-        )
+        because = reason if reason == AT_HOME else f"not run: {reason}"
+        return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, measured=False)
 
     def view(self, truth: Audited, adversary: str) -> View:
         key = (truth is self._truth, adversary)

@@ -104,7 +104,8 @@ class Truth:
             if not declaration.is_private
             and ((m.kind, name) in self.meanings or m.types[name] & {torch.Tensor, str})
         }
-        return Spoken(uploads, sent, released, self.answers is not None)
+        at_home = not x.method.answers_shown(settings)
+        return Spoken(uploads, sent, released, self.answers is not None, at_home)
 
     def _as_sent(self, planned: PlannedRelease) -> Meaning:
         """What an upload means; weights of another length than their network's hold what no attack
@@ -134,11 +135,14 @@ class Truth:
 
     @cached_property
     def answers(self) -> Tensor | None:
-        """The released model's logits for every node of the union graph."""
+        """The released model's logits for every node of the union graph, as others see them; None
+        where they stay at home."""
         return self._answers_on(self.graph)
 
     def _answers_on(self, graph: Graph) -> Tensor | None:
         x = self.experiment
+        if not x.method.answers_shown(x.config.method):
+            return None
         if x.method.make_evaluator is None or self.release is None:
             return None
         evaluator = x.method.make_evaluator(graph, x.config.method, x.public.device)

@@ -126,6 +126,7 @@ def _point(
         made_by=_made_by([folder for _, folder in found]),
         leaks=_leaks(audits, plan.asked(setting)),
         not_asked=_not_asked(audits),
+        default_leaks=_default_leaks(plan, found, audits),
         claims=_claims(summaries),
         epsilon_claimed=claimed,
         epsilon_lower=lower,
@@ -156,7 +157,7 @@ def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...
     groups: dict[tuple[str, str], list[tuple[int, Finding]]] = {}
     for seed, findings in enumerate(audits):
         for finding in findings:
-            if _is_about(finding, asked.adversaries):
+            if _is_about(finding, asked.adversaries) and _counts(finding, asked):
                 groups.setdefault((finding.attack, finding.adversary), []).append((seed, finding))
     found = [_leak(group, len(audits), asked.smallest) for group in groups.values()]
     there = {leak.attack for leak in found}
@@ -174,6 +175,38 @@ def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
         return True
     kinds = {text.partition(":")[0] for text in adversaries}
     return finding.attack not in COVERAGE or finding.adversary in kinds
+
+
+def _counts(finding: Finding, asked: Asked) -> bool:
+    """Whether a finding counts with the leaks: not if its attack is excluded and did not
+    break off, and not if the run gives the attack nothing and nobody asked for it by name."""
+    if finding.attack in asked.excluded:
+        return finding.failed
+    return finding.measured or finding.attack in COVERAGE or finding.attack in asked.attacks
+
+
+def _default_leaks(
+    plan: CurvePlan,
+    found: Sequence[tuple[Point, RunFolder]],
+    audits: Sequence[Sequence[Finding]],
+) -> tuple[str, ...] | None:
+    """Every LEAK that the runs' audits report, excluded or not, within any limit or not; None
+    where some seed was not audited with every attack."""
+    asked = [(plan.audits[point.config.hash], folder) for point, folder in found]
+    if not all(
+        own.has_default_attacks or is_audited(folder, own.default_attacks) for own, folder in asked
+    ):
+        return None
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for (point, _), findings in zip(found, audits, strict=True):
+        for finding in findings:
+            if finding.verdict is Verdict.LEAK:
+                by = seeds.setdefault((finding.attack, finding.adversary), [])
+                by.append(point.config.seed)
+    return tuple(
+        f"{attack} by {adversary} is LEAK in the audit of seed {', '.join(map(str, own))}"
+        for (attack, adversary), own in sorted(seeds.items())
+    )
 
 
 def _not_asked(audits: Sequence[Sequence[Finding]]) -> tuple[str, ...]:
@@ -272,6 +305,7 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
         alone=levels.get("alone"),
         centralised_runs=made_by.get("centralised", ()),
         alone_runs=made_by.get("alone", ()),
+        excluded=plan.excluded.get(name, {}),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audits.curves.collect import collect
 from audits.curves.plan import CurvePlan, plan_curve
+from audits.curves.recommend import awaiting_default_audit
 from audits.curves.settings import load_curve
 from audits.curves.work import RunAndAudit
 from securefg.foundation.errors import ConfigError, InputError, PrivacyError
@@ -46,7 +47,14 @@ def draw_curve(
     refuse_impossible(plan, home / "runs")
     outcome = carry_out(plan, home, jobs, display)
     asked = path.name if path.is_absolute() else path.as_posix()  # no machine's folders on a page
-    data, timing = collect(plan, home / "runs", outcome.failed, f"securefg curve {asked}")
+    told = f"securefg curve {asked}"
+    data, timing = collect(plan, home / "runs", outcome.failed, told)
+    tried: set[str] = set()
+    while not outcome.interrupted and (due := _due(data, tried)):
+        tried |= due
+        later = audit_by_default(plan, due, home, jobs, display)
+        outcome = replace(later, failed=(*outcome.failed, *later.failed))
+        data, timing = collect(plan, home / "runs", outcome.failed, told)
     write_json(home / "data.json", data.model_dump(mode="json", by_alias=True))
     write_json(home / "timing.json", timing.model_dump(mode="json"))
     page = build_curve_page(data, timing, home / f"{curve.name}.html")
@@ -67,6 +75,20 @@ def refuse_impossible(plan: CurvePlan, runs: Path) -> None:
                     prepare(config)
                 except (InputError, PrivacyError) as error:
                     raise ConfigError(f"{setting.key}: {error}") from error
+
+
+def _due(data: CurveData, tried: set[str]) -> set[str]:
+    """Points that are recommended unless an attack that nobody asked for leaks."""
+    return set(awaiting_default_audit(data.series, data.points, data.limits)) - tried
+
+
+def audit_by_default(
+    plan: CurvePlan, keys: set[str], home: Path, jobs: int, display: Display | None
+) -> SweepOutcome:
+    """Audit every run of these points with every attack that fits it."""
+    points = [point for setting in plan.settings if setting.key in keys for point in setting.runs]
+    plans = {p.config.hash: plan.audits[p.config.hash].default_attacks for p in points}
+    return sweep(points, home / "runs", jobs, RunAndAudit(plans, home / "controls"), display)
 
 
 def carry_out(plan: CurvePlan, home: Path, jobs: int, display: Display | None) -> SweepOutcome:

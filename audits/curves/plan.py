@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attacks import get_attack
@@ -44,28 +44,35 @@ class Asked:
     """What a curve wants to know of a setting.
 
     smallest  the smallest gain that matters; None for the default of each metric
+    excluded  attacks whose failure to measure does not count; their LEAK does
     """
 
     attacks: tuple[str, ...]
     adversaries: tuple[str, ...]
     smallest: float | None = None
+    excluded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class CurvePlan:
-    """All that must be run, and how each run is audited (by config hash)."""
+    """All that must be run, and how each run is audited (by config hash).
+
+    excluded  by series: attacks that the config excludes, each with its reason
+    """
 
     curve: CurveConfig
     settings: tuple[Setting, ...]
     levels: tuple[Level, ...]
     audits: dict[str, Plan]
+    excluded: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def asked(self, setting: Setting) -> Asked:
         """The attacks that were named for a setting's runs, and whose places they take."""
         plan = self.audits[setting.runs[0].config.hash]
         names = tuple(get_attack(name).name for name in plan.only if name != PROMISES)
         smallest = setting.runs[0].config.audit.smallest_gain
-        return Asked(names, self.curve.adversaries, smallest)
+        excluded = frozenset(self.excluded.get(setting.series, {}))
+        return Asked(names, self.curve.adversaries, smallest, excluded)
 
     @property
     def points(self) -> list[Point]:
@@ -78,6 +85,7 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
     settings: list[Setting] = []
     levels: list[Level] = []
     audits: dict[str, Plan] = {}
+    excluded: dict[str, dict[str, str]] = {}
     for sweep in curve.sweeps:
         base = run_config(sweep.config, path, sweep.set)
         series = sweep.label or f"{base.method.name} on {base.data.name}"
@@ -99,12 +107,13 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
                     "judge by other audit settings; ask both for the same"
                 )
         settings += own
+        excluded[series] = {get_attack(name).name: why for name, why in sweep.exclude.items()}
         levels += [
             _level(curve, series, kind, run_config(level.config, path, level.set))
             for kind, level in (("centralised", sweep.centralised), ("alone", sweep.alone))
             if level is not None
         ]
-    return CurvePlan(curve, tuple(settings), tuple(levels), audits)
+    return CurvePlan(curve, tuple(settings), tuple(levels), audits, excluded)
 
 
 def _strengths(path: Path, defence: Defence) -> tuple[float | None, ...]:

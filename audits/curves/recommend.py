@@ -4,8 +4,9 @@ A setting is recommended (green) only if all of this holds. What was not measure
 
 - at least `LEAST_SEEDS` seeds;
 - every attack that fits the runs was run in every seed, and the pooled verdict (`pooled`) is not
-  INCONCLUSIVE; an attack whose gain is measured reaches its floor with the defence off;
-- no run alone has a LEAK, which a default audit of the same run would report;
+  INCONCLUSIVE, unless the config excludes the attack with a reason; an attack whose gain is
+  measured reaches its floor with the defence off;
+- no attack is LEAK in the default audit of any seed, excluded or not;
 - the upper end of every attack's pooled gain, and the gain of the most exposed target where the
   noise gives it, are within `limits.leak_gain`;
 - the promised epsilon is within `limits.epsilon`, per `limits.unit` or else per the setting's unit,
@@ -95,10 +96,31 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
         found.append(f"{point.score} is {reached_score(point):.3f}, and may be {_least(point):.3f}")
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
-    if point.not_asked:
-        names = ", ".join(point.not_asked)
-        found.append(f"{len(point.not_asked)} attacks that fit were not asked for: {names}")
-    return found
+    return found + (_default_audit_objection(point) if limits.any else [])
+
+
+def _default_audit_objection(point: CurvePoint) -> list[str]:
+    """A LEAK in the default audit of any run, whatever was asked for and whatever is excluded."""
+    if point.default_leaks is None:
+        return ["not every attack that fits the runs was run"]
+    return list(point.default_leaks)
+
+
+def awaiting_default_audit(
+    series: Sequence[Series], points: Sequence[CurvePoint], limits: Limits
+) -> list[str]:
+    """Keys of the points that would be recommended if the default audit found no leak."""
+    if not limits.any:
+        return []
+    hoped = [p if p.default_leaks is not None else _if_nothing_leaks(p) for p in points]
+    chosen = {choose(one, hoped, limits, "").point for one in series}
+    return [p.key for p in points if p.key in chosen and p.default_leaks is None]
+
+
+def _if_nothing_leaks(point: CurvePoint) -> CurvePoint:
+    """The point as a default audit would leave it that reads every field and finds nothing."""
+    leaks = tuple(leak for leak in point.leaks if leak.attack not in COVERAGE)
+    return point.model_copy(update={"default_leaks": (), "leaks": leaks})
 
 
 def _claim_objection(point: CurvePoint) -> list[str]:

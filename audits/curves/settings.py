@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from attacks import get_attack
 from securefg.foundation.errors import ConfigError
@@ -54,7 +54,10 @@ class Sweep(Settings):
     config       a run's config, beside this file or below the working directory
     centralised  drawn as a level: all data in one hand, and
     alone        nobody exchanging anything
-    attacks      names; not set: all that apply
+    attacks      names that are run at every point; not set: all that apply. Every attack that fits
+                 is also run at a point before it is recommended
+    exclude      reasons by attack: what the attack could not measure then does not count. It is run
+                 all the same, its LEAK counts, and the page prints the reason
     """
 
     config: Path
@@ -62,6 +65,7 @@ class Sweep(Settings):
     set: tuple[str, ...] = ()
     defences: tuple[Defence, ...] = Field(min_length=1)
     attacks: tuple[str, ...] | None = None
+    exclude: dict[str, str] = Field(default_factory=dict)
     centralised: LevelRun | None = None
     alone: LevelRun | None = None
 
@@ -71,6 +75,16 @@ class Sweep(Settings):
         for name in found or ():
             get_attack(name)
         return found
+
+    @model_validator(mode="after")
+    def _has_reasons(self) -> Self:
+        for name, reason in self.exclude.items():
+            get_attack(name)
+            if not reason.strip():
+                raise ValueError(f"exclude.{name}: found no reason; expected one, in words")
+            if name in (self.attacks or ()):
+                raise ValueError(f"exclude.{name}: found under `attacks` too; name it in one place")
+        return self
 
 
 class CurveConfig(Settings):

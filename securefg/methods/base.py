@@ -42,6 +42,8 @@ class Method(Generic[S]):
     exposed_uploads  how many survivors' uploads follow by algebra from one masked sum of them,
                      where its parts are sums of fewer than all
     rows_of       the rows of a sum by node in which a client has a say; by default its nodes'
+    answers_shown  whether anybody but a node's own client sees the model's answer for the node; the
+                  audit counts attacks on answers unless a method declares that they stay at home
     """
 
     name: str
@@ -62,6 +64,7 @@ class Method(Generic[S]):
     server_knows: frozenset[str] = frozenset()
     exposed_uploads: Callable[[S, PublicInfo, list[int]], int] | None = None
     rows_of: Callable[[S, Shard], Tensor] = lambda settings, shard: shard.node_ids
+    answers_shown: Callable[[S], bool] = lambda settings: True
 
     def __post_init__(self) -> None:
         if self.release not in self.messages:

@@ -89,6 +89,11 @@ class Answers(Meaning):
 
 
 @dataclass(frozen=True)
+class Release(Meaning):
+    """Everything that the server releases at the end. An attack needs it; no field declares it."""
+
+
+@dataclass(frozen=True)
 class Weights(Meaning):
     """A network's weights as one flat vector, or what local training changed of them."""
 

@@ -14,18 +14,19 @@ from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import Experiment
 from securefg.run.summary import SEEDED, ClaimedEpsilon, LinkEpsilon
-from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Unit
 
 VALIDATION = "validation labels, by which the kept round is chosen"
 EARLY = "validation labels, by which the run is ended early"
+ANSWERS = "answers for nodes, which are shown to others and computed from people's own data"
+AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
 
 def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     """A claim per unit; a node's also by its number of links, where the method says how."""
     policy = experiment.policy
     found = {
-        c.unit: claimed(c, policy.protects, not_covered(experiment.config))
+        c.unit: claimed(c, policy.protects, not_covered(experiment))
         for c in claims(ledger, policy.delta, population=policy.population)
     }
     by_links = _by_links(experiment, ledger)
@@ -58,12 +59,14 @@ def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> Claim
     )
 
 
-def not_covered(config: RunConfig) -> tuple[str, ...]:
-    """What the run used of clients' data that no epsilon speaks of."""
-    training = config.training
+def not_covered(experiment: Experiment) -> tuple[str, ...]:
+    """What leaves clients, or the run used of their data, that no epsilon speaks of."""
+    training, shown = experiment.config.training, experiment.method.answers_shown
+    answers = ANSWERS if shown(experiment.config.method) else AT_HOME
     return (
         *([VALIDATION] if training.keep == "best" else []),
         *([EARLY] if training.patience is not None else []),
+        *([answers] if experiment.policy.rules else []),
     )
 
 

@@ -60,4 +60,5 @@ METHOD = Method(
     planned=planned,
     make_host=Party,
     make_server=Clock,
+    answers_shown=lambda settings: False,
 )

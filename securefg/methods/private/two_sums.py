@@ -398,4 +398,5 @@ METHOD = Method(
     make_host=Client,
     make_server=Solver,
     make_evaluator=AtHome,
+    answers_shown=lambda settings: settings.answers == "shown",
 )

@@ -63,6 +63,8 @@ class CurvePoint(Settings):
     alone_accuracies  the same score of training alone on the very same data, by seed
     made_by     the versions of this software that made the runs and their audits
     not_asked   attacks that fit the runs and that the curve did not ask for
+    default_leaks  what leaks in an audit by every attack that fits the runs, in words; None where
+                this audit was not made in every seed
     claims      by unit, what the runs claim and what it is about: the largest over the seeds
     """
 
@@ -79,6 +81,7 @@ class CurvePoint(Settings):
     made_by: tuple[str, ...] = ()
     leaks: tuple[Leak, ...] = ()
     not_asked: tuple[str, ...] = ()
+    default_leaks: tuple[str, ...] | None = None
     claims: dict[Unit, ClaimedEpsilon] = Field(default_factory=dict)
     epsilon_claimed: float | None = None
     epsilon_lower: float | None = None
@@ -90,7 +93,10 @@ class CurvePoint(Settings):
 
 
 class Series(Settings):
-    """A method on a dataset, with the levels to compare with and the runs that made those."""
+    """A method on a dataset, with the levels to compare with and the runs that made those.
+
+    excluded  reasons by attack: what these attacks could not measure does not count
+    """
 
     name: str
     method: str
@@ -100,6 +106,7 @@ class Series(Settings):
     alone: Interval | None = None
     centralised_runs: tuple[RunRef, ...] = ()
     alone_runs: tuple[RunRef, ...] = ()
+    excluded: dict[str, str] = Field(default_factory=dict)
 
 
 class Limits(Settings):

@@ -76,7 +76,7 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
     point = next((p for p in data.points if p.key == choice.point), None)
     if point is None:
         head, words = "No setting is recommended", _readable(choice.words, data)
-        lacking = tuple(f"Missing: {one}." for one in choice.missing)
+        lacking = (*(f"Missing: {one}." for one in choice.missing), *_excluded(series))
         return Card(series.name, about, "unmet", head, words, _extremes(data, series), lacking)
     free = not data.limits.any
     return Card(
@@ -86,10 +86,10 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
         setting_words(point),
         "The best of all settings that were measured whole; no limits were set."
         if free
-        else "The best of the settings that meet the limits: every attack asked for was run and "
-        "held, over seeds and targets.",
+        else "The best of the settings that meet the limits: every attack that fits the runs was "
+        "run, and none leaks.",
         _facts(data, point),
-        (*_not_asked(point), *_doubts(point)),
+        (*_excluded(series), *_not_asked(point), *_doubts(point)),
         marks.anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
     )
@@ -152,6 +152,14 @@ def _not_asked(point: CurvePoint) -> tuple[str, ...]:
         else "",
     ]
     return tuple(filter(None, said))
+
+
+def _excluded(series: Series) -> tuple[str, ...]:
+    """Attacks that the config excludes, with its reasons."""
+    return tuple(
+        f"Excluded by the config, unless it leaks: {attack_words(name)} ({reason.rstrip('.')})."
+        for name, reason in series.excluded.items()
+    )
 
 
 def _doubts(point: CurvePoint) -> tuple[str, ...]:

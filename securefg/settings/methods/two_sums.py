@@ -67,3 +67,8 @@ class FeatureSettings(MethodSettings):
 
 class Settings(FeatureSettings):
     name: Literal["two_sums"] = "two_sums"
+    answers: Literal["home", "shown"] = Field(
+        "home",
+        description="who sees the prediction for a node: its own client alone, or others too; no "
+        "epsilon covers answers that are shown",
+    )

@@ -168,6 +168,7 @@ def point(
         no_skill=(0.2,) * seeds,
         alone_accuracies=(0.3, 0.31, 0.29)[:seeds],
         made_by=("0.1",),
+        default_leaks=(),
         leaks=leaks or (leak(0.0),),
     )
 

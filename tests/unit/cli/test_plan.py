@@ -93,7 +93,8 @@ def test_a_clients_epsilon_is_told_per_node_over_all_its_holders():
     assert "up to 18 clients that hold it, 600 nodes in all" in said
     assert "not covered validation labels, by which the kept round is chosen" in said
     kept = explained("fedavg_csbm", "training.keep=last")
-    assert "not covered" not in kept
+    assert "not covered validation labels" not in kept
+    assert "not covered answers for nodes, which are shown to others" in kept
 
 
 def test_what_the_server_is_given_makes_a_node_infinite_before_the_run():
