@@ -24,7 +24,7 @@ from audits.persons import named
 from audits.plan import Task
 from audits.tail import tail_chance
 from audits.truth import Truth
-from audits.verdicts import Evidence, judge, judge_computed, smallest_gain
+from audits.verdicts import LARGEST_TRACE, Evidence, judge, judge_computed, smallest_gain
 from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
@@ -183,7 +183,9 @@ class Player:
         if not self.is_checked or not isinstance(self._truth, Truth):
             return finding
         bound = bound_of_claims(self._truth, task.attack, game)
-        if bound is None or bound >= smallest or finding.verdict is Verdict.LEAK:
+        if bound is None or bound >= min(smallest, LARGEST_TRACE):
+            return finding
+        if finding.verdict is Verdict.LEAK:
             return finding
         gain = Interval(value=bound, low=0.0, high=bound)
         said = f"the checked claim leaves a gain of at most {bound:+.3f} for one {game.unit}"

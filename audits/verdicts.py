@@ -18,7 +18,8 @@ meaningless (`audits.blind`), or if its guess gains on permuted truth.
 | at chance | stays below both, and the most exposed stand out | works | INCONCLUSIVE |
 | at chance | stays below both | works | NOT_DETECTED |
 
-The smallest gain that matters is `audit.smallest_gain`, by default `SMALLEST` for the metric.
+The smallest gain that matters is `audit.smallest_gain`, by default `SMALLEST` for the metric. A
+gain of `LARGEST_TRACE` is a leak whatever the setting.
 
 A gain that the law of the noise gives (`audits.closed_form`) needs no control and no sampling:
 
@@ -43,6 +44,8 @@ SMALLEST = {"AUC": 0.05, "share": 0.05, "cosine": 0.02}
 """By the first word of a metric. An AUC of .05 above chance decides one comparison in twenty that
 was a coin toss before. A share of .05 is one target in twenty. Cosines of unrelated rows lie near
 0 in many dimensions, so a smaller one matters."""
+LARGEST_TRACE = 0.1
+"""A larger gain is a leak, however large a gain the setting asks for."""
 ROUNDING = 1e-6
 """An interval that lies this near to 0 whole is arithmetic: the guess is the prior, turned or
 scaled, which is no leak, and its spread is no spread."""
@@ -119,18 +122,19 @@ def judge_computed(form: ClosedForm, smallest: float) -> tuple[Verdict, str]:
         f"the noise leaves a gain of {form.gain.value:+.4f} on average and at most "
         f"{form.most:+.4f} for the most exposed target"
     )
-    if form.gain.value >= smallest or form.most >= smallest:
-        return Verdict.LEAK, f"{said}; gains from {smallest:g} on matter (audit.smallest_gain)"
-    return Verdict.TRACE, f"{said}, below {smallest:g} (audit.smallest_gain)"
+    least = min(smallest, LARGEST_TRACE)
+    if form.gain.value >= least or form.most >= least:
+        return Verdict.LEAK, f"{said}; gains from {least:g} on matter (audit.smallest_gain)"
+    return Verdict.TRACE, f"{said}, below {least:g} (audit.smallest_gain)"
 
 
 def _above_zero(found: Evidence) -> tuple[Verdict, str]:
-    said = _figures(found)
-    if found.gain.value >= found.smallest:
+    said, least = _figures(found), min(found.smallest, LARGEST_TRACE)
+    if found.gain.value >= least:
         return Verdict.LEAK, said
     if found.stands_out:
         return Verdict.LEAK, f"{said}, and {_exposed(found)}"
-    return Verdict.TRACE, f"{said}: less than {found.smallest:g} (audit.smallest_gain)"
+    return Verdict.TRACE, f"{said}: less than {least:g} (audit.smallest_gain)"
 
 
 def _silence(found: Evidence) -> tuple[Verdict, str]:

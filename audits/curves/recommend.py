@@ -196,8 +196,6 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
         found.append(f"runs and audits of one version: `{command} --root` with another folder")
     if all(leak.gain is None for point in own for leak in point.leaks):
         found.append(f"an attack: remove `attacks:` from the sweep, then `{command}`")
-    elif any(point.not_asked for point in own):
-        found.append(f"all attacks that fit: remove `attacks:` from the sweep, then `{command}`")
     promised = [point for point in own if not epsilon_objection(point, limits)] or list(own)
     unknown: dict[str, tuple[CurvePoint, Leak]] = {}
     for point in sorted(promised, key=lambda p: _distance(p, limits)):

@@ -135,6 +135,12 @@ def test_judge_gain_below_the_smallest_is_a_trace(control: Interval | None) -> N
     assert "audit.smallest_gain" in because
 
 
+def test_judge_no_setting_makes_a_large_gain_a_trace() -> None:
+    found = replace(evidence(GAIN), smallest=1.0)
+    assert judge(found)[0] is LEAK
+    assert judge(replace(found, gain=interval(0.09, 0.08, 0.1)))[0] is TRACE
+
+
 def test_judge_null_not_computed_keeps_the_leak_and_says_so() -> None:
     failed = replace(evidence(GAIN, control=WORKS), null_failed="ValueError: no rows")
     verdict, because = judge(failed)

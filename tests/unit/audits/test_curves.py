@@ -420,7 +420,6 @@ def test_what_is_missing_beside_attacks_is_said_too() -> None:
         "in every seed, on the same data": {"alone_accuracies": (0.3, 0.31)},
         "of one version": {"made_by": ("0.1", "0.2")},
         "an attack: remove `attacks:`": {"leaks": ()},
-        "all attacks that fit: remove": {"not_asked": ("b",)},
     }
     for words, update in spoilt.items():
         assert words in "\n".join(chosen(good.model_copy(update=update)).missing)
