@@ -73,10 +73,15 @@ def _worthless(point: CurvePoint) -> str:
 
 
 def _no_promise(own: Sequence[CurvePoint], limits: Limits) -> str:
-    said = dict.fromkeys(text for point in own for text in epsilon_objection(point, limits))
-    if list(said) == ["no epsilon is promised"]:
-        return "no epsilon is promised"
-    return f"no setting promises an epsilon of at most {limits.epsilon:g}: {'; '.join(said)}"
+    found = [(epsilon, point) for point in own if (epsilon := _promised(point, limits)) is not None]
+    if not found:
+        return next(text for point in own for text in epsilon_objection(point, limits))
+    least, point = min(found, key=lambda one: one[0])
+    unit = limits.unit or point.unit
+    return (
+        f"no setting promises an epsilon of at most {limits.epsilon:g}: the smallest is "
+        f"{least:.4g} per {unit}"
+    )
 
 
 def _strongest(own: Sequence[CurvePoint]) -> str:
@@ -100,11 +105,19 @@ def epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:
     unit = limits.unit or cast(Unit, point.unit)
     if unit == "row" and limits.unit is None:
         return ["epsilon is promised per row, which is no person (limits.unit)"]
-    claim = point.claims.get(unit)
-    found = point.epsilon if unit == point.unit else claim.epsilon if claim else None
+    found = _promised(point, limits)
     if found is None:
         return [f"no epsilon is promised per {unit}"]
     return [] if found <= limits.epsilon else [f"epsilon is too large ({found:.4g} per {unit})"]
+
+
+def _promised(point: CurvePoint, limits: Limits) -> float | None:
+    """Return the epsilon that a setting promises per the unit of the limits."""
+    unit = limits.unit or cast(Unit, point.unit)
+    if point.epsilon is None or unit == point.unit:
+        return point.epsilon
+    claim = point.claims.get(unit)
+    return claim.epsilon if claim else None
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Interval:

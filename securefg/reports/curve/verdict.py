@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from securefg.foundation.interval import interval
 from securefg.foundation.units import percent, plural, significant
-from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Limits, Series
+from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Leak, Limits, Series
 from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.words import (
     accuracy_words,
@@ -17,6 +17,7 @@ from securefg.reports.curve.words import (
     largest_leak,
     measured_whole,
     setting_words,
+    signed,
     strength_text,
 )
 
@@ -109,11 +110,19 @@ def _facts(data: CurveData, point: CurvePoint) -> tuple[tuple[str, str, str], ..
         facts.append(("Price", *_price(plain, point)))
     leak = largest_leak(point)
     if leak is not None:
-        facts.append(("Largest gain of an attack", gain_words(leak).split(" (")[0], by_whom(leak)))
+        facts.append(("Largest gain of an attack", *_largest(leak)))
     if point.epsilon_lower is not None and point.epsilon_claimed is not None:
         note = f"of the {significant(point.epsilon_claimed)} claimed for the mechanism"
         facts.append(("Measured epsilon, at least", significant(point.epsilon_lower), note))
     return tuple(facts)
+
+
+def _largest(leak: Leak) -> tuple[str, str]:
+    """The mean gain, and by whom, how it is known and what it is for the most exposed target."""
+    said = [f"{by_whom(leak)}, {leak.basis}" if leak.basis else by_whom(leak)]
+    if leak.most_exposed is not None:
+        said.append(f"{signed(leak.most_exposed)} for the most exposed target")
+    return gain_words(leak).split(" (")[0], "; ".join(said)
 
 
 def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
