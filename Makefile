@@ -13,6 +13,9 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 demo: $(STAMP)
 	$(BIN)/securefg run configs/quickstart.yaml --fresh
 	$(BIN)/securefg audit "$$(ls -td runs/quickstart-s*/ | head -1)"
+	@echo "Next, five minutes each: a private model that may be used, and the same without protection."
+	@echo "  $(BIN)/securefg curve configs/curve_green.yaml"
+	@echo "  $(BIN)/securefg curve configs/curve_red.yaml"
 
 install: $(STAMP)
 

@@ -7,7 +7,9 @@ truth under a fixed guess cannot show that: it is at chance even where the guess
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attacks.base import Place, View
-from securefg.foundation.interval import Interval
+from securefg.foundation.interval import Interval, interval
 from securefg.protocol.transcript import Seen
 
 SURE = 3.29 / 1.96
@@ -28,6 +30,21 @@ def at_chance(gain: Interval) -> bool:
     """Whether a blind guess gains nothing over the prior, at 99.9 %. An attack that falls back to
     its prior has a gain without spread: what is below `NOTHING` is none."""
     return gain.value - SURE * (gain.value - gain.low) <= NOTHING
+
+
+def over_draws(gains: Sequence[Interval]) -> Interval:
+    """Return the mean of blind gains on the same targets, each from messages drawn anew.
+
+    Targets may share the luck of one draw, so the interval is over the draws where that is wider
+    than over the targets.
+    """
+    mean = statistics.fmean(gain.value for gain in gains)
+    spread = interval([gain.value for gain in gains])
+    below = statistics.fmean(gain.value - gain.low for gain in gains)
+    above = statistics.fmean(gain.high - gain.value for gain in gains)
+    return Interval(
+        value=mean, low=min(spread.low, mean - below), high=max(spread.high, mean + above)
+    )
 
 
 def blinded(view: View, rng: np.random.Generator) -> View:

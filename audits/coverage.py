@@ -142,10 +142,17 @@ def untaken(taken: Iterable[str], method: str) -> list[Finding]:
     ]
 
 
-def not_asked(spoken: Spoken, asked: Iterable[str], method: str) -> list[Finding]:
-    """A finding for all attacks together that the run gives something to and that were left out."""
+def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> list[Finding]:
+    """A finding for all attacks together that the run gives something to and that were left out,
+    from everybody's place or from somebody's.
+
+    asked  attacks with the adversaries whose places they took; `-` stands for everybody
+    """
     every = [found for name in attack_names() if isinstance(found := attack_or_error(name), Attack)]
-    left = [one.name for one in every if one.name not in set(asked) and not spoken.unmet(one)]
+    places: dict[str, set[str]] = {}
+    for name, adversary in asked:
+        places.setdefault(name, set()).add(adversary.partition(":")[0])
+    left = [name for one in every if not spoken.unmet(one) for name in _left_out(one, places)]
     if not left:
         return []
     because = (
@@ -153,6 +160,15 @@ def not_asked(spoken: Spoken, asked: Iterable[str], method: str) -> list[Finding
         f"{', '.join(sorted(left))}; `securefg audit` without --only and --adversary runs them"
     )
     return [_finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)]
+
+
+def _left_out(attack: Attack, places: dict[str, set[str]]) -> list[str]:
+    """The attack where nobody was asked, or with whose place it did not take."""
+    taken = places.get(attack.name, set())
+    if not taken:
+        return [attack.name]
+    absent = sorted(attack.adversaries - taken) if "-" not in taken else []
+    return [f"{attack.name} by {kind}" for kind in absent]
 
 
 def _finding(method: str, attack: str, adversary: str, metric: str, because: str) -> Finding:

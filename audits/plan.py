@@ -85,6 +85,13 @@ class Plan:
         return replace(self, only=(), more=more, adversaries=(), attacks_only=True)
 
     @property
+    def has_default_attacks(self) -> bool:
+        """Whether every attack is run from every place that a default audit takes."""
+        kinds = {kind for attack in self.attacks for kind in attack.adversaries}
+        places = {DEFAULT_ADVERSARY[kind] for kind in kinds}
+        return not self.only and (not self.adversaries or places <= set(self.adversaries))
+
+    @property
     def asked(self) -> str:
         """What it is about, in words."""
         if self.attacks_only:

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, View
+from audits.blind import SURE, blinded, over_draws
 from audits.blind import at_chance as no_gain
-from audits.blind import blinded
+from audits.claim_bound import bound_of_claims
+from audits.closed_form import ClosedForm
 from audits.coverage import AT_HOME
 from audits.foreign import ForeignTruth
 from audits.games import make_game
@@ -20,8 +22,9 @@ from audits.games.base import Game, NotAsked
 from audits.groups import groups, top_ten
 from audits.picked_targets import picked_targets
 from audits.plan import Task
+from audits.tail import tail_chance
 from audits.truth import Truth
-from audits.verdicts import Evidence, judge
+from audits.verdicts import LARGEST_TRACE, Evidence, judge, judge_computed, smallest_gain
 from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
@@ -29,6 +32,7 @@ from securefg.protocol.transcript import Adversary
 from securefg.run.findings import Finding, Verdict
 
 Audited = Truth | ForeignTruth
+BLIND_DRAWS = 10
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,16 @@ class OnControl:
 class Player:
     """Plays attacks against a run and against its control; views are made once per adversary.
 
-    control  the run without its defences; None where there is none, or where nothing defends it
+    smallest    the smallest gain that matters; None for the default of each metric
+    control     the run without its defences; None where there is none, or where nothing defends it
+    is_checked  the promises of the run were checked and held, so that its noise may be relied on
     """
 
-    def __init__(self, truth: Audited, seed: int, smallest_gain: float, defended: bool) -> None:
+    def __init__(self, truth: Audited, seed: int, smallest: float | None, defended: bool) -> None:
         self._truth, self._seed = truth, seed
-        self._smallest, self._defended = smallest_gain, defended
+        self._smallest, self._defended = smallest, defended
         self.control: Audited | None = None
+        self.is_checked = False
         self._views: dict[tuple[bool, str], View] = {}
         self._blinded: dict[str, View] = {}
         self._making = Lock()
@@ -74,13 +81,58 @@ class Player:
             return self.unmet(task, str(reason)), {}
         except CannotAttack as reason:
             return self._finding(task, started, Verdict.INCONCLUSIVE, str(reason)), {}
-        rng = numpy_stream(self._seed, "null", task.attack.name, task.adversary)
         game, guess = played.game, played.guess
+        form = self._closed_form(game)
+        if form is None:
+            finding = self._measured(task, started, game, guess)
+        else:
+            finding = self._computed(task, started, game, guess, form)
+        name = f"{task.attack.name}/{task.adversary}"
+        scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
+        return finding, {**scores, f"{name}/targets": game.targets.ids}
+
+    def _closed_form(self, game: Game) -> ClosedForm | None:
+        """Return the gain that the law of the noise gives, where the noise may be relied on."""
+        if not self.is_checked or game.closed is None:
+            return None
+        return game.closed(self.view(self._truth, "server"))
+
+    def _computed(
+        self, task: Task, started: float, game: Game, guess: Array, form: ClosedForm
+    ) -> Finding:
+        """Judge by the law of the noise. A measured gain above what the law allows refutes it."""
+        prior, measured = game.prior(guess), game.gain(guess)
+        gain, basis = form.gain, form.basis
+        verdict, because = judge_computed(form, smallest_gain(game.metric, self._smallest))
+        if measured.value - SURE * (measured.value - measured.low) > form.most:
+            gain, basis, verdict = measured, "measured", Verdict.LEAK
+            because = (
+                f"{measured.value:+.3f} over the prior ({measured.low:+.3f} to "
+                f"{measured.high:+.3f}), more than the claimed noise allows ({form.most:+.3f})"
+            )
+        seen = {"measured_gain": measured.value, "measured_low": measured.low}
+        return self._finding(
+            task,
+            started,
+            verdict,
+            because,
+            metric=game.metric,
+            unit=game.unit,
+            value=gain.shifted(prior.value),
+            prior=prior,
+            gain=gain,
+            basis=basis,
+            targets=len(game.targets.ids),
+            details={"most_exposed": form.most, "measured_high": measured.high, **seen},
+        )
+
+    def _measured(self, task: Task, started: float, game: Game, guess: Array) -> Finding:
+        rng = numpy_stream(self._seed, "null", task.attack.name, task.adversary)
         value, gain = game.measure(guess), game.gain(guess)
         null, at_chance = game.null(guess, rng)
         blind, broke = self._blind(task, game)
         at_chance = at_chance and (blind is None or no_gain(blind))
-        control = self._on_the_control(task)
+        control, tail = self._on_the_control(task), tail_chance(game, guess, rng)
         evidence = Evidence(
             value,
             gain,
@@ -88,9 +140,10 @@ class Player:
             control.gain,
             own=not self._defended,
             floor=task.attack.floor,
-            smallest=self._smallest,
+            smallest=smallest_gain(game.metric, self._smallest),
             noise_left=self.view(self._truth, task.adversary).noise_left,
             null_failed=broke,
+            tail=tail,
         )
         verdict, because = judge(evidence)
         if control.why and verdict is Verdict.INCONCLUSIVE:
@@ -110,13 +163,43 @@ class Player:
             blind=blind,
             positive=control.gain,
             targets=len(game.targets.ids),
-            details={**game.extras(guess), **picked_targets(game, guess), **top_ten(game, guess)},
+            details={
+                **game.extras(guess),
+                **picked_targets(game, guess),
+                **top_ten(game, guess),
+                **({} if tail is None else {"tail_chance": tail}),
+                **({"null_failed": 1.0} if broke else {}),
+                **({"noise_left": 1.0} if evidence.noise_left else {}),
+                **({} if self._defended else {"undefended": 1.0}),
+            },
             groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
-            failed=control.broke and verdict is not Verdict.LEAK,
+            failed=control.broke and verdict not in (Verdict.LEAK, Verdict.TRACE),
         )
-        name = f"{task.attack.name}/{task.adversary}"
-        scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
-        return finding, {**scores, f"{name}/targets": game.targets.ids}
+        return self._bounded(task, game, finding)
+
+    def _bounded(self, task: Task, game: Game, finding: Finding) -> Finding:
+        """Judge a gain that was not measured to be larger by what the run's claim leaves."""
+        smallest = smallest_gain(game.metric, self._smallest)
+        if not self.is_checked or not isinstance(self._truth, Truth):
+            return finding
+        bound = bound_of_claims(self._truth, task.attack, game)
+        if bound is None or bound >= min(smallest, LARGEST_TRACE):
+            return finding
+        if finding.verdict is Verdict.LEAK:
+            return finding
+        gain = Interval(value=bound, low=0.0, high=bound)
+        said = f"the checked claim leaves a gain of at most {bound:+.3f} for one {game.unit}"
+        assert finding.gain is not None
+        seen = {"measured_gain": finding.gain.value, "measured_low": finding.gain.low}
+        return finding.model_copy(
+            update={
+                "verdict": Verdict.TRACE,
+                "because": f"{said}, below {smallest:g} (audit.smallest_gain)",
+                "gain": gain,
+                "basis": "bounded",
+                "details": {**finding.details, **seen, "measured_high": finding.gain.high},
+            }
+        )
 
     def unmet(self, task: Task, reason: str) -> Finding:
         """An attack that this run gives nothing to."""
@@ -131,15 +214,29 @@ class Player:
             return self._views[key]
 
     def _blind(self, task: Task, game: Game) -> tuple[Interval | None, str]:
-        """The gain over the prior of a guess from meaningless messages; or why none was made."""
-        view = self._blind_view(task.adversary)
-        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
+        """The gain over the prior of a guess from meaningless messages; or why none was made.
+
+        Targets may share the luck of one draw. A draw that gains is made several times over.
+        """
         try:
-            guess = np.asarray(task.attack.run(view, game.targets, guesser), np.float64)
-            game.check(guess)
+            gain = self._blind_gain(task, game, self._blind_view(task.adversary))
+            if no_gain(gain):
+                return gain, ""
+            seen = self.view(self._truth, task.adversary)
+            streams = [
+                numpy_stream(self._seed, "blind", task.adversary, draw)
+                for draw in range(1, BLIND_DRAWS)
+            ]
+            more = [self._blind_gain(task, game, blinded(seen, rng)) for rng in streams]
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
-        return game.gain(guess), ""
+        return over_draws([gain, *more]), ""
+
+    def _blind_gain(self, task: Task, game: Game, view: View) -> Interval:
+        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
+        guess = np.asarray(task.attack.run(view, game.targets, guesser), np.float64)
+        game.check(guess)
+        return game.gain(guess)
 
     def _blind_view(self, adversary: str) -> View:
         seen = self.view(self._truth, adversary)

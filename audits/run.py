@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from attacks import get_attack
 from attacks.base import CannotAttack
+from audits.claim_bound import are_promises_kept
 from audits.control_runs import control_of, is_defended
 from audits.coverage import not_asked, unread, untaken
 from audits.foreign import ForeignTruth, foreign_promises
+from audits.games import has_closed_form
 from audits.plan import PROMISES, Plan, Task, adversaries_of
 from audits.player import Audited, Player
 from audits.promises import Checks, promises
@@ -30,7 +32,7 @@ from audits.truth import Truth
 from securefg.foundation.lock import owned
 from securefg.foundation.side_by_side import TookTooLong, side_by_side
 from securefg.protocol.exchange import is_foreign
-from securefg.run.findings import Finding, Verdict
+from securefg.run.findings import WORST_FIRST, Finding, Verdict
 from securefg.run.findings_file import FindingsFile
 from securefg.run.folder import RunFolder
 from securefg.settings.execution import AuditSettings
@@ -46,9 +48,8 @@ class Audit:
 
     @property
     def worst(self) -> Verdict:
-        order = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
         found = {finding.verdict for finding in self.findings}
-        return next((v for v in order if v in found), Verdict.INCONCLUSIVE)
+        return next((v for v in WORST_FIRST if v in found), Verdict.INCONCLUSIVE)
 
 
 Told = Callable[[str, int, int], None]
@@ -124,6 +125,13 @@ class Auditing:
             self._told("promises", 0, total)
             for name, check in checks.items():
                 self._check(name, check)
+        if isinstance(self._truth, Truth):
+            unit = self._truth.config.privacy.unit
+            player.is_checked = are_promises_kept(self._file.findings, unit)
+        if player.is_checked:
+            closed = [task for task in tasks if has_closed_form(task.attack.game)]
+            tasks = [task for task in tasks if task not in closed]
+            tasks += self._play_all(player, closed, leave_measured=True)
         if tasks and defended:
             self._told("positive control: the run without its defences", 0, total)
             player.control = self._control(control, max(task.attack.rounds for task in tasks))
@@ -180,7 +188,11 @@ class Auditing:
         self._file.add(failed, check=name)
         return found
 
-    def _play_all(self, player: Player, tasks: list[Task]) -> None:
+    def _play_all(
+        self, player: Player, tasks: list[Task], *, leave_measured: bool = False
+    ) -> list[Task]:
+        """Play, and return the tasks that were left: those that need a control, where asked for."""
+        left = []
         # Attacks on noise divide by zero and fail to converge as a matter of course.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -188,6 +200,8 @@ class Auditing:
             for number, (task, found) in enumerate(played, 1):
                 if isinstance(found, Exception):
                     self._fail(task.attack.name, task.adversary, found)
+                elif leave_measured and found[0].gain is not None and found[0].basis == "measured":
+                    left.append(task)
                 else:
                     finding, scores = found
                     self._keep([finding])
@@ -195,6 +209,7 @@ class Auditing:
                     if finding.failed:
                         self._result.failed.append((finding.attack, finding.because))
                 self._told(task.attack.name, number, len(tasks) + 1)
+        return left
 
     def _fail(self, attack: str, adversary: str, error: Exception) -> None:
         self._keep([self._failure(attack, adversary, error)])
@@ -223,7 +238,7 @@ class Auditing:
         read = [(known[f.attack], f.adversary) for f in played if f.attack in known]
         method = self._truth.method_name
         whose = [f.adversary for f in played]
-        asked = {f.attack for f in self._file.findings}
+        asked = {(f.attack, f.adversary) for f in self._file.findings}
         self._file.replace_coverage(
             [
                 *unread(self._truth.spoken, read, method),

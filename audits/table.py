@@ -7,12 +7,13 @@ from rich.table import Table
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.quoting import printable
-from securefg.run.findings import COVERAGE, Finding, Verdict
+from securefg.run.findings import COVERAGE, WORST_FIRST, Finding, Verdict
 
 COLOUR = {
     Verdict.VIOLATION: "bold white on red",
     Verdict.LEAK: "bold red",
     Verdict.INCONCLUSIVE: "yellow",
+    Verdict.TRACE: "magenta",
     Verdict.NOT_DETECTED: "green",
 }
 
@@ -22,9 +23,6 @@ def escape(text: str) -> str:
     return markup.escape(printable(text))
 
 
-ORDER = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
-
-
 # Below this the last column would be a stack of single words.
 WIDE = 110
 
@@ -32,7 +30,7 @@ WIDE = 110
 def findings_table(findings: list[Finding], width: int = WIDE) -> Table:
     """Epsilon findings show claimed and measured; attacks show value, prior and gain."""
     played = [f for f in findings if f.measured]
-    ordered = sorted(played, key=lambda f: ORDER.index(f.verdict))
+    ordered = sorted(played, key=lambda f: WORST_FIRST.index(f.verdict))
     return _in_columns(ordered) if width >= WIDE else _in_paragraphs(ordered)
 
 
@@ -63,7 +61,7 @@ def _in_columns(findings: list[Finding]) -> Table:
             escape(finding.attack.replace("_", " ")),
             _value(finding),
             "" if finding.prior is None else f"{finding.prior.value:.3f}",
-            "" if finding.gain is None else _interval(finding.gain),
+            "" if finding.gain is None else f"{_interval(finding.gain)} {finding.basis}",
             escape(_why(finding)),
         )
     return table
@@ -75,7 +73,7 @@ def _in_paragraphs(findings: list[Finding]) -> Table:
     table.add_column("adversary, attack, gain over the prior, and why")
     for finding in findings:
         who = "" if finding.adversary == "-" else f"{escape(finding.adversary)}, "
-        gain = "" if finding.gain is None else f"  {_interval(finding.gain)}"
+        gain = "" if finding.gain is None else f"  {_interval(finding.gain)} {finding.basis}"
         reached = _value(finding)
         if reached and finding.prior is not None:
             reached = f"{reached} against {finding.prior.value:.3f} by the prior"

@@ -1,19 +1,32 @@
-"""The verdict rules, in one place. Unknown is not met.
+"""The verdict rules, in one place. What was not measured counts as failed.
 
-The null control is off chance where the attack gains over the prior with every message made
-meaningless (`audits.blind`), or where its guess gains on permuted truth.
+The null control is off chance if the attack gains over the prior with every message made
+meaningless (`audits.blind`), or if its guess gains on permuted truth.
 
 | the null control | gain here, interval | the same attack, defence off | verdict |
 |---|---|---|---|
 | off chance | any | any | INCONCLUSIVE: the measurement is not sound |
-| not made: the attack breaks off on meaningless messages | any | any | INCONCLUSIVE |
-| at chance | lower end above 0 | any | LEAK |
+| at chance, or not computed | lower end above 0, at least the smallest gain | any | LEAK |
+| at chance, or not computed | lower end above 0, and the most exposed stand out | any | LEAK |
+| at chance, or not computed | lower end above 0, below the smallest gain | any | TRACE |
+| not computed | reaches 0 | any | INCONCLUSIVE |
 | at chance | reaches 0 | any; noise that the adversary can draw again is left on | INCONCLUSIVE |
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
 | at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
 | at chance | one number, without spread | works | INCONCLUSIVE: nothing was measured |
 | at chance | reaches the smallest gain, or the gain there | works | INCONCLUSIVE: it could hide |
+| at chance | stays below both, and the most exposed stand out | works | INCONCLUSIVE |
 | at chance | stays below both | works | NOT_DETECTED |
+
+The smallest gain that matters is `audit.smallest_gain`, by default `SMALLEST` for the metric. A
+gain of `LARGEST_TRACE` is a leak whatever the setting.
+
+A gain that the law of the noise gives (`audits.closed_form`) needs no control and no sampling:
+
+| mean gain, or that of the most exposed target | verdict |
+|---|---|
+| at least the smallest gain | LEAK |
+| below it | TRACE |
 
 VIOLATION is for promises alone: at a family-wise level over all checks of an audit, and confirmed
 on fresh trials (`audits.mechanisms.family`).
@@ -23,25 +36,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audits.closed_form import ClosedForm
 from securefg.foundation.interval import Interval
 from securefg.run.findings import Verdict
 
-SMALLEST_GAIN = 0.05
+SMALLEST = {"AUC": 0.05, "share": 0.05, "cosine": 0.02}
+"""By the first word of a metric. An AUC of .05 above chance decides one comparison in twenty that
+was a coin toss before. A share of .05 is one target in twenty. Cosines of unrelated rows lie near
+0 in many dimensions, so a smaller one matters."""
+LARGEST_TRACE = 0.1
+"""A larger gain is a leak, however large a gain the setting asks for."""
 ROUNDING = 1e-6
 """An interval that lies this near to 0 whole is arithmetic: the guess is the prior, turned or
 scaled, which is no leak, and its spread is no spread."""
+SHOWN = 0.0005
+"""A smaller gain is 0.000 in print."""
+STANDS_OUT = 0.002
+"""The ten most exposed targets stand out if chance puts them there this rarely. All of ten by a
+fair coin are rarer."""
+
+
+def smallest_gain(metric: str, setting: float | None) -> float:
+    """Return the smallest gain that matters: as set, or the default for this kind of metric."""
+    if setting is not None:
+        return setting
+    return SMALLEST.get(metric.partition(" ")[0], min(SMALLEST.values()))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one attack on one run.
+    """What is known of one attack on one run, or on several runs together.
 
     control   its gain with the defence off; None where it was not or could not be played there
     own       the run has no defence, so that there is no control but itself
     floor     the gain that the attack must reach with the defence off
     null_failed  why the attack made no guess from meaningless messages; empty where it did
     noise_left  fields whose noise the adversary can draw again, and that still have it
-    smallest  the smallest gain that matters: silence means something below it alone
+    smallest  the smallest gain that matters
+    tail      the chance of ten targets as exposed as the ten most exposed; None where not known
     """
 
     value: Interval
@@ -50,21 +82,64 @@ class Evidence:
     control: Interval | None
     own: bool
     floor: float
-    smallest: float = SMALLEST_GAIN
+    smallest: float = min(SMALLEST.values())
     noise_left: tuple[str, ...] = ()
     null_failed: str = ""
+    tail: float | None = None
+
+    @property
+    def stands_out(self) -> bool:
+        return self.tail is not None and self.tail < STANDS_OUT
 
 
 def judge(found: Evidence) -> tuple[Verdict, str]:
-    """The verdict, and why."""
+    """Return the verdict on a measured gain, and why."""
     gain = found.gain
-    unsound = _unsound(found)
-    if unsound:
-        return Verdict.INCONCLUSIVE, unsound
+    if not found.null_at_chance:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{_figures(found)}, but the null control is off chance: the attack gains as much "
+            "without the run's messages, so the measurement is not sound",
+        )
+    failed = (
+        f"; the null control was not computed: on meaningless messages the attack breaks off "
+        f"({found.null_failed})"
+        if found.null_failed
+        else ""
+    )
     if gain.low > 0 and not _is_rounding(gain):
-        told = f"{found.value.value:.3f}, {gain.value:+.3f} over the prior"
-        return Verdict.LEAK, f"{told} ({gain.low:+.3f} to {gain.high:+.3f})"
-    hidden = f"a gain of up to {max(gain.high, 0):+.3f} could hide here"
+        verdict, why = _above_zero(found)
+        return verdict, why + failed
+    silent = _silence(found)
+    if failed:
+        return Verdict.INCONCLUSIVE, silent[1] + failed
+    return silent
+
+
+def judge_computed(form: ClosedForm, smallest: float) -> tuple[Verdict, str]:
+    """Return the verdict on a gain that follows from the law of the noise, and why."""
+    said = (
+        f"the noise leaves a gain of {form.gain.value:+.4f} on average and at most "
+        f"{form.most:+.4f} for the most exposed target"
+    )
+    least = min(smallest, LARGEST_TRACE)
+    if form.gain.value >= least or form.most >= least:
+        return Verdict.LEAK, f"{said}; gains from {least:g} on matter (audit.smallest_gain)"
+    return Verdict.TRACE, f"{said}, below {least:g} (audit.smallest_gain)"
+
+
+def _above_zero(found: Evidence) -> tuple[Verdict, str]:
+    said, least = _figures(found), min(found.smallest, LARGEST_TRACE)
+    if found.gain.value >= least:
+        return Verdict.LEAK, said
+    if found.stands_out:
+        return Verdict.LEAK, f"{said}, and {_exposed(found)}"
+    return Verdict.TRACE, f"{said}: less than {least:g} (audit.smallest_gain)"
+
+
+def _silence(found: Evidence) -> tuple[Verdict, str]:
+    """Return what a gain that reaches 0 says."""
+    gain, hidden = found.gain, _could_hide(found.gain)
     powerless = _powerless(found, hidden)
     if powerless:
         return Verdict.INCONCLUSIVE, powerless
@@ -83,6 +158,8 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
         )
     if gain.high >= found.control.value:
         return Verdict.INCONCLUSIVE, f"{off}; {hidden}, which is as much as without the defence"
+    if found.stands_out:
+        return Verdict.INCONCLUSIVE, f"{off}; no gain on average, but {_exposed(found)}"
     return (
         Verdict.NOT_DETECTED,
         f"no gain of {found.smallest:g} or more over the prior ({gain.low:+.3f} to "
@@ -90,21 +167,30 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     )
 
 
-def _unsound(found: Evidence) -> str:
-    """Why the null control forbids to say anything; empty where it does not."""
+def _figures(found: Evidence) -> str:
     gain = found.gain
-    if not found.null_at_chance:
-        return (
-            "the null control is off chance: the attack gains as much without the run's messages, "
-            "so the measurement is not sound"
-        )
-    if found.null_failed:
-        return (
-            f"{found.value.value:.3f}, {gain.value:+.3f} over the prior ({gain.low:+.3f} to "
-            f"{gain.high:+.3f}), but the null control was not made: on meaningless messages the "
-            f"attack breaks off ({found.null_failed})"
-        )
-    return ""
+    return (
+        f"{found.value.value:.3f}, {_signed(gain.value)} over the prior ({_signed(gain.low)} to "
+        f"{_signed(gain.high)})"
+    )
+
+
+def _signed(value: float) -> str:
+    """Three decimals, or two digits of what would be 0.000."""
+    return f"{value:+.3f}" if abs(value) >= SHOWN or value == 0 else f"{value:+.2g}"
+
+
+def _exposed(found: Evidence) -> str:
+    return (
+        f"the ten most exposed targets stand out: chance puts them there with a probability of "
+        f"{found.tail:.2g}"
+    )
+
+
+def _could_hide(gain: Interval) -> str:
+    if gain.high < SHOWN:
+        return "the attack found nothing, and the test is too weak to be sure"
+    return f"a gain of up to {gain.high:+.3f} could hide here"
 
 
 def _powerless(found: Evidence, hidden: str) -> str:

@@ -13,7 +13,14 @@ from typing import Any
 import yaml
 
 from audits.curves.plan import Asked, CurvePlan, Level, Setting
-from audits.curves.recommend import choose, combined, over_seeds_and_targets
+from audits.curves.pooled import (
+    has_power,
+    most_exposed,
+    over_seeds_and_targets,
+    pooled_prior,
+    pooled_verdict,
+)
+from audits.curves.recommend import choose
 from audits.curves.scores import monitored, no_skill, score_of
 from audits.plan import Plan
 from audits.settings import audit_settings
@@ -21,6 +28,7 @@ from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval, interval
 from securefg.foundation.versions import versions
 from securefg.reports.curve.data import (
+    SCHEMA,
     CurveData,
     CurvePoint,
     Leak,
@@ -59,7 +67,7 @@ def collect(
     series = tuple(_series(plan, name, runs) for name in dict.fromkeys(p.series for p in points))
     limits = plan.curve.limits
     data = CurveData(
-        schema=1,
+        schema=SCHEMA,
         name=plan.curve.name,
         seeds=plan.curve.seeds,
         limits=limits,
@@ -187,7 +195,10 @@ def _default_leaks(
 ) -> tuple[str, ...] | None:
     """Every LEAK that the runs' audits report, excluded or not, within any limit or not; None
     where some seed was not audited with every attack."""
-    if not all(is_audited(f, plan.audits[p.config.hash].default_attacks) for p, f in found):
+    asked = [(plan.audits[point.config.hash], folder) for point, folder in found]
+    if not all(
+        own.has_default_attacks or is_audited(folder, own.default_attacks) for own, folder in asked
+    ):
         return None
     seeds: dict[tuple[str, str], list[int]] = {}
     for (point, _), findings in zip(found, audits, strict=True):
@@ -217,28 +228,18 @@ def _not_run(attack: str) -> Leak:
     )
 
 
-def _held(found: Finding) -> bool:
-    """A gain within a limit says little of an attack that is under its floor without a defence."""
-    if found.verdict is not Verdict.LEAK:
-        return found.verdict is Verdict.NOT_DETECTED
-    power = found.positive or found.gain
-    if power is None or found.floor is None:
-        return True
-    return power.low > 0 and power.value >= found.floor
-
-
-def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float) -> Leak:
+def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | None) -> Leak:
     """A field or a place each may have a finding of its own: a seed may have several."""
     found = [finding for _, finding in by_seed]
     first, measured = found[0], len({seed for seed, _ in by_seed})
-    unheld = [(seed, finding) for seed, finding in by_seed if not _held(finding)]
-    absent = sorted(set(range(seeds)) - {seed for seed, _ in by_seed})
-    most_open = max((finding for _, finding in unheld), key=_upper_end, default=None)
-    whole = all(f.gain and f.value and f.prior and f.null for f in found)
-    gain = over_seeds_and_targets([f.gain for f in found]) if whole else None
-    verdict, because = combined(found, gain, smallest)
+    gains, values = ([one for one in ones if one] for ones in zip(*_figures(found), strict=True))
+    whole = len(gains) == len(values) == len(found) and all(f.prior for f in found)
+    verdict, because = pooled_verdict(found, smallest)
+    powerless = whole and not has_power(found)
     if measured < seeds and verdict not in (Verdict.VIOLATION, Verdict.INCONCLUSIVE):
         verdict, because = Verdict.INCONCLUSIVE, f"measured in {measured} of {seeds} seeds"
+    elif powerless and verdict in (Verdict.LEAK, Verdict.TRACE):
+        because = f"{because}; with the defence off it does not reach its floor of {first.floor:+g}"
     return Leak(
         attack=first.attack,
         adversary=first.adversary,
@@ -246,30 +247,31 @@ def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float) -
         unit=first.unit,
         verdict=verdict.value,
         because=because,
-        sound=measured == seeds and not unheld,
-        unheld=tuple(dict.fromkeys([*absent, *(seed for seed, _ in unheld)])),
-        why=f"measured in {measured} of {seeds} seeds" if absent else _why_unheld(most_open),
-        value=over_seeds_and_targets([f.value for f in found]) if whole else None,
-        prior=statistics.fmean(f.prior.value for f in found if f.prior) if whole else None,
-        gain=gain,
+        sound=verdict is not Verdict.INCONCLUSIVE and not powerless,
+        leaking=tuple(dict.fromkeys(s for s, f in by_seed if f.verdict is Verdict.LEAK)),
+        basis=_basis(found) if whole else "",
+        value=over_seeds_and_targets(values) if whole else None,
+        prior=pooled_prior(found) if whole else None,
+        gain=over_seeds_and_targets(gains) if whole else None,
+        most_exposed=most_exposed(found),
         null=_null_band([f.null for f in found]) if whole else None,
     )
 
 
-def _upper_end(finding: Finding) -> float:
-    return math.inf if finding.gain is None else finding.gain.high
+def _figures(found: Sequence[Finding]) -> list[tuple[Interval | None, Interval | None]]:
+    return [(finding.gain, finding.value) for finding in found]
 
 
-def _why_unheld(finding: Finding | None) -> str:
-    if finding is None:
-        return ""
-    if finding.verdict is Verdict.LEAK:
-        return f"with the defence off it does not reach its floor of {finding.floor:+g}"
-    return finding.because
+def _basis(found: Sequence[Finding]) -> str:
+    """How the gain is known; measured in one seed is measured."""
+    bases = {finding.basis for finding in found}
+    return bases.pop() if len(bases) == 1 else "measured"
 
 
-def _null_band(figures: Sequence[Interval | None]) -> Interval:
+def _null_band(figures: Sequence[Interval | None]) -> Interval | None:
     known = [figure for figure in figures if figure is not None]
+    if not known:
+        return None
     low = statistics.fmean(f.low - f.value for f in known)
     high = statistics.fmean(f.high - f.value for f in known)
     return Interval(value=0.0, low=low, high=high)

@@ -9,7 +9,6 @@ from attacks import get_attack
 from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
 from audits.plan import PROMISES, Plan
 from audits.settings import as_overrides
-from audits.verdicts import SMALLEST_GAIN
 from securefg.foundation.errors import ConfigError
 from securefg.settings.config import RunConfig
 from securefg.sweep import Point
@@ -44,12 +43,13 @@ class Level:
 class Asked:
     """What a curve wants to know of a setting.
 
+    smallest  the smallest gain that matters; None for the default of each metric
     excluded  attacks whose failure to measure does not count; their LEAK does
     """
 
     attacks: tuple[str, ...]
     adversaries: tuple[str, ...]
-    smallest: float = SMALLEST_GAIN
+    smallest: float | None = None
     excluded: frozenset[str] = frozenset()
 
 

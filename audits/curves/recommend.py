@@ -1,15 +1,14 @@
-"""Which setting a curve recommends, and what is missing where it recommends none.
+"""Which setting a curve recommends, what speaks against all of them, or what is missing.
 
-A setting is recommended (green) only where all of this holds; what is not known does not hold:
+A setting is recommended (green) only if all of this holds. What was not measured counts as failed:
 
 - at least `LEAST_SEEDS` seeds;
-- every attack that was asked for was run in every seed, and its measurement held: each seed alone
-  is LEAK or NOT_DETECTED, not INCONCLUSIVE, and one that leaks is not under the attack's floor with
-  the defence off;
-- the same holds for every attack that fits the runs, unless the config excludes it with a reason;
+- every attack that fits the runs was run in every seed, and the pooled verdict (`pooled`) is not
+  INCONCLUSIVE, unless the config excludes the attack with a reason; an attack whose gain is
+  measured reaches its floor with the defence off;
 - no attack is LEAK in the default audit of any seed, excluded or not;
-- the upper end of every attack's gain, over seeds and targets, is within `limits.leak_gain`; where
-  other limits are set and this is not, no attack leaks;
+- the upper end of every attack's pooled gain, and the gain of the most exposed target where the
+  noise gives it, are within `limits.leak_gain`;
 - the promised epsilon is within `limits.epsilon`, per `limits.unit` or else per the setting's unit,
   which is not a row; the runs came to no more, it is private, and no promise was broken or could
   not be checked;
@@ -18,78 +17,24 @@ A setting is recommended (green) only where all of this holds; what is not known
 - the score is above that of always naming the most frequent class, and above training alone: the
   differences are paired by seed, and the lower ends of their intervals are above zero.
 
-Seeds are combined into one verdict by the interval that is drawn: LEAK where its lower end is above
-zero, NOT_DETECTED where every seed says so and its upper end is below the smallest gain that
-matters, INCONCLUSIVE otherwise, and where the measurement of any seed did not hold.
+Where no setting is recommended, `audits.curves.reasons` looks for a reason against each that more
+measurements would not change.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import cast
 
 from attacks import attack_names
+from audits.curves.reasons import epsilon_objection, paired, reached_score, reason_against
 from audits.plan import PROMISES
-from audits.verdicts import SMALLEST_GAIN
-from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
-from securefg.run.findings import COVERAGE, Finding, Verdict
+from securefg.run.findings import COVERAGE, Verdict
 from securefg.settings.privacy import Unit
 
 LEAST_SEEDS = 3
 TOLERANCE = 1e-3
-
-
-def over_seeds_and_targets(figures: Sequence[Interval | None]) -> Interval:
-    """The mean over seeds; its reach is Student's over the seeds, and never less than what the
-    targets of the seeds allow together. Of one seed, the finding's interval."""
-    known = [figure for figure in figures if figure is not None]
-    if len(known) == 1:
-        return Interval(value=known[0].value, low=known[0].low, high=known[0].high)
-    spread, root = interval([figure.value for figure in known]), len(known) ** 0.5
-    below = statistics.fmean(f.value - f.low for f in known) / root
-    above = statistics.fmean(f.high - f.value for f in known) / root
-    return Interval(
-        value=spread.value,
-        low=min(spread.low, spread.value - below),
-        high=max(spread.high, spread.value + above),
-    )
-
-
-def combined(
-    found: Sequence[Finding], gain: Interval | None, smallest: float = SMALLEST_GAIN
-) -> tuple[Verdict, str]:
-    """One verdict for all seeds, by the rule above, and why."""
-    if len(found) == 1:
-        return found[0].verdict, found[0].because
-    for finding in found:
-        unsound = finding.gain is not None and finding.null_at_chance is False
-        if finding.verdict is Verdict.VIOLATION or unsound:
-            return finding.verdict, finding.because
-    if gain is None:
-        return _without_gains(found)
-    seeds = f"over {len(found)} seeds {gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
-    if gain.low > 0:
-        return Verdict.LEAK, seeds
-    verdicts = {finding.verdict for finding in found}
-    if verdicts == {Verdict.NOT_DETECTED} and gain.high < smallest:
-        return Verdict.NOT_DETECTED, seeds
-    if verdicts == {Verdict.NOT_DETECTED}:
-        return Verdict.INCONCLUSIVE, f"{seeds}: a gain that matters could hide"
-    unsure = next(f for f in found if f.verdict is not Verdict.NOT_DETECTED)
-    if unsure.verdict is Verdict.LEAK:
-        return Verdict.INCONCLUSIVE, f"{seeds}, and some seeds alone show a leak"
-    return Verdict.INCONCLUSIVE, f"{seeds}; {unsure.because}"
-
-
-def _without_gains(found: Sequence[Finding]) -> tuple[Verdict, str]:
-    """Checks that have no gain: the worst of the seeds; unknown in one seed is unknown."""
-    for verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE):
-        for finding in found:
-            if finding.verdict is verdict:
-                return verdict, finding.because
-    return found[0].verdict, found[0].because
 
 
 def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command: str) -> Choice:
@@ -105,17 +50,21 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
         )
     fitting = [p for p in own if not objections(p, limits)]
     if fitting:
-        best = max(fitting, key=_reached)
+        best = max(fitting, key=reached_score)
         words = f"{called(best)}: {_scored(best)}, attacked by {_attackers(best)} alone"
-        return Choice(series=series.name, point=best.key, words=words)
+        return Choice(series=series.name, point=best.key, words=words, concluded=True)
+    absent = _not_run(series, points, command)
+    against = "" if absent else reason_against(own, limits)
+    if against:
+        words = f"no setting is recommended: {against}"
+        return Choice(series=series.name, point=None, words=words, concluded=True)
     nearest = min(own, key=lambda p: _distance(p, limits))
-    against = objections(nearest, limits)
+    near = "; ".join(objections(nearest, limits)[:3])
     return Choice(
         series=series.name,
         point=None,
-        words=f"no setting is recommended; {called(nearest)} comes nearest: "
-        + "; ".join(against[:3]),
-        missing=(*_not_run(series, points, command), *missing(own, limits, command)),
+        words=f"no setting is recommended; {called(nearest)} comes nearest: {near}",
+        missing=(*absent, *missing(own, limits, command)),
     )
 
 
@@ -128,8 +77,8 @@ def _not_run(series: Series, points: Sequence[CurvePoint], command: str) -> list
 
 def _distance(point: CurvePoint, limits: Limits) -> tuple[bool, int, float]:
     """A setting without a promise within the limit is never nearer than one that has it."""
-    promised = not _epsilon_objection(point, limits)
-    return not promised, len(objections(point, limits)), -_reached(point)
+    promised = not epsilon_objection(point, limits)
+    return not promised, len(objections(point, limits)), -reached_score(point)
 
 
 def objections(point: CurvePoint, limits: Limits) -> list[str]:
@@ -142,9 +91,9 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
     if all(leak.gain is None for leak in point.leaks):
         found.append("no attack was run")
     found += _claim_objection(point)
-    found += _epsilon_objection(point, limits)
+    found += epsilon_objection(point, limits)
     if limits.accuracy is not None and _least(point) < limits.accuracy:
-        found.append(f"{point.score} is {_reached(point):.3f}, and may be {_least(point):.3f}")
+        found.append(f"{point.score} is {reached_score(point):.3f}, and may be {_least(point):.3f}")
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
     return found + (_default_audit_objection(point) if limits.any else [])
@@ -174,22 +123,6 @@ def _if_nothing_leaks(point: CurvePoint) -> CurvePoint:
     return point.model_copy(update={"default_leaks": (), "leaks": leaks})
 
 
-def _epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:
-    """An epsilon per row speaks of no person: it is held to a limit that asks for rows alone."""
-    if limits.epsilon is None:
-        return []
-    if point.epsilon is None:
-        return ["no epsilon is promised"]
-    unit = limits.unit or cast(Unit, point.unit)
-    if unit == "row" and limits.unit is None:
-        return ["epsilon is promised per row, which is no person (limits.unit)"]
-    claim = point.claims.get(unit)
-    found = point.epsilon if unit == point.unit else claim.epsilon if claim else None
-    if found is None:
-        return [f"no epsilon is promised per {unit}"]
-    return [] if found <= limits.epsilon else [f"epsilon is too large ({found:.4g} per {unit})"]
-
-
 def _claim_objection(point: CurvePoint) -> list[str]:
     """The epsilon that was asked for against the one that the runs came to."""
     if point.epsilon is None or not point.unit:
@@ -205,31 +138,27 @@ def _claim_objection(point: CurvePoint) -> list[str]:
 
 
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
-    if _did_not_hold(leak):
-        whose = "" if leak.adversary == "-" else f" by {leak.adversary}"
-        return [f"{leak.attack}{whose}: the measurement did not hold{_unheld(leak)}"]
-    unlimited = limits.any and limits.leak_gain is None
-    if leak.gain is None or (unlimited and leak.verdict == Verdict.LEAK):
-        return [] if leak.verdict == Verdict.NOT_DETECTED else [f"{leak.attack} leaks"]
-    if limits.leak_gain is not None and leak.gain.high > limits.leak_gain:
-        return [f"{leak.attack} may gain up to {leak.gain.high:+.3f}"]
+    whose = "" if leak.adversary == "-" else f" by {leak.adversary}"
+    if leak.verdict == Verdict.INCONCLUSIVE or (leak.gain is not None and not leak.sound):
+        return [f"{leak.attack}{whose}: the measurement did not hold{_why(leak)}"]
+    if limits.any and (leak.leaking or leak.verdict == Verdict.LEAK):
+        return [f"{leak.attack}{whose} leaks{_why(leak)}"]
+    if limits.leak_gain is None or leak.gain is None:
+        return []
+    if leak.gain.high > limits.leak_gain:
+        return [f"{leak.attack}{whose} may gain up to {leak.gain.high:+.3f}"]
+    if leak.most_exposed is not None and leak.most_exposed > limits.leak_gain:
+        return [f"{leak.attack}{whose} gains {leak.most_exposed:+.3f} on the most exposed target"]
     return []
 
 
-def _unheld(leak: Leak) -> str:
-    """Where, and why, with the gain over the seeds."""
-    found, gain, seeds = leak.why or leak.because, leak.gain, len(leak.unheld)
-    if gain is None:
-        return f" ({found})"
-    over = f"gain {gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f} over the seeds"
-    if not seeds:
-        return f" ({'; '.join(filter(None, (leak.because, over)))})"
-    return f" in {seeds} seed{'s' if seeds > 1 else ''} alone ({found}; {over})"
+def _why(leak: Leak) -> str:
+    """The reason, with the gain over the seeds where the reason does not tell it."""
+    return f" ({leak.because})" if leak.because else ""
 
 
 def _did_not_hold(leak: Leak) -> bool:
-    """Figures hold where those of every seed do; checks without any, where they found something."""
-    return not leak.sound if leak.gain else leak.verdict == Verdict.INCONCLUSIVE
+    return leak.verdict == Verdict.INCONCLUSIVE or (leak.gain is not None and not leak.sound)
 
 
 def _worth_objections(point: CurvePoint) -> list[str]:
@@ -252,11 +181,6 @@ def _worth_objections(point: CurvePoint) -> list[str]:
     return found
 
 
-def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
-    """The mean difference, seed by seed, with its interval."""
-    return interval([a - b for a, b in zip(values, others, strict=False)])
-
-
 def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
     """Which measurements are not there, and what would make them; of what cannot be recommended for
     want of a promise, only where nothing has one."""
@@ -271,8 +195,8 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
     if any(len(point.made_by) > 1 for point in own):
         found.append(f"runs and audits of one version: `{command} --root` with another folder")
     if all(leak.gain is None for point in own for leak in point.leaks):
-        found.append(f"an attack: add `attacks:` to the sweep, then `{command}`")
-    promised = [point for point in own if not _epsilon_objection(point, limits)] or list(own)
+        found.append(f"an attack: remove `attacks:` from the sweep, then `{command}`")
+    promised = [point for point in own if not epsilon_objection(point, limits)] or list(own)
     unknown: dict[str, tuple[CurvePoint, Leak]] = {}
     for point in sorted(promised, key=lambda p: _distance(p, limits)):
         for leak in filter(_did_not_hold, point.leaks):
@@ -288,10 +212,9 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
 
 
 def _again(point: CurvePoint, leak: Leak) -> str:
-    """The command that shows why, on the run of the first seed that did not hold. Checks of
-    promises go by one name."""
-    seed = leak.unheld[0] if leak.unheld else 0
-    folder = point.runs[seed].folder if 0 <= seed < len(point.runs) else "RUN"
+    """The command that shows why, on the run of the first seed. Checks of promises go by one
+    name."""
+    folder = point.runs[0].folder if point.runs else "RUN"
     is_check = leak.gain is None and leak.attack not in attack_names()
     only = PROMISES if is_check else leak.attack
     again = f"`securefg audit runs/{folder} --only {only}`, from the page's folder,"
@@ -308,16 +231,12 @@ def _attackers(point: CurvePoint) -> str:
     return " and ".join(sorted(kinds)) or "nobody"
 
 
-def _reached(point: CurvePoint) -> float:
-    return point.accuracy.value if point.accuracy else 0.0
-
-
 def _least(point: CurvePoint) -> float:
     return point.accuracy.low if point.accuracy else 0.0
 
 
 def _scored(point: CurvePoint) -> str:
-    return f"{point.score} {_reached(point):.3f}"
+    return f"{point.score} {reached_score(point):.3f}"
 
 
 def _seeds(point: CurvePoint) -> str:

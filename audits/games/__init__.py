@@ -37,6 +37,11 @@ def game_module(name: str) -> ModuleType:
     return find_module("game", name, shipped(), GROUP)
 
 
+def has_closed_form(name: str) -> bool:
+    """Return whether the law of the noise on a sum answers this game."""
+    return bool(getattr(game_module(name), "CLOSED_FORM", False))
+
+
 def make_game(
     name: str, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
 ) -> Game:

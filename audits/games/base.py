@@ -8,9 +8,10 @@ and the metric is the mean outcome, between 0 and 1. Both know what is reached w
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,16 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Targets
 from audits import metrics
+from audits.closed_form import MakeForm
 from audits.pairs import pair_auc, pair_gain
 from securefg.foundation.interval import Interval
 from securefg.foundation.ranks import average_ranks
 
 NULL_DRAWS = 20
 NULL_SDS = 5.0
-"""Of the mean over the draws. Permuted truth is at chance by construction: what the draws' own
-spread lets through once in a hundred honest audits would take a leak off the page."""
+"""Of the mean over the draws, and of the luck of the targets, which all draws share: a prior that
+guesses the same for everybody may fit the chosen targets badly. Permuted truth is at chance by
+construction: what lets through one in a hundred honest audits would take a leak off the page."""
 
 
 class NotAsked(CannotAttack):
@@ -38,11 +41,13 @@ class Game(ABC):
 
     metric  the name of what is measured, for people
     unit    whose secret it is: row, node with its edges, sample, client
+    closed  makes the gain that the law of the noise gives, where the game has such a form
     """
 
     targets: Targets
     metric: str
     unit: str
+    closed: MakeForm | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def without_run(self) -> Array | None:
@@ -162,18 +167,24 @@ class OutcomeGame(Game):
         return _mean(self._outcomes(self.prior_guess, self.truth))
 
     def gain(self, guess: Array) -> Interval:
-        own = self._outcomes(guess, self.truth)
-        return _mean(own - self._outcomes(self.prior_guess, self.truth))
+        return _mean(self.gains(guess))
+
+    def gains(self, guess: Array, truth: NDArray[Any] | None = None) -> Array:
+        """Return the gain over the prior target by target, against this truth or another."""
+        asked = self.truth if truth is None else truth
+        return self._outcomes(guess, asked) - self._outcomes(self.prior_guess, asked)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """At chance where a guess of somebody else's secret gains nothing over the prior."""
-        means, gains = [], []
+        means, gains, lucks = [], [], []
         for _ in range(NULL_DRAWS):
             shuffled = somebody_elses(self.truth, rng)
-            own = self._outcomes(guess, shuffled)
-            means.append(own.mean())
-            gains.append((own - self._outcomes(self.prior_guess, shuffled)).mean())
-        spread = NULL_SDS * float(np.std(gains)) / NULL_DRAWS**0.5
+            found = self.gains(guess, shuffled)
+            means.append(self._outcomes(guess, shuffled).mean())
+            gains.append(found.mean())
+            lucks.append(found.std() / len(found) ** 0.5)
+        of_draws = float(np.std(gains)) / NULL_DRAWS**0.5
+        spread = NULL_SDS * math.hypot(of_draws, float(np.mean(lucks)))
         low, high = np.quantile(means, [0.025, 0.975])
         figure = Interval(value=float(np.mean(means)), low=float(low), high=float(high))
         return figure, float(np.mean(gains)) <= spread + 1e-9

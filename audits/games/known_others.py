@@ -14,13 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack, Targets, View
+from audits.closed_form import ClosedForm, membership_form
 from audits.games.base import BinaryGame, choose
 from audits.games.shared_noise import SumGame, shared_sd
+from audits.noise_of_sums import noise_of_sum
 from audits.replay import replaying
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.protocol.meanings import Meaning
+from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 1000
 LEAST_TARGETS = 10
@@ -38,7 +41,9 @@ class Question:
     inside: Shard
 
 
-def known_members(truth: Truth, need: Meaning, rng: np.random.Generator) -> BinaryGame:
+def known_members(
+    truth: Truth, need: Meaning, adversary: Adversary, rng: np.random.Generator
+) -> BinaryGame:
     """Was this node's label in training? Targets are training nodes and as many test nodes."""
     ids, questions = member_questions(truth, rng, width(truth, need))
     without, moves = sums_with_and_without(truth, need, questions)
@@ -49,7 +54,25 @@ def known_members(truth: Truth, need: Meaning, rng: np.random.Generator) -> Bina
         unit="label of a node",
         truth=so,
         shared_sd=shared_sd(so, moves, rng),
+        closed=lambda view: form_of_moves(truth, [need], [moves], adversary, view),
     )
+
+
+def form_of_moves(
+    truth: Truth,
+    needs: Sequence[Meaning],
+    moves: Sequence[NDArray[np.float64]],
+    adversary: Adversary,
+    view: View,
+) -> ClosedForm | None:
+    """Return the gain that the noise on these sums leaves; None where one of them has no noise of
+    a known law. Only the server sees the sums themselves."""
+    found = [noise_of_sum(truth, need, adversary, view) for need in needs]
+    noises = [noise for noise in found if noise is not None]
+    if len(noises) < len(needs):
+        return None
+    rows = [part.reshape(len(part), -1) for part in moves]
+    return membership_form(noises, rows, "computed" if adversary.kind == "server" else "bounded")
 
 
 def member_questions(

@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack, Targets, View
+from audits.closed_form import ClosedForm, membership_form
 from audits.games.base import BinaryGame
 from audits.games.known_others import member_questions, with_and_without
 from audits.games.shared_noise import SumGame, shared_sd
 from audits.known_noise import noise_on
+from audits.noise_of_sums import noise_at
 from audits.replay import replying, whole_replies
 from audits.truth import Truth
 from securefg.data.shard import Shard
@@ -31,7 +33,8 @@ from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary
 
 M = TypeVar("M", bound=Message)
-MANY_TARGETS = 1500
+MANY_TARGETS = 500
+CLOSED_FORM = True
 
 
 class _GivenSums(Cohort):
@@ -97,6 +100,15 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     noises = noise_on(x, ())
     sds = [noises[m.kind, name].sd if (m.kind, name) in noises else 1.0 for m, name, _ in layout]
     in_sds = moves / np.repeat(sds, [value.numel() for _, _, value in layout])
+    places = [(message.kind, name) for message, name, _ in layout]
+    parts = np.split(moves, np.cumsum([value.numel() for _, _, value in layout])[:-1], axis=1)
+
+    def closed(view: View) -> ClosedForm | None:
+        """The release is made of the noisy sums, and tells no more than they do."""
+        found = [noise_at(truth, place, adversary, view) for place in places]
+        known = [noise for noise in found if noise is not None]
+        return membership_form(known, parts, "bounded") if len(known) == len(places) else None
+
     out = torch.stack([after - before for before, after in pairs]).numpy()
     return SumGame(
         targets=Targets(
@@ -109,6 +121,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         truth=so,
         # What the server makes of the noise is of no simple law: the larger of two spreads.
         shared_sd=max(shared_sd(so, moved, rng) for moved in (in_sds, out)),
+        closed=closed,
     )
 
 

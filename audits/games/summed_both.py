@@ -9,7 +9,7 @@ from torch import Tensor
 from attacks.base import Targets
 from attacks.summed_both import SUMS
 from audits.games.base import BinaryGame
-from audits.games.known_others import member_questions, width, with_and_without
+from audits.games.known_others import form_of_moves, member_questions, width, with_and_without
 from audits.games.shared_noise import SumGame, shared_sd
 from audits.known_noise import noise_on
 from audits.replay import replaying
@@ -17,6 +17,8 @@ from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
+
+CLOSED_FORM = True
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
@@ -36,6 +38,9 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         unit="label of a node",
         truth=so,
         shared_sd=shared_sd(so, in_sds, rng),
+        closed=lambda view: form_of_moves(
+            truth, SUMS, np.split(moves, np.cumsum(widths)[:-1], axis=1), adversary, view
+        ),
     )
 
 

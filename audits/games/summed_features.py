@@ -10,6 +10,8 @@ from audits.truth import Truth
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
+CLOSED_FORM = True
+
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
-    return known_members(truth, Statistic(form="by_class"), rng)
+    return known_members(truth, Statistic(form="by_class"), adversary, rng)

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attacks.base import Array, Targets
+from attacks.base import Array, Targets, View
+from audits.closed_form import ClosedForm, label_form
 from audits.games.base import OutcomeGame, choose
 from audits.games.known_others import affordable, held_once, holders, width
+from audits.noise_of_sums import noise_of_sum
 from audits.replay import replaying
 from audits.truth import Truth
 from securefg.data.shard import Shard
@@ -18,6 +20,8 @@ from securefg.protocol.transcript import Adversary
 
 SUM = Statistic(form="by_class")
 MANY_LABELS = 600
+
+CLOSED_FORM = True
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
@@ -34,15 +38,22 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
         without.append(total - sent[shard.client] + out)
         moves.append(torch.stack([with_label - out for with_label in made]))
     labels = truth.graph.labels.numpy()[ids]
+    added = torch.stack(moves).numpy()
+
+    def closed(view: View) -> ClosedForm | None:
+        noise = noise_of_sum(truth, SUM, adversary, view)
+        shares = np.bincount(labels, minlength=classes) / len(labels)
+        rows = added.reshape(len(ids), classes, -1)
+        return None if noise is None else label_form(noise, rows, shares, rng)
+
     return OutcomeGame(
-        targets=Targets(
-            ids=ids, sum_without=torch.stack(without).numpy(), moves=torch.stack(moves).numpy()
-        ),
+        targets=Targets(ids=ids, sum_without=torch.stack(without).numpy(), moves=added),
         metric="share of labels found",
         unit="label of a node",
         truth=labels,
         outcome=_is_the_label,
         prior_guess=np.full(len(ids), np.bincount(labels).argmax()),
+        closed=closed,
     )
 
 

@@ -20,6 +20,7 @@ from audits.games.known_others import (
     LEAST_TARGETS,
     Question,
     affordable,
+    form_of_moves,
     held_once,
     sums_with_and_without,
     width,
@@ -32,6 +33,8 @@ from securefg.protocol.transcript import Adversary
 
 SUM = Statistic(form="moments")
 MANY_LINKS = 500
+
+CLOSED_FORM = True
 
 
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
@@ -57,6 +60,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         unit="edge",
         truth=truths,
         shared_sd=shared_sd(truths, moves[order], rng),
+        closed=lambda view: form_of_moves(truth, [SUM], [moves], adversary, view),
     )
 
 

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.run.findings import Finding, Group
+from securefg.run.findings import WORST_FIRST, Finding, Group
 
 
 def finding_anchor(attack: str, adversary: str) -> str:
     """Where a finding stands on its run's page."""
     return "finding-" + re.sub(r"[^a-z0-9]+", "-", f"{attack} {adversary}".lower()).strip("-")
-
-
-WORST = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,7 @@ class FindingLine:
     prior: str
     gain: str
     spread: str
+    basis: str
     off: str
     targets: str
     assumptions: tuple[str, ...]
@@ -95,13 +93,13 @@ def _anchors(findings: Sequence[Finding]) -> list[str]:
 
 def count_words(findings: Sequence[Finding]) -> str:
     """How many of each verdict, the worst first: `1 promise broken, 2 leaks`."""
-    counts = [(word, sum(f.verdict == word for f in findings)) for word in WORST]
+    counts = [(word, sum(f.verdict == word for f in findings)) for word in WORST_FIRST]
     said = [f"{count} {VERDICT_WORDS[word]}" for word, count in counts if count]
     return ", ".join(said) or "nothing was checked"
 
 
 def _rank(verdict: str) -> int:
-    return WORST.index(verdict) if verdict in WORST else len(WORST)
+    return next((k for k, one in enumerate(WORST_FIRST) if one == verdict), len(WORST_FIRST))
 
 
 def _sentence(findings: Sequence[Finding]) -> str:
@@ -123,6 +121,7 @@ def _line(one: Finding, anchor: str) -> FindingLine:
         prior=_value(one.prior),
         gain=signed(one.gain.value) if one.gain else "",
         spread=spread,
+        basis=one.basis if one.gain else "",
         off=signed(one.positive.value) if one.positive else "",
         targets=number(one.targets) if one.targets else "",
         assumptions=one.assumptions,

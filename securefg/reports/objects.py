@@ -16,7 +16,7 @@ from securefg.reports.figures.standalone import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
 from securefg.reports.rounds import curves
-from securefg.run.findings import Finding, Verdict
+from securefg.run.findings import WORST_FIRST, Finding, Verdict
 from securefg.run.folder import RunFolder
 from securefg.run.observing import RoundReport
 from securefg.run.stored_findings import findings_of
@@ -105,7 +105,6 @@ class AuditResult:
         return frame([_flat(finding) for finding in self.findings])
 
     def _repr_html_(self) -> str:
-        order = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]
         rows = [
             (
                 one.verdict.value.replace("_", " ").lower(),
@@ -114,7 +113,9 @@ class AuditResult:
                 "" if one.gain is None else f"{one.gain.value:+.3f}",
                 one.words,
             )
-            for one in sorted(self.findings, key=lambda f: (not f.measured, order.index(f.verdict)))
+            for one in sorted(
+                self.findings, key=lambda f: (not f.measured, WORST_FIRST.index(f.verdict))
+            )
         ]
         return table(("verdict", "adversary", "attack", "gain", "why"), rows)
 

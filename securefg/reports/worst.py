@@ -9,15 +9,14 @@ from collections.abc import Sequence
 
 from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import adversary_words, attack_words, capital
-from securefg.run.findings import Finding
+from securefg.run.findings import WORST_FIRST, Finding
 
-ORDER = ("VIOLATION", "LEAK", "INCONCLUSIVE", "NOT_DETECTED")
 _RATES = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
     """The worst first; of one verdict the largest gain first."""
-    return sorted(findings, key=lambda f: (ORDER.index(f.verdict), -_gain(f)))
+    return sorted(findings, key=lambda f: (WORST_FIRST.index(f.verdict), -_gain(f)))
 
 
 def _gain(finding: Finding) -> float:
@@ -41,6 +40,11 @@ def worst_sentence(findings: Sequence[Finding] | None) -> str:
         return (
             f"Leaks cannot be ruled out: {number(unsure)} of {number(len(findings))} checks were "
             f"not made or did not hold; {_held(findings)}."
+        )
+    if first.verdict == "TRACE":
+        return (
+            f"An attack gains a trace, less than matters here: {attack_words(first.attack)} by "
+            f"{adversary_words(first.adversary)}, {first.words}."
         )
     if not any(finding.gain for finding in findings):
         return (

@@ -1,7 +1,8 @@
 """Findings: what an audit found, in one versioned schema, and the verdict each figure earns.
 
 VIOLATION     what was measured contradicts what was promised
-LEAK          the attack gains over what is known without the run, and the interval excludes zero
+LEAK          the attack gains at least the smallest gain that matters; its interval excludes 0
+TRACE         the attack gains, but less than the smallest gain that matters
 NOT_DETECTED  no gain was measured by an attack that works where the defence is off
 INCONCLUSIVE  the attack could not run, or its controls say that its silence means nothing
 """
@@ -9,13 +10,14 @@ INCONCLUSIVE  the attack could not run, or its controls say that its silence mea
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.settings import Settings
 
-SCHEMA = 3
+SCHEMA = 4
 MOST_SAID = 3
 NOT_RECORDED = "terms that were not recorded"
 
@@ -23,8 +25,21 @@ NOT_RECORDED = "terms that were not recorded"
 class Verdict(StrEnum):
     VIOLATION = "VIOLATION"
     LEAK = "LEAK"
+    TRACE = "TRACE"
     NOT_DETECTED = "NOT_DETECTED"
     INCONCLUSIVE = "INCONCLUSIVE"
+
+
+WORST_FIRST = (
+    Verdict.VIOLATION,
+    Verdict.LEAK,
+    Verdict.INCONCLUSIVE,
+    Verdict.TRACE,
+    Verdict.NOT_DETECTED,
+)
+"""An unknown gain counts as worse than one that is known to be small."""
+
+Basis = Literal["computed", "bounded", "measured"]
 
 
 class Group(Settings):
@@ -46,6 +61,8 @@ class Finding(Settings):
     blind         the gain of the same attack with every message made meaningless; None where it
                   then makes no guess
     positive      the gain of the same attack with the defence off, and the `floor` it had to reach
+    basis         how `gain` is known: computed from the law of the noise, bounded by it or by the
+                  claim, or measured; a computed or bounded one has the measured in `details`
     epsilon_*     for checks of a promised epsilon: claimed, and the measured lower bound
     measured      False where nothing was measured: a need that was not met, a field that no attack
                   read, an adversary whose place no attack took
@@ -74,6 +91,7 @@ class Finding(Settings):
     blind: Interval | None = None
     positive: Interval | None = None
     floor: float | None = None
+    basis: Basis = "measured"
     epsilon_claimed: float | None = None
     epsilon_lower: float | None = None
     epsilon_ceiling: float | None = None

@@ -24,7 +24,7 @@ from securefg.foundation.versions import versions
 from securefg.run.findings import Finding
 
 FILE = "history.json"
-SCHEMA = 1
+SCHEMA = 2
 FINDINGS, SCORES = "audit/findings.json", "audit/scores.npz"
 OF_THE_RUN = (
     "summary.json",
@@ -85,7 +85,10 @@ def read_history(folder: Path) -> History:
     try:
         tree = read_json(path)
         if tree["schema"] != SCHEMA:
-            raise RunFolderError(f"{path}: of schema {tree['schema']}; wanted {SCHEMA}")
+            raise RunFolderError(
+                f"{path}: found a history of format {tree['schema']}; expected {SCHEMA}: make the "
+                "run anew with `securefg run --fresh`"
+            )
         entries = tuple(Entry.model_validate(entry) for entry in tree["entries"])
     except ValidationError as error:
         first = error.errors()[0]

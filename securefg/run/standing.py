@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefg.run.findings import Finding, Verdict
+from securefg.run.findings import WORST_FIRST, Finding, Verdict
 
-SEVERITY = (Verdict.NOT_DETECTED, Verdict.INCONCLUSIVE, Verdict.LEAK, Verdict.VIOLATION)
 MOST_TOLD = 100
 
 
@@ -42,7 +41,7 @@ def is_broken(finding: Finding) -> bool:
 
 def severity(finding: Finding) -> tuple[int, float]:
     gained = finding.gain.value if finding.gain else finding.epsilon_lower
-    return SEVERITY.index(finding.verdict), gained or 0.0
+    return -WORST_FIRST.index(finding.verdict), gained or 0.0
 
 
 def told_beside(stored: Finding, now: Sequence[Finding]) -> Finding:

@@ -118,11 +118,12 @@ class AuditSettings(Settings):
     shadow_seconds: float = Field(
         600, gt=0, description="longest that shadows of the method may take, as estimated"
     )
-    smallest_gain: float = Field(
-        0.05,
+    smallest_gain: float | None = Field(
+        None,
         gt=0,
         le=1,
-        description="smallest gain of an attack that matters; a gain below it may go undetected",
+        description="smallest gain of an attack that matters; a smaller one is a trace, or may go "
+        "undetected; null: 0.05 for an AUC or a share, 0.02 for a cosine",
     )
     attack_seconds: float | None = Field(
         3600.0,

@@ -15,7 +15,7 @@ from securefg.foundation.settings import Settings
 from securefg.run.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class RunRef(Settings):
@@ -31,10 +31,11 @@ class Leak(Settings):
 
     gain      over the prior, mean over seeds; the interval is over seeds and targets
     verdict   of all seeds together, by that interval; `because` in words
-    sound     every seed's measurement held: each seed alone says LEAK or NOT_DETECTED, by an attack
-              that works with the defence off
-    unheld    the places of the seeds, among the point's, of which that is not so; `why`, of the one
-              that leaves most open
+    sound     the verdict is not INCONCLUSIVE, and is that of an attack that works with the defence
+              off, where the gain is measured
+    leaking   the places of the seeds, among the point's, whose run alone is a LEAK
+    basis     how the gain is known: computed, bounded or measured
+    most_exposed  the largest gain of a single target, where the noise gives it
     null      where a guess that knows nothing would lie, as a gain: the band around zero
     """
 
@@ -45,11 +46,12 @@ class Leak(Settings):
     verdict: str
     because: str
     sound: bool = False
-    unheld: tuple[int, ...] = ()
-    why: str = ""
+    leaking: tuple[int, ...] = ()
+    basis: str = ""
     value: Interval | None = None
     prior: float | None = None
     gain: Interval | None = None
+    most_exposed: float | None = None
     null: Interval | None = None
 
 
@@ -123,11 +125,16 @@ class Limits(Settings):
 
 
 class Choice(Settings):
-    """The verdict on a series: the best recommended point, or what is missing and what makes it."""
+    """The verdict on a series: the best recommended point, a reason against every point, or what is
+    missing and what makes it.
+
+    concluded  a point is recommended, or the measurements speak against every point
+    """
 
     series: str
     point: str | None
     words: str
+    concluded: bool = False
     missing: tuple[str, ...] = ()
 
 

@@ -17,6 +17,7 @@ from securefg.reports.curve.words import (
     gain_words,
     largest_leak,
     setting_words,
+    signed,
 )
 from securefg.reports.findings_section import finding_anchor
 
@@ -195,5 +196,7 @@ def _words(leak: Leak) -> str:
     if leak.gain is None or leak.value is None:
         return leak.because
     before = "" if leak.prior is None else f"{significant(leak.prior)} → "
-    doubt = "; seeds disagree" if leak.verdict == "LEAK" and leak.gain.low <= 0 else ""
-    return f"{before}{significant(leak.value.value)}, gain {gain_words(leak)}{doubt}"
+    basis = f", {leak.basis}" if leak.basis else ""
+    most = leak.most_exposed
+    exposed = "" if most is None else f"; most exposed target {signed(most)}"
+    return f"{before}{significant(leak.value.value)}, gain {gain_words(leak)}{basis}{exposed}"

@@ -17,6 +17,7 @@ from securefg.reports.curve.words import (
     largest_leak,
     measured_whole,
     setting_words,
+    signed,
     strength_text,
 )
 
@@ -109,11 +110,19 @@ def _facts(data: CurveData, point: CurvePoint) -> tuple[tuple[str, str, str], ..
         facts.append(("Price", *_price(plain, point)))
     leak = largest_leak(point)
     if leak is not None:
-        facts.append(("Largest gain of an attack", gain_words(leak).split(" (")[0], by_whom(leak)))
+        facts.append(("Largest gain of an attack", *_largest(leak)))
     if point.epsilon_lower is not None and point.epsilon_claimed is not None:
         note = f"of the {significant(point.epsilon_claimed)} claimed for the mechanism"
         facts.append(("Measured epsilon, at least", significant(point.epsilon_lower), note))
     return tuple(facts)
+
+
+def _largest(leak: Leak) -> tuple[str, str]:
+    """The mean gain, and by whom, how it is known and what it is for the most exposed target."""
+    said = [f"{by_whom(leak)}, {leak.basis}" if leak.basis else by_whom(leak)]
+    if leak.most_exposed is not None:
+        said.append(f"{signed(leak.most_exposed)} for the most exposed target")
+    return gain_words(leak).split(" (")[0], "; ".join(said)
 
 
 def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
@@ -178,19 +187,10 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     if point.epsilon is not None and beside:
         found.append(f"No epsilon covers: {'; '.join(beside)}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
-    words = {
-        "Seeds disagree whether it leaks": [one for one in unknown if _held(one)],
-        "Not known, since the measurement did not hold": [o for o in unknown if not _held(o)],
-    }
-    for said, about in words.items():
-        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in about))
-        found += [f"{said}: {names}."] if names else []
+    names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
+    if names:
+        found.append(f"Not known, since the measurement did not hold: {names}.")
     return tuple(found)
-
-
-def _held(leak: Leak) -> bool:
-    """Whether every seed alone was a measurement, so that only the seeds together say nothing."""
-    return leak.sound and leak.gain is not None
 
 
 def _readable(words: str, data: CurveData) -> str:
@@ -199,7 +199,8 @@ def _readable(words: str, data: CurveData) -> str:
         called = defence_words(name)
         inside = called if called[1:2].isupper() else called[:1].lower() + called[1:]
         words = words.replace(name, inside)
-    for name in {leak.attack for point in data.points for leak in point.leaks}:
+    attacks = {leak.attack for point in data.points for leak in point.leaks}
+    for name in attacks | {name for point in data.points for name in point.not_asked}:
         words = words.replace(name, attack_words(name))
     return words[:1].upper() + words[1:].rstrip(".") + "."
 

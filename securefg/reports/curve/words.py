@@ -35,6 +35,7 @@ _ADVERSARIES = {
 VERDICT_WORDS = {
     "VIOLATION": "promise broken",
     "LEAK": "leak",
+    "TRACE": "a trace",
     "NOT_DETECTED": "not detected",
     "INCONCLUSIVE": "not known",
 }

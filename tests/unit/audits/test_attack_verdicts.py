@@ -9,12 +9,13 @@ import pytest
 
 from attacks.base import Targets
 from audits.games.base import BinaryGame, Game, OutcomeGame
-from audits.verdicts import SMALLEST_GAIN, Evidence, judge
+from audits.verdicts import SMALLEST, Evidence, judge, smallest_gain
 from securefg.foundation.interval import Interval
 from securefg.run.findings import Verdict
 
 ALIKE = np.zeros(40)
 LEAK, SILENT, UNKNOWN = Verdict.LEAK, Verdict.NOT_DETECTED, Verdict.INCONCLUSIVE
+TRACE = Verdict.TRACE
 FLOOR = 0.1
 
 
@@ -33,7 +34,7 @@ UNSURE = interval(0.4, 0.0, 0.8)
 def evidence(
     gain: Interval, *, null: bool = True, control: Interval | None = None, own: bool = False
 ) -> Evidence:
-    return Evidence(interval(0.7, 0.6, 0.8), gain, null, control, own, FLOOR)
+    return Evidence(interval(0.7, 0.6, 0.8), gain, null, control, own, FLOOR, smallest=0.05)
 
 
 @pytest.mark.parametrize("gain", [GAIN, NOTHING, WIDE])
@@ -93,11 +94,12 @@ def test_every_edge_is_on_the_side_of_not_knowing() -> None:
     """A lower end of zero is no leak, a control at zero no power, the smallest gain not silence."""
     at_zero = interval(0.02, 0.0, 0.04)
     assert judge(evidence(at_zero, control=WORKS))[0] is SILENT
-    assert judge(evidence(interval(0.02, 1e-9, 0.04)))[0] is LEAK
+    assert judge(evidence(interval(0.05, 1e-9, 0.1)))[0] is LEAK
+    assert judge(evidence(interval(0.05 - 1e-9, 1e-9, 0.1)))[0] is TRACE
     at_floor, under = interval(FLOOR, 0.01, 0.2), interval(FLOOR - 1e-9, 0.01, 0.2)
     assert judge(evidence(NOTHING, control=at_floor))[0] is SILENT
     assert judge(evidence(NOTHING, control=under))[0] is UNKNOWN
-    at_smallest = interval(0.0, -0.05, SMALLEST_GAIN)
+    at_smallest = interval(0.0, -0.05, 0.05)
     verdict, because = judge(evidence(at_smallest, control=WORKS))
     assert verdict is UNKNOWN
     assert "audit.smallest_gain" in because
@@ -108,6 +110,69 @@ def test_the_smallest_gain_that_matters_is_a_setting() -> None:
     wider = Evidence(found.value, found.gain, True, WORKS, False, FLOOR, smallest=0.11)
     assert judge(found)[0] is UNKNOWN
     assert judge(wider)[0] is SILENT
+
+
+@pytest.mark.parametrize(
+    ("metric", "wanted"),
+    [
+        ("AUC over training and test nodes", 0.05),
+        ("share of labels found", 0.05),
+        ("cosine with the features", 0.02),
+        ("made", 0.02),
+    ],
+)
+def test_smallest_gain_not_set_is_that_of_the_metric(metric: str, wanted: float) -> None:
+    assert smallest_gain(metric, None) == wanted
+    assert smallest_gain(metric, 0.3) == 0.3
+    assert min(SMALLEST.values()) > 0
+
+
+@pytest.mark.parametrize("control", [WORKS, WEAK, UNSURE, None])
+def test_judge_gain_below_the_smallest_is_a_trace(control: Interval | None) -> None:
+    verdict, because = judge(evidence(interval(0.0003, 0.0001, 0.0005), control=control))
+    assert verdict is TRACE
+    assert "+0.0003 over the prior" in because
+    assert "audit.smallest_gain" in because
+
+
+def test_judge_no_setting_makes_a_large_gain_a_trace() -> None:
+    found = replace(evidence(GAIN), smallest=1.0)
+    assert judge(found)[0] is LEAK
+    assert judge(replace(found, gain=interval(0.09, 0.08, 0.1)))[0] is TRACE
+
+
+def test_judge_null_not_computed_keeps_the_leak_and_says_so() -> None:
+    failed = replace(evidence(GAIN, control=WORKS), null_failed="ValueError: no rows")
+    verdict, because = judge(failed)
+    assert verdict is LEAK
+    assert "+0.300 over the prior" in because
+    assert "the null control was not computed" in because
+    assert judge(replace(failed, gain=NOTHING))[0] is UNKNOWN
+
+
+def test_judge_null_off_chance_still_tells_the_gain() -> None:
+    assert "+0.300 over the prior" in judge(evidence(GAIN, null=False))[1]
+
+
+@pytest.mark.parametrize("high", [-0.01, 0.0, 0.0001, 0.0004])
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("control", [WEAK, UNSURE, None, interval(1e-5, 1e-6, 1e-4)])
+def test_judge_silence_never_says_that_a_gain_of_zero_could_hide(
+    high: float, own: bool, control: Interval | None
+) -> None:
+    verdict, because = judge(evidence(interval(-0.02, -0.03, high), control=control, own=own))
+    assert verdict is UNKNOWN
+    assert "0.000 could hide" not in because
+    assert "the attack found nothing, and the test is too weak to be sure" in because
+
+
+def test_judge_exposed_few_are_no_silence_and_no_trace() -> None:
+    silent = replace(evidence(NOTHING, control=WORKS), tail=0.001)
+    verdict, because = judge(silent)
+    assert verdict is UNKNOWN
+    assert "the ten most exposed targets stand out" in because
+    assert judge(replace(silent, tail=0.01))[0] is SILENT
+    assert judge(replace(silent, gain=interval(0.005, 0.001, 0.009)))[0] is LEAK
 
 
 def test_no_attack_earns_the_verdict_that_is_for_promises() -> None:

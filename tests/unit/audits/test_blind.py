@@ -9,8 +9,8 @@ import pytest
 
 from attacks.base import Targets
 from audits import metrics
-from audits.blind import at_chance
-from audits.games.base import BinaryGame
+from audits.blind import at_chance, over_draws
+from audits.games.base import BinaryGame, OutcomeGame
 from audits.pairs import pair_auc, pair_gain
 from audits.plan import Plan
 from audits.run import audit
@@ -137,3 +137,42 @@ def test_one_edge_says_nothing_of_the_spread() -> None:
 def test_a_blind_guess_that_is_the_prior_but_for_a_trace_gains_nothing() -> None:
     assert at_chance(Interval(value=2e-6, low=1e-6, high=3e-6))
     assert not at_chance(Interval(value=0.02, low=0.015, high=0.025))
+
+
+def test_blind_draws_that_gain_by_luck_are_at_chance_together() -> None:
+    """All targets may share the luck of one draw, which is no gain over many draws."""
+    lucky = Interval(value=0.3, low=0.28, high=0.32)
+    others = [Interval(value=v, low=v - 0.02, high=v + 0.02) for v in (-0.3, 0.2, -0.2, 0.1)]
+    assert not at_chance(lucky)
+    assert at_chance(over_draws([lucky, *others]))
+    assert not at_chance(over_draws([lucky] * 5))
+
+
+@pytest.mark.parametrize("count", [30, 100, 500])
+def test_null_of_an_exact_guess_over_a_constant_prior_is_at_chance(count: int) -> None:
+    """A prior that says the same of everybody may fit the chosen targets badly by luck."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(10, 14, size=count).astype(float)
+        game = OutcomeGame(
+            Targets(ids=np.arange(count)),
+            "share of users whose number of words is found",
+            "row",
+            sizes,
+            lambda guess, truth: (guess == truth).astype(float),
+            np.full(count, 10.0),
+        )
+        assert game.null(sizes, rng)[1], f"seed {seed}"
+
+
+def test_null_of_a_guess_that_fits_everybody_is_off_chance() -> None:
+    """An outcome that a guess of somebody else's secret reaches says nothing of the secret."""
+    game = OutcomeGame(
+        Targets(ids=np.arange(200)),
+        "share",
+        "row",
+        np.arange(200.0),
+        lambda guess, truth: (guess > 0).astype(float),
+        np.full(200, -1.0),
+    )
+    assert not game.null(np.ones(200), np.random.default_rng(0))[1]

@@ -47,6 +47,8 @@ def found_by(attacks: Sequence[str], seeds: int) -> list[list[Finding]]:
                 gain=gain,
                 null=gain,
                 null_at_chance=True,
+                positive=Interval(value=0.4, low=0.3, high=0.5),
+                floor=0.1,
             )
             for name in attacks
         ]
@@ -76,7 +78,7 @@ def point(leaks: tuple[Leak, ...], seeds: int = 3) -> CurvePoint:
 def page(points: list[CurvePoint], series: Series = SERIES) -> str:
     limits = Limits(epsilon=8, leak_gain=0.05)
     data = CurveData(
-        schema=1,
+        schema=2,
         name="made",
         seeds=3,
         limits=limits,
@@ -242,30 +244,74 @@ def test_an_epsilon_that_the_runs_do_not_have_is_not_green(
 
 
 @pytest.mark.parametrize(
-    ("odd", "low", "high", "green"),
+    ("odd", "low", "high", "wanted", "green"),
     [
-        (Verdict.LEAK, 0.001, 0.02, True),  # over the seeds within the limit, as drawn
-        (Verdict.LEAK, 0.001, 0.30, False),  # over the seeds it may pass the limit
-        (Verdict.INCONCLUSIVE, -0.01, 0.01, False),  # not known in one seed is not known
+        (Verdict.TRACE, 0.001, 0.02, "NOT_DETECTED", True),  # within the limit over the seeds
+        (Verdict.INCONCLUSIVE, -0.06, 0.06, "NOT_DETECTED", True),  # too wide alone
+        (Verdict.INCONCLUSIVE, -0.30, 0.30, "INCONCLUSIVE", False),  # too wide for all together
+        (Verdict.LEAK, 0.06, 0.10, "INCONCLUSIVE", False),  # a leak of one run
     ],
 )
-def test_a_seed_that_says_otherwise_counts_by_the_interval_over_all_where_it_was_measured(
-    odd: Verdict, low: float, high: float, green: bool
+def test_pooled_seeds_one_of_them_odd_are_judged_together(
+    odd: Verdict, low: float, high: float, wanted: str, green: bool
 ) -> None:
     audits = found_by(ATTACKS, 3)
     gain = Interval(value=(low + high) / 2, low=low, high=high)
     audits[1][0] = audits[1][0].model_copy(update={"verdict": odd, "gain": gain})
     leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
-    assert leaks[0].verdict == "INCONCLUSIVE"
+    assert leaks[0].verdict == wanted
     assert is_green(page([point(leaks)])) is green
 
 
-def test_a_leak_over_the_seeds_does_not_mend_a_seed_that_did_not_hold() -> None:
+def test_page_one_run_with_a_leak_is_not_green() -> None:
+    """A default audit of that run reports it, whatever the seeds say together."""
     audits = found_by(ATTACKS, 3)
-    gain = Interval(value=0.02, low=0.015, high=0.025)
-    for seed, verdict in enumerate((Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.LEAK)):
-        changed = {"verdict": verdict, "gain": gain, "because": "the null control was not made"}
-        audits[seed][0] = audits[seed][0].model_copy(update=changed)
+    gain = Interval(value=0.06, low=0.001, high=0.12)
+    audits[1][0] = audits[1][0].model_copy(update={"verdict": Verdict.LEAK, "gain": gain})
+    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    assert leaks[0].leaking == (1,)
+    found = leaks[0].model_copy(
+        update={
+            "verdict": "TRACE",
+            "sound": True,
+            "gain": Interval(value=0.01, low=0.0, high=0.02),
+        }
+    )
+    assert not is_green(page([point((found, leaks[1]))]))
+    assert is_green(page([point((found.model_copy(update={"leaking": ()}), leaks[1]))]))
+
+
+def test_page_attack_that_fits_and_was_not_asked_is_not_green() -> None:
+    found = point(asked_and_found(ATTACKS))
+    assert is_green(page([found]))
+    text = page([found.model_copy(update={"default_leaks": None})])
+    assert not is_green(text)
+    assert "not every attack that fits the runs was run" in text
+
+
+def test_page_most_exposed_target_above_the_limit_is_not_green() -> None:
+    computed = {"basis": "computed", "details": {"most_exposed": 0.04}, "null": None}
+    audits = [
+        [f.model_copy(update={**computed, "verdict": Verdict.TRACE}) for f in found]
+        for found in found_by(ATTACKS, 3)
+    ]
+    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    assert [(leak.verdict, leak.basis, leak.most_exposed) for leak in leaks] == [
+        ("TRACE", "computed", 0.04)
+    ] * 2
+    assert is_green(page([point(leaks)]))
+    worse = leaks[0].model_copy(update={"most_exposed": 0.06})
+    text = page([point((worse, leaks[1]))])
+    assert not is_green(text)
+    assert "on the most exposed target" in text
+
+
+def test_a_null_that_was_not_computed_spoils_no_leak_over_the_seeds() -> None:
+    audits = found_by(ATTACKS, 3)
+    gain = Interval(value=0.2, low=0.15, high=0.25)
+    for findings in audits:
+        changed = {"verdict": Verdict.LEAK, "gain": gain, "details": {"null_failed": 1.0}}
+        findings[0] = findings[0].model_copy(update=changed)
     leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
     assert leaks[0].verdict == "LEAK"
     assert not is_green(page([point(leaks)]))
@@ -279,7 +325,7 @@ def test_an_attack_under_its_floor_without_a_defence_keeps_no_limit(
     audits = found_by(ATTACKS, 3)
     gain = Interval(value=0.02, low=0.015, high=0.025)
     power = None if positive is None else Interval(value=positive, low=0.01, high=0.3)
-    changed = {"verdict": Verdict.LEAK, "gain": gain, "floor": 0.1, "positive": power}
+    changed = {"verdict": Verdict.TRACE, "gain": gain, "floor": 0.1, "positive": power}
     for findings in audits:
         findings[0] = findings[0].model_copy(update=changed)
     assert is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))])) is green

@@ -107,7 +107,7 @@ def made_curve(limits: Limits | None = None) -> tuple[CurveData, Timing]:
     ]
     limits = limits if limits is not None else Limits(epsilon=8, leak_gain=0.3)
     data = CurveData(
-        schema=1,
+        schema=2,
         name="curve_made",
         seeds=3,
         limits=limits,
@@ -154,7 +154,7 @@ def bare_curve() -> tuple[CurveData, Timing]:
     )
     only = only.model_copy(update={"runs": only.runs[:1]})
     data = CurveData(
-        schema=1,
+        schema=2,
         name="bare",
         seeds=1,
         limits=Limits(),
