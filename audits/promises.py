@@ -18,6 +18,7 @@ from typing import Any
 from audits.books import reconciled
 from audits.canary_audit import canaries
 from audits.exposure import exposures
+from audits.guesses import Repeatable
 from audits.influence import influences
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result
@@ -25,7 +26,6 @@ from audits.recorded import recorded_noise
 from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.noise import SeededNoise
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import prepare
 from securefg.run.execution import finite
@@ -55,13 +55,6 @@ def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
     return [mechanism_finding(truth, result, each) for result in results]
 
 
-class _RepeatableNoise(SeededNoise):
-    """Noise of the audit's own clients, who have nothing to protect: drawn for all at once, as real
-    noise is, and the same in every audit of this seed."""
-
-    protects = True
-
-
 def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
     """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
     stands for, with noise of the same size from a seed of the audit's own."""
@@ -69,7 +62,7 @@ def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
         return audit_experiment(truth.experiment, trials, seed)
     privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})
     meant = prepare(truth.config.model_copy(update={"privacy": privacy}))
-    noise = _RepeatableNoise(derive_seed(seed, "mechanism games"))
+    noise = Repeatable(derive_seed(seed, "mechanism games"))
     return audit_experiment(meant, trials, seed, lambda policy: open_channel(policy, noise))
 
 
