@@ -34,36 +34,38 @@ from securefg.run.findings import Finding, Verdict
 Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 
 
-def promises(truth: Truth, trials: int, seed: int) -> Checks:
+def promises(truth: Truth, trials: int, seed: int, thorough: bool = False) -> Checks:
     """The checks by name, each on its own: one that breaks hides no other's finding."""
     return {
         "integrity": lambda: [integrity(truth)],
         "books": lambda: [reconciled(truth)],
-        "mechanisms": lambda: mechanisms(truth, trials, seed),
+        "mechanisms": lambda: mechanisms(truth, trials, seed, thorough),
         "recorded": lambda: recorded_noise(truth),
-        "influence": lambda: influences(truth, seed),
+        "influence": lambda: influences(truth, seed, thorough),
         "canaries": lambda: canaries(truth),
         "exposure": lambda: exposures(truth, seed),
     }
 
 
-def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
+def mechanisms(truth: Truth, trials: int, seed: int, thorough: bool = False) -> list[Finding]:
     """Every claimed epsilon beside what the noise itself shows, by games without training."""
     started = time.monotonic()
-    results = _games(truth, trials, seed)
+    results = _games(truth, trials, seed, thorough)
     each = round((time.monotonic() - started) / max(1, len(results)), 3)
     return [mechanism_finding(truth, result, each) for result in results]
 
 
-def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
+def _games(truth: Truth, trials: int, seed: int, thorough: bool) -> list[Result]:
     """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
     stands for, with noise of the same size from a seed of the audit's own."""
     if truth.config.privacy.noise_rng == "system":
-        return audit_experiment(truth.experiment, trials, seed)
+        return audit_experiment(truth.experiment, trials, seed, thorough=thorough)
     privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})
     meant = prepare(truth.config.model_copy(update={"privacy": privacy}))
     noise = Repeatable(derive_seed(seed, "mechanism games"))
-    return audit_experiment(meant, trials, seed, lambda policy: open_channel(policy, noise))
+    return audit_experiment(
+        meant, trials, seed, lambda policy: open_channel(policy, noise), thorough
+    )
 
 
 def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
