@@ -25,7 +25,7 @@ from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
 from audits.mechanisms.whole import claimed_noise, grid_step, off_grid_test
 from audits.noise_law import LawTest, joint_tests, law_tests, worst
-from audits.recorded_redraws import Part, Redraws, compare_draws
+from audits.recorded_redraws import LEAST_DRAWS, Part, Redraws, compare_draws, single_draws
 from audits.recorded_seeds import FirstUpload, seed_test
 from audits.truth import Truth
 from securefg.engines.hosting import noise_source
@@ -283,12 +283,12 @@ class _Replay:
         survivors: set[int],
     ) -> None:
         rule = self._x.policy.rules[found.release.name]
-        exact: Floats | None = None
-        for _, reply, clients in parts:
-            values = _clipped(self._x.policy, found.release, _units(getattr(reply, name)))
-            kept = values[[k in survivors for k in clients.numbers()]].sum(0)
-            exact = kept if exact is None else exact + kept
-        assert exact is not None
+        assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
+        values = [
+            self._clean(found, getattr(reply, name))[[k in survivors for k in clients.numbers()]]
+            for _, reply, clients in parts
+        ]
+        exact: Floats = np.sum([own.sum(0) for own in values], axis=0)
         planned = rule.least_noises if isinstance(rule, DistributedDiscrete) else 1
         sigma = found.sigma * math.sqrt(len(survivors) / planned)
         if isinstance(rule, DistributedDiscrete):
@@ -299,7 +299,11 @@ class _Replay:
             found.noise.append(noise[None])
         found.rounds.add(record.round)
         again, guesses = self._redraws.of_sum(record, parts, name, survivors)
-        found.redrawn += compare_draws(again, seen[None], exact[None], sigma, guesses)
+        sums, guessed = ([own.sum(0)[None] for own in drawn] for drawn in (again, guesses))
+        found.redrawn += compare_draws(sums, seen[None], exact[None], sigma, guessed)
+        if len(again) >= LEAST_DRAWS:
+            single = rule.single_stddev(torch.Size(exact.shape))
+            found.redrawn += single_draws(again, np.concatenate(values), single)
 
 
 def _units(values: Tensor) -> Floats:

@@ -64,16 +64,18 @@ class Redraws:
     def of_sum(
         self, record: Record, parts: Sequence[Part], name: str, survivors: set[int]
     ) -> tuple[list[Floats], list[Floats]]:
-        """Draws of the sum over the survivors, (1, rows, width) each, and draws of likely seeds."""
+        """Draws of what the survivors add up, (survivors, rows, width) each; and, from seeds that
+        somebody would try, others."""
 
         def draw(noise: NoiseSource | None) -> Floats:
-            total: Floats | None = None
-            for part in parts:
-                rows = self._sealed(part, record, name, noise)
-                kept = rows[[k in survivors for k in part[2].numbers()]].sum(0)
-                total = kept if total is None else total + kept
-            assert total is not None
-            return total[None]
+            return np.concatenate(
+                [
+                    self._sealed(part, record, name, noise)[
+                        [k in survivors for k in part[2].numbers()]
+                    ]
+                    for part in parts
+                ]
+            )
 
         again = self._draws(parts[0][1], name, parts, draw)
         if len(again) < LEAST_DRAWS:
@@ -155,3 +157,10 @@ def compare_draws(
         tried = [(each.reshape(flat.shape) - flat) / sigma for each in guesses]
         tests.append(guess_test(recorded, tried))
     return tests
+
+
+def single_draws(again: Sequence[Floats], clean: Floats, sigma: float) -> list[LawTest]:
+    """Whether single uploads under masks hang on the value that they hide."""
+    flat = clean.reshape(len(clean), -1)
+    drawn = np.stack([(each.reshape(flat.shape) - flat) / sigma for each in again])
+    return [replace(test, name=f"{test.name}, one client") for test in redraw_tests(drawn, flat)]
