@@ -2,7 +2,8 @@
 
 Every private field that crossed must be booked, with the noise that was planned; no field may leave
 oftener than planned; the summary's epsilon must follow from what is booked, by arithmetic of the
-audit's own; and no sum may have been opened over fewer survivors than its noise was planned for.
+audit's own, and from the whole plan where a run may end early; no sum may have been opened over
+fewer survivors than its noise was planned for; and no node or edge may have more holders than that.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.truth import Truth
+from securefg.data.partition import MANY_CLIENTS
 from securefg.foundation.errors import RunFolderError
 from securefg.methods.base import AnyMethod
 from securefg.privacy.accountants import claims
@@ -24,7 +29,9 @@ from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
 from securefg.run.assembly import Experiment
+from securefg.run.epsilons import planned_epsilons
 from securefg.run.findings import Finding, Verdict
+from securefg.settings.privacy import Unit
 
 TOLERANCE = 1e-6
 SHOWN = 3
@@ -48,6 +55,7 @@ def reconciled(truth: Truth) -> Finding:
             *crossed(truth.experiment.method, records, releases, attempts),
             *as_planned(truth.experiment, releases, attempts),
             *_claimed(truth, releases),
+            *_holders(truth),
             *_survivors(truth, records),
         ]
     alike = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
@@ -194,11 +202,63 @@ def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
                 f"epsilon {said:.4g} per {claim.unit} is less than its releases compose to, "
                 f"{least:.4g}",
             )
+    yield from _ends_early(truth)
     lines = truth.folder.metrics()
     for unit, value in (lines[-1]["epsilon"] if lines else {}).items():
         told = summary.epsilon.get(unit)
-        if told is not None and not _alike(told.epsilon, value):
+        spent = None if told is None else told.epsilon if told.spent is None else told.spent
+        if told is not None and not _alike(spent, value):
             yield Verdict.INCONCLUSIVE, f"the last round's epsilon per {unit} is not the summary's"
+
+
+def _ends_early(truth: Truth) -> Iterator[Said]:
+    """A run that its validation labels may end is covered by the epsilon of its whole plan."""
+    if truth.config.training.patience is None:
+        return
+    told = truth.folder.summary().epsilon
+    for unit, planned in planned_epsilons(truth.experiment).items():
+        claim = told.get(unit)
+        if claim is None or claim.epsilon is None or planned.epsilon is None:
+            continue
+        if claim.epsilon < planned.epsilon * (1 - TOLERANCE) - TOLERANCE:
+            yield (
+                Verdict.VIOLATION,
+                f"the run may end early and claims epsilon {claim.epsilon:.4g} per {unit}; "
+                f"planned were {planned.epsilon:.4g}",
+            )
+
+
+def _holders(truth: Truth) -> Iterator[Said]:
+    """The holders of a node and of an edge, counted in the shards, against the policy's numbers."""
+    x = truth.experiment
+    population = x.policy.population
+    if population is None:
+        return
+    counted: dict[Unit, int] = {"node": _most_holders([x.partition.nodes])}
+    if x.partition.num_clients <= MANY_CLIENTS:
+        counted["edge"] = _most_holders(_edges(x))
+    for unit, found in counted.items():
+        planned = population.holders(unit)
+        if found > planned:
+            yield (
+                Verdict.VIOLATION,
+                f"the noise is for {planned} holders of a {unit}; the partition has {found}",
+            )
+
+
+def _edges(x: Experiment) -> Iterator[Tensor]:
+    """One number for every link, whichever way it is listed."""
+    largest = max((int(s.node_ids.max()) for s in x.shards if len(s.node_ids)), default=0) + 1
+    for shard in x.shards:
+        ends = shard.node_ids[shard.graph.edge_index]
+        apart = ends[:, ends[0] != ends[1]]
+        yield (apart.min(0).values * largest + apart.max(0).values).unique()
+
+
+def _most_holders(parts: Iterable[Tensor]) -> int:
+    """How often the most frequent number occurs; a client has each of its own once."""
+    found = torch.cat([part.long() for part in parts] or [torch.zeros(0, dtype=torch.int64)])
+    return int(found.unique(return_counts=True)[1].max()) if len(found) else 0
 
 
 def _least_epsilon(profile: dict[Mechanism, int], unit: str, delta: float) -> float:

@@ -1,6 +1,7 @@
 """Empirical epsilon: how much privacy loss a game has shown, as a lower bound with a confidence.
 
 (i)   `gaussian_bound`       noisy uploads of a canary: errors of a threshold fixed beforehand
+      `moments_bound`        the same uploads by their means and their spread, which shows more
 (ii)  `one_run_bound`        one training with many canaries (Steinke, Nasr and Jagielski 2023)
 (iii) `several_trainings`    scores over many trainings: threshold on one half, errors on the other
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
-from audits.laws import binomial_at_least
+from audits.laws import binomial_at_least, chi2_quantile
 from audits.metrics import (
     BadMetricInput,
     Floats,
@@ -28,7 +29,11 @@ from audits.metrics import (
 )
 from securefg.foundation.roots import root_between
 
-Estimator = Literal["gdp", "cp", "one_run", "one_run_gdp", "several_trainings"]
+Estimator = Literal[
+    "gdp", "cp", "gauss_pair", "known_value", "one_run", "one_run_gdp", "several_trainings"
+]
+LARGEST_MU = 1e3
+"""No bound from moments shows more: noise without any spread would show infinity."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class EpsilonBound:
 
 @dataclass(frozen=True)
 class GaussianBound:
-    """One game read twice: `gdp` is valid for a Gaussian trade-off, `cp` assumes nothing."""
+    """One game read twice: `gdp` is valid for a Gaussian trade-off, `cp` assumes nothing. `mu` is
+    the distance that `gdp` follows from."""
 
     mu: float
     gdp: EpsilonBound
@@ -121,6 +127,47 @@ def gaussian_bound(
         trials,
     )
     return GaussianBound(mu, gdp, cp)
+
+
+def moments_bound(
+    inside: ArrayLike,
+    outside: ArrayLike,
+    delta: float,
+    confidence: float = 0.95,
+    known_shift: float | None = None,
+) -> tuple[float, EpsilonBound]:
+    """mu and epsilon of two Gaussians of one spread, from scores with and without the canary.
+
+    With sigma <= s, the chi-square upper end at alpha / 2, and the difference of the means within
+    z sigma sqrt(1/n + 1/m) of the true one at alpha / 2:
+
+        gauss_pair    mu >= |difference| / s - z sqrt(1/n + 1/m)
+        known_value   mu >= known_shift / s, unless the difference contradicts the known shift
+
+    Both follow from the same two events, so the larger one holds with the confidence. The second
+    is for an auditor who knows what the canary adds to a score before the noise.
+    """
+    one, other = checked_scores(inside), checked_scores(outside)
+    n, m = one.size, other.size
+    if min(n, m) < 4:
+        raise BadMetricInput(f"scores: found {n} and {m}; expected 4 of each or more")
+    half = (1 - checked_share(confidence, "confidence")) / 2
+    squares = float(np.square(one - one.mean()).sum() + np.square(other - other.mean()).sum())
+    upper = math.sqrt(squares / chi2_quantile(half, n + m - 2))
+    difference = float(one.mean() - other.mean())
+    reach = -float(ndtri(half / 2)) * math.sqrt(1 / n + 1 / m)
+    # Scores are float64 sums of uploads: a spread this small is rounding, not noise.
+    least = max(abs(difference), abs(known_shift or 0.0), 1e-300) / LARGEST_MU
+    upper = max(upper, least)
+    found: list[tuple[float, Estimator]] = [
+        (max(0.0, abs(difference) / upper - reach), "gauss_pair")
+    ]
+    if known_shift is not None and abs(difference) + reach * upper >= abs(known_shift):
+        found.append((abs(known_shift) / upper, "known_value"))
+    mu, estimator = max(found)
+    ceiling = epsilon_of_mu(LARGEST_MU, delta)
+    bound = EpsilonBound(epsilon_of_mu(mu, delta), delta, confidence, estimator, ceiling, n + m)
+    return mu, bound
 
 
 def _mu_of_errors(u_fp: float, u_fn: float) -> float:

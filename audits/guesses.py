@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,21 @@ class Claiming(SeededNoise):
     """Seeded noise that passes for the system's: a host's cohort is drawn at once."""
 
     protects = True
+
+
+class Repeatable(Claiming):
+    """Noise that differs from draw to draw, as sound noise does, and is the same in every audit of
+    a seed. It protects nothing, and is for clients of the audit's own."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._draws = count()
+
+    def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        return super().normal(shape, clients, (*name, "draw", next(self._draws)))
+
+    def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        return super().generator(clients, (*name, "draw", next(self._draws)))
 
 
 class TorchNoise(SeededNoise):
@@ -90,6 +106,24 @@ def guessed_sources(seeds: Sequence[int], *, discrete: bool) -> list[NoiseSource
     kinds = (SeededNoise, Claiming) if discrete else (SeededNoise, TorchNoise, NumpyNoise)
     chosen = seeds[:64] if discrete else seeds
     return [kind(seed) for seed in chosen for kind in kinds]
+
+
+def guess_test(
+    noise: NDArray[np.float64], guesses: Sequence[NDArray[np.float64]], name: str = "guessable seed"
+) -> LawTest:
+    """Whether noise is one of the guesses of it, up to its size.
+
+    Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2).
+    """
+    own = noise.ravel()
+    if own.size < 6 or not guesses:
+        return LawTest(name, 1.0, True, "too few numbers to tell a guess by")
+    table = np.stack([guess.ravel() for guess in guesses])
+    sizes = np.linalg.norm(table, axis=1) * float(np.linalg.norm(own))
+    best = float((np.abs(table @ own) / np.maximum(sizes, 1e-300)).max())
+    p = 2 * len(table) * max(0.0, 1 - best * best) ** ((own.size - 2) / 2)
+    words = f"noise drawn again from a guess has a correlation of {best:.4f} with it"
+    return LawTest(name, min(1.0, p), True, f"{words} among {len(table)} guesses")
 
 
 def likeness_test(noise: NDArray[np.float64], tables: Sequence[Rows]) -> LawTest:

@@ -32,6 +32,7 @@ class Plan:
     more         attacks beside these, by module path
     adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
     trials       of every noise mechanism that claims an epsilon
+    thorough     also search for fresh seeds of 32 bits, and remove nodes for longer: minutes
     overrides    of the run's `audit` settings, as `audit.smallest_gain=0.1`
     attacks_only  every attack of a default audit and no promise, beside the findings that are
                  stored; only for a plan that names no attack and no adversary
@@ -43,6 +44,7 @@ class Plan:
     jobs: int = 1
     seed: int = 0
     trials: int = TRIALS
+    thorough: bool = False
     overrides: tuple[str, ...] = ()
     attacks_only: bool = False
 
@@ -109,6 +111,8 @@ class Plan:
         default, said = AuditSettings(), [f"--seed {self.seed}"] if self.seed else []
         if self.trials != TRIALS:
             said.append(f"--trials {self.trials}")
+        if self.thorough:
+            said.append("--thorough")
         for name in JUDGING:
             value = getattr(settings, name)
             if name != "attack_seconds" and value != getattr(default, name):

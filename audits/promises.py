@@ -18,6 +18,7 @@ from typing import Any
 from audits.books import reconciled
 from audits.canary_audit import canaries
 from audits.exposure import exposures
+from audits.guesses import Repeatable
 from audits.influence import influences
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result
@@ -25,7 +26,6 @@ from audits.recorded import recorded_noise
 from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.noise import SeededNoise
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import prepare
 from securefg.run.execution import finite
@@ -34,43 +34,38 @@ from securefg.run.findings import Finding, Verdict
 Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 
 
-def promises(truth: Truth, trials: int, seed: int) -> Checks:
+def promises(truth: Truth, trials: int, seed: int, thorough: bool = False) -> Checks:
     """The checks by name, each on its own: one that breaks hides no other's finding."""
     return {
         "integrity": lambda: [integrity(truth)],
         "books": lambda: [reconciled(truth)],
-        "mechanisms": lambda: mechanisms(truth, trials, seed),
+        "mechanisms": lambda: mechanisms(truth, trials, seed, thorough),
         "recorded": lambda: recorded_noise(truth),
-        "influence": lambda: influences(truth, seed),
+        "influence": lambda: influences(truth, seed, thorough),
         "canaries": lambda: canaries(truth),
         "exposure": lambda: exposures(truth, seed),
     }
 
 
-def mechanisms(truth: Truth, trials: int, seed: int) -> list[Finding]:
+def mechanisms(truth: Truth, trials: int, seed: int, thorough: bool = False) -> list[Finding]:
     """Every claimed epsilon beside what the noise itself shows, by games without training."""
     started = time.monotonic()
-    results = _games(truth, trials, seed)
+    results = _games(truth, trials, seed, thorough)
     each = round((time.monotonic() - started) / max(1, len(results)), 3)
     return [mechanism_finding(truth, result, each) for result in results]
 
 
-class _RepeatableNoise(SeededNoise):
-    """Noise of the audit's own clients, who have nothing to protect: drawn for all at once, as real
-    noise is, and the same in every audit of this seed."""
-
-    protects = True
-
-
-def _games(truth: Truth, trials: int, seed: int) -> list[Result]:
+def _games(truth: Truth, trials: int, seed: int, thorough: bool) -> list[Result]:
     """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
     stands for, with noise of the same size from a seed of the audit's own."""
     if truth.config.privacy.noise_rng == "system":
-        return audit_experiment(truth.experiment, trials, seed)
+        return audit_experiment(truth.experiment, trials, seed, thorough=thorough)
     privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})
     meant = prepare(truth.config.model_copy(update={"privacy": privacy}))
-    noise = _RepeatableNoise(derive_seed(seed, "mechanism games"))
-    return audit_experiment(meant, trials, seed, lambda policy: open_channel(policy, noise))
+    noise = Repeatable(derive_seed(seed, "mechanism games"))
+    return audit_experiment(
+        meant, trials, seed, lambda policy: open_channel(policy, noise), thorough
+    )
 
 
 def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:

@@ -2,8 +2,11 @@
 
 Every host is made anew from the run's data and asked as the record says it was asked; what it
 answers, clipped, is what the upload was before its noise. The rest is held against the claimed law.
-Where a run is too long to be played again to its end, rows that are zero by their nature (of nodes
-that a client does not hold) are tested in the rounds that are left.
+The run's own channel then draws noise for the same answers again: the recorded noise must not come
+back, and the noise along the clean value must be as large as elsewhere. Where a run is too long to
+be played again to its end, rows that are zero by their nature (of nodes that a client does not
+hold) are tested in the rounds that are left. Rounds that were sent and are not in the record make
+a finding inconclusive.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from torch import Tensor
 
 from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
-from audits.mechanisms.whole import claimed_noise, grid_step
+from audits.mechanisms.whole import claimed_noise, grid_step, off_grid_test
 from audits.noise_law import LawTest, joint_tests, law_tests, worst
+from audits.recorded_redraws import LEAST_DRAWS, Part, Redraws, compare_draws, single_draws
 from audits.recorded_seeds import FirstUpload, seed_test
 from audits.truth import Truth
 from securefg.engines.hosting import noise_source
@@ -53,6 +57,8 @@ class Residuals:
     zero        rows of a client that were zero before noise in all messages that were replayed
     structural  by client: these rows in messages that were not replayed
     rounded     how many clients' values were rounded to a grid and are in one sum
+    sent        the rounds in which the field was sent, whether or not they were recorded
+    redrawn     tests of noise that was drawn again, by the channels of the run's own code
     """
 
     release: PlannedRelease
@@ -64,6 +70,9 @@ class Residuals:
     structural: dict[int, list[Floats]] = field(default_factory=dict)
     first: FirstUpload | None = None
     rounded: int = 0
+    sent: set[int] = field(default_factory=set)
+    redrawn: list[LawTest] = field(default_factory=list)
+    beside_grid: list[LawTest] = field(default_factory=list)
 
     @property
     def numbers(self) -> int:
@@ -114,6 +123,7 @@ class _Replay:
         self._replies: dict[tuple[str, int, int], tuple[Message, Clients]] = {}
         self._stopped = ""
         self._began = math.inf
+        self._redraws = Redraws(truth)
 
     def run(self) -> str:
         """Why the run was not played to its end; empty where it was."""
@@ -123,6 +133,8 @@ class _Replay:
         kinds = {message.kind for message in self._x.method.messages}
         for record in read_transcript(self._truth.folder.transcript):
             self._began = min(self._began, record.seconds)
+            if record.up and record.kind in kinds:
+                self._count(record)
             if not self._stopped and time.process_time() > deadline:
                 self._stopped = f"played again up to round {record.round}"
             if record.thinned:
@@ -135,6 +147,13 @@ class _Replay:
             elif record.kind in kinds and not self._stopped:
                 self._asked(record)
         return self._stopped
+
+    def _count(self, record: Record) -> None:
+        message = self._x.method.message(record.kind)
+        for name in message.declarations:
+            found = self._fields.get(f"{message.__name__}.{name}")
+            if found is not None:
+                found.sent.add(record.round)
 
     def _remembers(self) -> bool:
         """Whether a host's answer hangs on what it was asked before."""
@@ -189,6 +208,11 @@ class _Replay:
             numbers = Clients.parse(record.clients)
             clean = None if known is None else getattr(known[0], name)
             self._keep(found, record, numbers, sent, clean)
+            if known is not None and known[1] == numbers:
+                again = self._redraws.of_upload(record, known[0], name)
+                found.redrawn += compare_draws(
+                    again, _units(sent), self._clean(found, clean), found.sigma
+                )
         if known is not None and self._x.policy.masks(message):
             self._replies[record.sender, record.round, record.step] = known
 
@@ -201,6 +225,9 @@ class _Replay:
             noise = (seen - _clipped(self._x.policy, found.release, exact)) / found.sigma
             if found.numbers < MOST_NUMBERS:
                 found.noise.append(noise)
+            rule = self._x.policy.rules[found.release.name]
+            if isinstance(rule, LocalGaussian):
+                found.beside_grid.append(off_grid_test(rule, seen))
             if found.first is None:
                 stream = (record.kind, found.release.field, record.round, record.step)
                 found.first = FirstUpload(
@@ -220,22 +247,27 @@ class _Replay:
                     found.structural.setdefault(k, []).append(own[rows] / found.sigma)
                     found.rounds.add(record.round)
 
+    def _clean(self, found: Residuals, values: Tensor) -> Floats:
+        return _clipped(self._x.policy, found.release, _units(values))
+
     def _opened(self, record: Record) -> None:
         """A masked sum, against the sum of what its survivors would have sent."""
         survivors = set(Clients.parse(record.clients).numbers())
         message = self._x.method.message(record.kind.removesuffix(".sum"))
         parts = [
-            (reply, clients)
-            for (_, round, _), (reply, clients) in self._replies.items()
+            (host, reply, clients)
+            for (host, round, _), (reply, clients) in self._replies.items()
             if round == record.round and type(reply) is message
         ]
-        covered = [k for _, clients in parts for k in clients.numbers()]
+        covered = [k for _, _, clients in parts for k in clients.numbers()]
         for name, total in record.fields().items():
             found = self._fields.get(f"{message.__name__}.{name}")
             if found is None or not isinstance(total, Tensor):
                 continue
             weight = message.declarations[name].weight
-            weighted = weight is not None and any(getattr(r, weight) is not None for r, _ in parts)
+            weighted = weight is not None and any(
+                getattr(r, weight) is not None for _, r, _ in parts
+            )
             if weighted or not survivors <= set(covered):  # the weights are the clients' own
                 continue
             self._keep_sum(found, record, name, total, parts, survivors)
@@ -247,24 +279,31 @@ class _Replay:
         record: Record,
         name: str,
         total: Tensor,
-        parts: list[tuple[Message, Clients]],
+        parts: list[Part],
         survivors: set[int],
     ) -> None:
         rule = self._x.policy.rules[found.release.name]
-        exact: Floats | None = None
-        for reply, clients in parts:
-            values = _clipped(self._x.policy, found.release, _units(getattr(reply, name)))
-            kept = values[[k in survivors for k in clients.numbers()]].sum(0)
-            exact = kept if exact is None else exact + kept
-        assert exact is not None
+        assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
+        values = [
+            self._clean(found, getattr(reply, name))[[k in survivors for k in clients.numbers()]]
+            for _, reply, clients in parts
+        ]
+        exact: Floats = np.sum([own.sum(0) for own in values], axis=0)
         planned = rule.least_noises if isinstance(rule, DistributedDiscrete) else 1
         sigma = found.sigma * math.sqrt(len(survivors) / planned)
         if isinstance(rule, DistributedDiscrete):
             found.rounded = max(found.rounded, len(survivors))
-        noise = (total.double().numpy().reshape(exact.shape) - exact) / sigma
+        seen = total.double().numpy().reshape(exact.shape)
+        noise = (seen - exact) / sigma
         if found.numbers < MOST_NUMBERS:
             found.noise.append(noise[None])
         found.rounds.add(record.round)
+        again, guesses = self._redraws.of_sum(record, parts, name, survivors)
+        sums, guessed = ([own.sum(0)[None] for own in drawn] for drawn in (again, guesses))
+        found.redrawn += compare_draws(sums, seen[None], exact[None], sigma, guessed)
+        if len(again) >= LEAST_DRAWS:
+            single = rule.single_stddev(torch.Size(exact.shape))
+            found.redrawn += single_draws(again, np.concatenate(values), single)
 
 
 def _units(values: Tensor) -> Floats:
@@ -298,6 +337,8 @@ def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
         for test in law_tests(np.stack(parts), found.slack):
             words = f"client {client}, rows that are zero: {test.words}"
             tests.append(LawTest(test.name, test.p, test.severe, words))
+    tests += found.redrawn
+    tests += [test for test in found.beside_grid if test.p < 1][:1]
     if found.first is not None:
         by_rows = found.release.declaration.rows is not None
         tests.append(seed_test(truth.config.seed, found.first, by_rows))
@@ -336,8 +377,16 @@ def _finding(
         if not truth.experiment.policy.protects:
             why = "the noise is seeded and claims nothing"
         because = f"the record cannot tell: {why}"
-    elif stopped and verdict is Verdict.NOT_DETECTED:
-        because += f"; {stopped}"
+    elif verdict is Verdict.NOT_DETECTED:
+        unseen = len(found.sent - found.rounds)
+        if unseen:
+            verdict = Verdict.INCONCLUSIVE
+            because = (
+                f"{unseen} of {len(found.sent)} rounds were sent and cannot be tested from the "
+                f"record (output.transcript_every); in the others {because}"
+            )
+        if stopped:
+            because += f"; {stopped}"
     return Finding(
         adversary="server",
         attack="recorded_noise",

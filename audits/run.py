@@ -89,7 +89,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     }
     root = controls or truth.folder.path / "audit" / "control"
     return Auditing(truth, plan, truth.folder.path / "audit", about, told).carry_out(
-        promises(truth, plan.trials, plan.seed),
+        promises(truth, plan.trials, plan.seed, plan.thorough),
         lambda rounds: control_of(truth, rounds, root),
         is_defended(truth.experiment.policy),
     )

@@ -76,6 +76,9 @@ class Host:
 
     companion  every trial has one more client, whose value, zero, and upload the adversary knows
     rows       how many rows the arrays have; None for the planned shape
+    width      how many numbers of a row are audited; None for a few
+    alone      a trial is one client, also where noise protects only a sum: what is read is its
+               upload under the masks
     """
 
     policy: Policy
@@ -83,6 +86,8 @@ class Host:
     channel: Sealing
     companion: bool = False
     rows: int | None = 1
+    alone: bool = False
+    width: int | None = None
     next_client: int = field(default=0)
 
     @property
@@ -102,6 +107,8 @@ class Host:
     @property
     def cohort(self) -> int:
         """How many clients a trial takes."""
+        if self.alone:
+            return 1
         return max(self._noises, default=1)
 
     @property
@@ -111,7 +118,10 @@ class Host:
     def shape(self, release: PlannedRelease) -> tuple[int, int]:
         if self.rows is None:
             return release.num_rows, release.dim // release.num_rows
-        return audited_shape(self.policy, release, self.rows)
+        rows, width = audited_shape(self.policy, release, self.rows)
+        if self.width is not None:
+            width = min(release.dim // release.num_rows, self.width)
+        return rows, width
 
     @property
     def numbers_per_trial(self) -> int:
@@ -149,7 +159,7 @@ class Host:
         self, units: Mapping[str, Floats], first: int, trials: int, round: int
     ) -> tuple[Emission, Emission]:
         clients = Clients(((first, first + trials * self.group),))
-        message = self._message(units, trials, round)
+        message = self.message_of(units, trials, round)
         sealed = self.channel.seal(message, Turn(round, 1, clients))
         arrived = codec.decode(sealed.body, self.message)
         seen, own = {}, {}
@@ -169,13 +179,14 @@ class Host:
         ring = masked.grid.ring
         rows = values.numpy().view(ring.dtype).reshape(shape)
         summed = rows[:, :1]
-        if isinstance(masked.rule, DistributedDiscrete):
+        if isinstance(masked.rule, DistributedDiscrete) and not self.alone:
             summed = rows[:, : masked.rule.least_noises]
         total = summed.sum(1, dtype=ring.dtype)
         own = np.ascontiguousarray(rows[:, -1])
         return masked.grid.dequantise(total), masked.grid.dequantise(own)
 
-    def _message(self, units: Mapping[str, Floats], trials: int, round: int) -> Message:
+    def message_of(self, units: Mapping[str, Floats], trials: int, round: int) -> Message:
+        """The message that the host seals: canaries of so many trials, zeros elsewhere."""
         weights = {d.weight for d in self.message.declarations.values()}
         filled: dict[str, Value] = {}
         for release in self.releases:

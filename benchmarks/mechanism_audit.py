@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audits.guesses import Claiming
+from audits.guesses import Repeatable
 from audits.mechanisms.audit import audit_experiment, audit_releases
 from audits.mechanisms.results import MechanismResult, violations
 from audits.uploads import open_channel
@@ -66,7 +66,7 @@ def seeded(seed: int) -> Callable[[Policy], Channel]:
     """Noise that can be drawn again, from a seed per host that no audit tries."""
     hosts = iter(range(1_000_000))
     return lambda policy: open_channel(
-        policy, Claiming(derive_seed(seed, "benchmark", next(hosts)))
+        policy, Repeatable(derive_seed(seed, "benchmark", next(hosts)))
     )
 
 

@@ -168,12 +168,10 @@ def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...
 
 
 def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
-    """Promises are judged apart, unless their check broke off or the noise is of another law: that
-    is not known to be kept. A game that could not have shown the claim is told by its ceiling. Of
-    what nobody read or took, what was asked for counts; without any name, everybody is asked."""
+    """Promises are judged apart, unless a check could not tell whether its promise is kept. Of what
+    nobody read or took, what was asked for counts; without any name, everybody is asked."""
     if finding.attack == "integrity" or finding.attack.startswith("mechanism_"):
-        unknown = finding.failed or finding.estimator == "law"
-        return unknown and finding.verdict is Verdict.INCONCLUSIVE
+        return finding.verdict is Verdict.INCONCLUSIVE
     if not adversaries:
         return True
     kinds = {text.partition(":")[0] for text in adversaries}

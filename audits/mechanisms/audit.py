@@ -14,6 +14,12 @@ from audits.mechanisms.family import play_family
 from audits.mechanisms.linked import ROWS, play_linked
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.moved import play_moved
+from audits.mechanisms.redraw import (
+    BIRTHDAYS,
+    THOROUGH_BIRTHDAYS,
+    play_birthdays,
+    play_redraw,
+)
 from audits.mechanisms.results import MechanismResult, Result, law_level
 from audits.mechanisms.seed import guess_seeds
 from audits.mechanisms.shape import measure_shape
@@ -27,9 +33,16 @@ from securefg.run.assembly import Experiment
 
 
 def audit_experiment(
-    experiment: Experiment, trials: int, seed: int, make_channel: MakeChannel | None = None
+    experiment: Experiment,
+    trials: int,
+    seed: int,
+    make_channel: MakeChannel | None = None,
+    thorough: bool = False,
 ) -> list[Result]:
-    """Play all games against the mechanisms that this run would use, as one family."""
+    """Play all games against the mechanisms that this run would use, as one family.
+
+    thorough  also look for fresh seeds of 32 bits, which takes minutes
+    """
     config, policy = experiment.config, experiment.policy
     planned = experiment.method.planned(config.method, config.training, experiment.public)
     seeds = likely_seeds(config.seed)
@@ -39,7 +52,7 @@ def audit_experiment(
 
     def play(seed: int, confidence: float) -> list[Result]:
         channel = make_channel or own_channel
-        results = play_messages(policy, planned, channel, trials, seed, confidence, seeds)
+        results = play_messages(policy, planned, channel, trials, seed, confidence, seeds, thorough)
         if policy.protects:
             level = law_level(confidence)
             results += audit_training(planned, lambda: noise_source(config), policy.delta, level)
@@ -55,6 +68,7 @@ def audit_releases(
     trials: int,
     seed: int,
     seeds: Sequence[int] = (),
+    thorough: bool = False,
 ) -> list[Result]:
     """Every message with a field that promises noise, through channels of `make_channel`.
 
@@ -62,7 +76,9 @@ def audit_releases(
     """
 
     def play(seed: int, confidence: float) -> list[Result]:
-        return play_messages(policy, planned, make_channel, trials, seed, confidence, seeds)
+        return play_messages(
+            policy, planned, make_channel, trials, seed, confidence, seeds, thorough
+        )
 
     return play_family(play, seed)
 
@@ -75,6 +91,7 @@ def play_messages(
     seed: int,
     confidence: float,
     seeds: Sequence[int],
+    thorough: bool = False,
 ) -> list[Result]:
     """All games against all messages, once."""
     unlimited = replace(policy, budget=None)
@@ -83,10 +100,12 @@ def play_messages(
         rng = np.random.default_rng([seed, number])
         message = AuditedMessage(unlimited, releases, make_channel, trials, rng, confidence)
         audited.append(message)
-    return [r for message in audited for r in _all_games(message, seeds)] + play_moved(audited)
+    return [r for message in audited for r in _all_games(message, seeds, thorough)] + play_moved(
+        audited
+    )
 
 
-def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
+def _all_games(message: AuditedMessage, seeds: Sequence[int], thorough: bool) -> list[Result]:
     slots = message.slots(ROWS)  # drawn first: the figures of a seed hang on the order of draws
     return [
         *play_canary(message),
@@ -95,6 +114,8 @@ def _all_games(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
         *measure_shape(message),
         *play_whole(message),
         *guess_seeds(message, seeds),
+        *play_redraw(message),
+        *play_birthdays(message, THOROUGH_BIRTHDAYS if thorough else BIRTHDAYS),
     ]
 
 

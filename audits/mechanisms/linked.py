@@ -39,11 +39,11 @@ def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
     return MechanismResult(
         field=f"{message.claimed[0].message.__name__} ({fields})",
         check="linked",
-        unit="client",
+        unit=message.unit,
         rule=", ".join(sorted({message.rule(release).name for release in message.claimed})),
         rounds=len(rounds),
         planned=max(release.count for release in message.claimed),
-        claimed=message.epsilon(message.claimed, len(rounds), "client", host),
+        claimed=message.epsilon(message.claimed, len(rounds), message.unit, host),
         gdp=found.gdp,
         cp=found.cp,
     )

@@ -9,10 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.empirical_epsilon import EpsilonBound, GaussianBound, gaussian_bound
-from audits.mechanisms.results import Check, MechanismResult, law_level
+from audits.empirical_epsilon import (
+    EpsilonBound,
+    GaussianBound,
+    gaussian_bound,
+    moments_bound,
+)
+from audits.mechanisms.results import Check, LawResult, MechanismResult, law_level
+from audits.noise_law import LawTest
 from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields
 from securefg.privacy.accountants import claim
+from securefg.privacy.influence import NOTHING
+from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
 from securefg.settings.privacy import Unit
@@ -22,18 +30,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for a canary: one unit of one field. `pattern` has norm 1 over [rows, width]."""
+    """A place for a canary of one field. `pattern` has norm 1 over [rows, width].
+
+    size  the canary's length: the clip, or the distance that a node or an edge moves
+    """
 
     release: PlannedRelease
-    clip_l2: float
+    size: float
     pattern: Floats
 
     def canary(self, coins: Floats, loudness: float = 1.0) -> Floats:
-        return (coins * self.clip_l2 * loudness)[:, None, None] * self.pattern
+        return (coins * self.size * loudness)[:, None, None] * self.pattern
 
     def score(self, seen: Floats) -> Floats:
-        """<y, e> / C."""
-        return np.tensordot(seen, self.pattern, 2) / self.clip_l2
+        """<y, e> / size."""
+        return np.tensordot(seen, self.pattern, 2) / self.size
 
 
 @dataclass
@@ -58,8 +69,9 @@ class AuditedMessage:
         """How many rounds all claimed fields are sent in."""
         return min(release.count for release in self.claimed)
 
-    def host(self, *, companion: bool = False, rows: int | None = 1) -> Host:
-        return Host(self.policy, self.releases, self.make_channel(self.policy), companion, rows)
+    def host(self, *, companion: bool = False, rows: int | None = 1, alone: bool = False) -> Host:
+        channel = self.make_channel(self.policy)
+        return Host(self.policy, self.releases, channel, companion, rows, alone)
 
     def rule(self, release: PlannedRelease) -> LocalGaussian | DistributedDiscrete:
         rule = self.policy.rule(release.message, release.field)
@@ -75,18 +87,41 @@ class AuditedMessage:
     def slots_of(self, release: PlannedRelease, at_most: int) -> list[Slot]:
         """A unit each. Its canary is spread over all numbers of the unit, so that a clip per number
         in place of one per unit shows."""
-        rule = self.rule(release)
+        rule, size = self.rule(release), self.size(release)
         rows, width = audited_shape(self.policy, release, at_most)
         signs = self.rng.choice([-1.0, 1.0], (rows, width))
         if rule.per == "message":
-            return [Slot(release, rule.clip_l2, signs / math.sqrt(rows * width))]
+            return [Slot(release, size, signs / math.sqrt(rows * width))]
         one_row = np.eye(rows)[:, :, None]
-        return [Slot(release, rule.clip_l2, signs * own / math.sqrt(width)) for own in one_row]
+        return [Slot(release, size, signs * own / math.sqrt(width)) for own in one_row]
+
+    def size(self, release: PlannedRelease) -> float:
+        """How long a canary is: as far as the protected unit moves what is seen.
+
+        A node or an edge moves the message of each of its holders. Noise that only the sum carries
+        meets all these moves at once. Noise of every holder's own meets one of them.
+        """
+        rule = self.rule(release)
+        if rule.moved_l2 is None:
+            return rule.clip_l2
+        population = self.policy.population
+        together = 1
+        if isinstance(rule, DistributedDiscrete) and population is not None:
+            together = max(1, population.holders(self.unit_of(release)))
+        return min(together * rule.moved_l2, rule.clip_l2)
+
+    def distance(self, release: PlannedRelease) -> float:
+        """How far apart the two values of a game lie."""
+        return self.size(release) * (1 - self._other(release))
+
+    def _other(self, release: PlannedRelease) -> float:
+        """The second coin: the opposite canary where a value is replaced, else none."""
+        rule = self.rule(release)
+        return -1.0 if rule.moved_l2 is None and rule.adjacency == "replace_one" else 0.0
 
     def coins(self, trials: int) -> Floats:
         """Every second trial the one value, else the other: what the adjacency calls neighbours."""
-        other = -1.0 if self.rule(self.claimed[0]).adjacency == "replace_one" else 0.0
-        return np.where(np.arange(trials) % 2 == 0, 1.0, other)
+        return np.where(np.arange(trials) % 2 == 0, 1.0, self._other(self.claimed[0]))
 
     # ------------------------------------------------------------------- claims and what is shown
 
@@ -94,38 +129,88 @@ class AuditedMessage:
         self, releases: Sequence[PlannedRelease], rounds: int, unit: Unit, host: Host
     ) -> float:
         """The accountant's claim for these fields, so many rounds, in the shapes of the host."""
-        profile = {}
+        profile: dict[Mechanism, int] = {}
         for release in releases:
-            rows, width = host.shape(release)
-            fact = self.policy.mechanism(release.message, release.field, rows * width, rows)
-            profile[fact] = rounds
+            fact = self.fact(release, host)
+            profile[fact] = profile.get(fact, 0) + rounds
         return claim([profile], unit, self.policy.delta).epsilon
 
-    def bound(self, scores: Floats, coins: Floats, shift: float) -> GaussianBound:
-        """Errors of the threshold half-way between the two means; `shift` is what coin 1 adds.
+    def fact(self, release: PlannedRelease, host: Host) -> Mechanism:
+        """What would be booked for an upload of the host, met by a node or an edge once: a game
+        plays one holder of those that draw noise of their own."""
+        rows, width = host.shape(release)
+        booked = self.policy.mechanism(release.message, release.field, rows * width, rows)
+        node, edge = (replace(met, times=min(1, met.times)) for met in (booked.node, booked.edge))
+        return replace(booked, node=node, edge=edge)
 
-        The larger of the two bounds is what counts: each is made at half of the level, so that
-        both hold at once.
+    def bound(self, scores: Floats, coins: Floats, shift: float) -> GaussianBound:
+        """What the scores show; `shift` is what coin 1 adds to them before the noise.
+
+        Errors of the threshold half-way between the two means are counted, and means and spreads
+        are measured: each at half of the level, so that the largest bound holds. Where a round
+        adds noise or takes it away, the first shows it; where noise is Gaussian, the second shows
+        more.
         """
-        threshold = shift * (1 + float(coins.min())) / 2
-        one, guess = coins == 1, scores >= threshold
-        found = gaussian_bound(
+        other = float(coins.min())
+        one, guess = coins == 1, scores >= shift * (1 + other) / 2
+        half = (1 + self.confidence) / 2
+        counted = gaussian_bound(
             int((guess & ~one).sum()),
             int((~one).sum()),
             int((~guess & one).sum()),
             int(one.sum()),
             self.policy.delta,
-            (1 + self.confidence) / 2,
+            half,
         )
-        gdp, cp = (replace(b, confidence=self.confidence) for b in (found.gdp, found.cp))
-        return GaussianBound(found.mu, gdp, cp)
+        mu, measured = moments_bound(
+            scores[one], scores[~one], self.policy.delta, half, shift * (1 - other)
+        )
+        if counted.mu > mu:
+            mu, measured = counted.mu, replace(counted.gdp, ceiling=measured.ceiling)
+        gdp, cp = (replace(b, confidence=self.confidence) for b in (measured, counted.cp))
+        return GaussianBound(mu, gdp, cp)
+
+    def law_result(
+        self,
+        check: Check,
+        release: PlannedRelease,
+        host: Host,
+        tests: Sequence[LawTest],
+        numbers: int,
+        rounds: int = 1,
+    ) -> LawResult:
+        """What tests of one field's noise say, for the unit that the noise protects."""
+        unit = self.unit_of(release)
+        return LawResult(
+            field=release.name,
+            check=check,
+            unit=unit,
+            rule=self.rule(release).name,
+            rounds=rounds,
+            planned=release.count,
+            claimed=self.epsilon([release], rounds, unit, host),
+            tests=tuple(tests),
+            numbers=numbers,
+            level=self.level,
+        )
 
     @property
     def level(self) -> float:
         return law_level(self.confidence)
 
     def unit_of(self, release: PlannedRelease) -> Unit:
-        return "row" if self.rule(release).per == "row" else "client"
+        """The unit that the release's noise is sized for. What an edge does not move has noise for
+        a node."""
+        rule = self.rule(release)
+        if rule.moved_l2 is not None:
+            return "node" if release.influence(self.policy.unit) == NOTHING else self.policy.unit
+        return "row" if rule.per == "row" else "client"
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of all claimed fields together: the client, unless noise is sized for less."""
+        units = {self.unit_of(release) for release in self.claimed}
+        return next(iter(units)) if units <= {"node"} or units <= {"edge"} else "client"
 
     def result(
         self,

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from audits.mechanisms.effort import trials_for
-from audits.mechanisms.message import AuditedMessage, Floats, Slot
+from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import MechanismResult
 from securefg.privacy.accountants import claim
+from securefg.privacy.influence import NOTHING
 from securefg.privacy.ledger import Mechanism
 
 
@@ -25,7 +26,6 @@ def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
     if not own or len(own) < len(messages):
         return []
     policy, hosts = own[0].policy, [message.host() for message in own]
-    holders = 1 if policy.population is None else max(1, policy.population.holders(policy.unit))
     trials = min(trials_for(host, own[0].trials) for host in hosts)
     coins = (np.arange(trials) % 2 == 0).astype(np.float64)
     profile: dict[Mechanism, int] = {}
@@ -33,19 +33,19 @@ def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
     score, shift = np.zeros(trials), 0.0
     for message, host in zip(own, hosts, strict=True):
         for release in message.claimed:
-            rule = message.rule(release)
-            assert rule.moved_l2 is not None
-            (wide,) = message.slots_of(release, 1)
-            slot = Slot(release, holders * rule.moved_l2, wide.pattern)
+            if release.influence(policy.unit) == NOTHING:
+                continue
+            (slot,) = message.slots_of(release, 1)
             seen, _ = host.emit({release.field: slot.canary(coins)}, host.enrol(trials), 1)
             found = slot.score(seen[release.field])
             # The likelihood ratio of Gaussians: weigh every release by what it shows.
             weight = _weight(found, coins)
             score, shift = score + weight * found, shift + weight
-            rows, width = host.shape(release)
-            fact = policy.mechanism(release.message, release.field, rows * width, rows)
+            fact = message.fact(release, host)
             profile[fact] = profile.get(fact, 0) + 1
             fields.append(release.name)
+    if not fields:
+        return []
     bound = own[0].bound(score, coins, shift)
     return [
         MechanismResult(

@@ -14,7 +14,18 @@ from audits.noise_law import LawTest, worst
 from securefg.settings.privacy import Unit
 
 Check = Literal[
-    "canary", "loud", "linked", "seed", "shape", "mask", "whole", "training", "recorded", "moved"
+    "canary",
+    "loud",
+    "linked",
+    "seed",
+    "redraw",
+    "birthday",
+    "shape",
+    "mask",
+    "whole",
+    "training",
+    "recorded",
+    "moved",
 ]
 Verdict = Literal["VIOLATION", "NOT_DETECTED", "INCONCLUSIVE"]
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 
-from audits.empirical_epsilon import EpsilonBound, epsilon_of_mu
+from audits.empirical_epsilon import LARGEST_MU, EpsilonBound, epsilon_of_mu
 from audits.laws import chi2_quantile
 from audits.mechanisms.effort import trials_in_full_shape
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import MechanismResult
 
-LARGEST_MU = 1e3
-
 
 def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
     """At the planned shape every number of a field's noise is a draw of the same law: its standard
-    deviation says mu = S / sd for the largest canary."""
+    deviation says mu = S / sd for the unit's canary."""
     host = message.host(rows=None)
     seen, _ = host.emit({}, host.enrol(trials_in_full_shape(host)), 1)
     results = []
     for release in message.claimed:
-        rule = message.rule(release)
-        distance = rule.clip_l2 * (2 if rule.adjacency == "replace_one" else 1)
+        distance = message.distance(release)
         bound = _noise_bound(seen[release.field], distance, message.policy.delta, 1 - message.level)
         results.append(message.result("shape", release, host, gdp=bound))
     return results

@@ -25,8 +25,11 @@ from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 
 LOUDNESS = (0.0, 0.5, 1e4)
-"""What the trials send, in turn, over the clip: nothing, a value within it (halved up to four
-times), one far above it. In the next round every trial is one step on: none is always quiet."""
+"""What the trials send, in turn, over the clip: nothing, a value within it (made smaller in five
+steps, down to a part of what the protected unit moves), one far above it. In the next round every
+trial is one step on: none is always quiet."""
+
+STEPS = 5
 
 LEAST_TRIALS, MOST_TRIALS = 6, 256
 
@@ -68,11 +71,11 @@ def _together(
     return LawResult(
         field=f"{message.claimed[0].message.__name__} ({names})",
         check="whole",
-        unit="client",
+        unit=message.unit,
         rule=", ".join(sorted({message.rule(release).name for release in message.claimed})),
         rounds=rounds,
         planned=max(release.count for release in message.claimed),
-        claimed=message.epsilon(message.claimed, rounds, "client", host),
+        claimed=message.epsilon(message.claimed, rounds, message.unit, host),
         tests=tuple(joint_tests(list(noises.values()))),
         numbers=sum(noise.size for noise in noises.values()),
         level=message.level,
@@ -106,11 +109,12 @@ def _values(
     sizes = np.abs(units[1::2])
     units[1::2] *= sizes == sizes.max(2, keepdims=True)  # one number alone, as a label's row has
     whole = values / _norms(values, rule) * rule.clip_l2
+    shrink = 0.5 * (message.size(release) / rule.clip_l2) ** (1 / (STEPS - 1))
     sent = []
     for turn in range(rounds):
         steps = _steps(trials, turn)
-        halved = np.where(steps == 1, 0.5 ** (np.arange(trials) // 6 % 5), 1.0)
-        sent.append(whole * (np.array(LOUDNESS)[steps] * halved)[:, None, None])
+        smaller = np.where(steps == 1, shrink ** (np.arange(trials) // 6 % STEPS), 1.0)
+        sent.append(whole * (np.array(LOUDNESS)[steps] * smaller)[:, None, None])
     return sent
 
 
@@ -141,19 +145,10 @@ def _result(
         _by_loudness(noise, len(seen)),
     ]
     if isinstance(rule, LocalGaussian):
+        if message.policy.mask(release.message, release.field) is None:
+            tests.append(off_grid_test(rule, np.stack(seen)))
         tests.append(likeness_test(noise[0].reshape(-1), [small_space()]))
-    return LawResult(
-        field=release.name,
-        check="whole",
-        unit="row" if rule.per == "row" else "client",
-        rule=rule.name,
-        rounds=len(seen),
-        planned=release.count,
-        claimed=message.epsilon([release], len(seen), message.unit_of(release), host),
-        tests=tuple(tests),
-        numbers=noise.size,
-        level=message.level,
-    )
+    return message.law_result("whole", release, host, tests, noise.size, len(seen))
 
 
 def _by_loudness(noise: Floats, rounds: int) -> LawTest:
@@ -201,8 +196,19 @@ def _beyond_the_clip(
 
 
 def grid_step(rule: object, sigma: float) -> float:
-    """The step of the grid that noise lies on, over its standard deviation."""
-    return 1 / (rule.scale * sigma) if isinstance(rule, DistributedDiscrete) else 0.0
+    """The step of the grid that uploads lie on, over the standard deviation of their noise."""
+    if isinstance(rule, DistributedDiscrete):
+        return 1 / (rule.scale * sigma)
+    return rule.grid_step / sigma if isinstance(rule, LocalGaussian) else 0.0
+
+
+def off_grid_test(rule: LocalGaussian, seen: Floats) -> LawTest:
+    """Whether uploads lie on the rule's grid: what is beside it may hold the value."""
+    steps = seen / rule.grid_step
+    exact = np.abs(steps) < 2**24  # larger multiples are no numbers of float32
+    beside = int((exact & (steps != np.round(steps))).sum())
+    words = f"{beside} of {seen.size} numbers lie beside the grid of {rule.grid_step:.3g}"
+    return LawTest("numbers beside the grid", 0.0 if beside else 1.0, True, words)
 
 
 def claimed_noise(

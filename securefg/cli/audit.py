@@ -63,6 +63,12 @@ def audit(
     jobs: Annotated[int, typer.Option(min=1, help="Number of attacks run in parallel.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed for targets and null controls.")] = 0,
     trials: Annotated[int, typer.Option(min=1000, help="Trials per noise mechanism.")] = 100_000,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Search for fresh seeds of 32 bits and remove more nodes: minutes."
+        ),
+    ] = False,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="audit.key=value", help="Override an audit setting."),
@@ -87,6 +93,7 @@ def audit(
         jobs=jobs,
         seed=seed,
         trials=trials,
+        thorough=thorough,
         overrides=tuple(overrides or ()),
     )
     console = Console(stderr=as_json)

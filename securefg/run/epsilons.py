@@ -23,7 +23,28 @@ AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
 
 def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
-    """A claim per unit; a node's also by its number of links, where the method says how."""
+    """A claim per unit; a node's also by its number of links, where the method says how.
+
+    A run with `training.patience` ends when validation labels say so. The composition of what it
+    spent is no bound then, since the number of releases is itself a result: the claim is that of
+    all planned releases, and the spent epsilon stands beside it.
+    """
+    spent = _from_ledger(experiment, ledger)
+    if experiment.config.training.patience is None:
+        return spent
+    planned = planned_epsilons(experiment)
+    return {unit: _at_least(planned[unit], claim) for unit, claim in spent.items()}
+
+
+def _at_least(planned: ClaimedEpsilon, spent: ClaimedEpsilon) -> ClaimedEpsilon:
+    """The planned claim with the spent epsilon; what was spent, where that is more."""
+    if planned.epsilon is None or spent.epsilon is None or spent.epsilon >= planned.epsilon:
+        return spent
+    changed = {"epsilon": planned.epsilon, "spent": spent.epsilon, "by_links": planned.by_links}
+    return spent.model_copy(update=changed)
+
+
+def _from_ledger(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     policy = experiment.policy
     found = {
         c.unit: claimed(c, policy.protects, not_covered(experiment))
@@ -41,7 +62,7 @@ def planned_epsilons(experiment: Experiment) -> dict[Unit, ClaimedEpsilon]:
         mechanism = policy.mechanism(release.message, release.field, release.dim, release.num_rows)
         one = Release(mechanism, Clients(((0, 1),)), round=1, step=1)
         ledger.record([one] * release.count)
-    return epsilons(experiment, ledger)
+    return _from_ledger(experiment, ledger)
 
 
 def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> ClaimedEpsilon:

@@ -38,6 +38,8 @@ class ClaimedEpsilon(Settings):
     Seeded noise has the epsilon that real noise of its size would have, and is not private.
 
     relation      how neighbouring data differ in the unit
+    spent         where the run may end early: what its releases came to. When a run ends follows
+                  from the data, so the claim is for all releases that were planned
     holders       the largest number of clients that one unit is with; the claim is over all of them
     num_units     how many units there are, where that is known
     given         what the server is given of the data before the run: infinite for nodes and edges
@@ -50,6 +52,7 @@ class ClaimedEpsilon(Settings):
     private: bool
     because: tuple[str, ...]
     relation: Relation = "replaced"
+    spent: NonNegativeFloat | None = None
     holders: int = 1
     num_units: int | None = None
     given: tuple[str, ...] = ()
@@ -60,7 +63,10 @@ class ClaimedEpsilon(Settings):
         """What the number is about: relation, holders, and how many units delta stands beside."""
         many = "" if self.num_units is None else f", {self.num_units:,} {unit}s in all"
         held = "" if self.holders <= 1 else f", over up to {self.holders} clients that hold it"
-        return f"one {unit} {self.relation}{held}{many}"
+        early = ""
+        if self.spent is not None:
+            early = f"; planned, since the run may end early, {epsilon_text(self.spent)} spent"
+        return f"one {unit} {self.relation}{held}{many}{early}"
 
     def bound(self, unit: Unit) -> str:
         """The number with all that it stands beside; or what makes it infinite."""

@@ -51,6 +51,13 @@ class Card:
     runs: tuple[tuple[str, str], ...] = ()
 
 
+CHOICE = (
+    "Epsilon is that of one run. A setting that is chosen by its score on the same private data "
+    "costs more than that, which no epsilon here counts: choose on a stand-in graph or by a rule, "
+    "then run once."
+)
+
+
 def cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
     series = {one.name: one for one in data.series}
     return tuple(_card(data, series[choice.series], choice, marks) for choice in data.choices)
@@ -186,6 +193,8 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     beside = dict.fromkeys(what for claim in point.claims.values() for what in claim.not_covered)
     if point.epsilon is not None and beside:
         found.append(f"No epsilon covers: {'; '.join(beside)}.")
+    if point.epsilon is not None:
+        found.append(CHOICE)
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
     names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
     if names:

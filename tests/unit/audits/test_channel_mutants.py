@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from audits.guesses import Claiming
+from audits.guesses import Repeatable
 from audits.mechanisms.audit import audit_releases
 from audits.mechanisms.results import Result
 from audits.uploads import open_channel
@@ -89,7 +89,7 @@ def audited(edit: Edit, seed: int = 0, trials: int = 400) -> list[Result]:
     hosts = iter(range(1_000_000))
 
     def make(policy: Policy) -> Spoiled:
-        noise = Claiming(derive_seed(seed, "mutants", next(hosts)))
+        noise = Repeatable(derive_seed(seed, "mutants", next(hosts)))
         return Spoiled(open_channel(policy, noise), edit)
 
     return audit_releases(POLICY, PLANNED, make, trials, seed, seeds=())

@@ -1,0 +1,201 @@
+"""The redraw test: the same clients, round and value must meet other noise at every draw.
+
+Noise from a constant key, from a hash of public names or of the value, or from the run's seed is
+the same at every draw, and whoever has the code takes it off. The test draws the noise of single
+clients many times, by one host and by another, which is sharp for noise under masks too. In the
+birthday test, equal draws among many show that the noise comes from few seeds, fresh ones included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audits.laws import binomial_at_least, chi2_log_cdf, student_sf
+from audits.mechanisms.message import AuditedMessage, Floats
+from audits.mechanisms.results import LawResult
+from audits.noise_law import LawTest
+from audits.uploads import Host
+from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.protocol.codec import Clients, Turn
+
+NUMBERS: Final = 1 << 19
+LEAST_DRAWS, MOST_DRAWS = 8, 64
+CLIENTS: Final = 4
+"""One sends nothing, the others ever larger values: as far as a unit moves, up to the clip."""
+
+BIRTHDAYS: Final = 1_000
+"""Redraws of one client: of 2^16 seeds, two are equal with a chance of .9995."""
+THOROUGH_BIRTHDAYS: Final = 1 << 18
+"""Of 2^32 seeds, two are equal with a chance of .9997; it takes a minute or two per message."""
+WIDEST: Final = 256
+
+
+def play_redraw(message: AuditedMessage) -> list[LawResult]:
+    """Half of the draws by one host, half by another one that is opened anew."""
+    host, other = (message.host(rows=None, alone=True) for _ in range(2))
+    if host.numbers_per_trial * CLIENTS * LEAST_DRAWS > NUMBERS:
+        host.rows = other.rows = 1
+    room = NUMBERS // (CLIENTS * host.numbers_per_trial)
+    each = min(MOST_DRAWS, max(LEAST_DRAWS, room)) // 2
+    sent = {release.field: _values(message, release, host) for release in message.claimed}
+    enrolled = host.enrol(CLIENTS)
+    drawn = [who.emit(sent, enrolled, 1)[0] for who in (host, other) for _ in range(each)]
+    results = []
+    for release in message.claimed:
+        name, rule = release.field, message.rule(release)
+        sigma = rule.single_stddev(torch.Size(host.shape(release)))
+        seen = np.stack([emission[name] for emission in drawn]).reshape(2 * each, CLIENTS, -1)
+        clean = sent[name].reshape(CLIENTS, -1)
+        tests = redraw_tests((seen - clean) / sigma, clean)
+        tests += low_bits_tests(seen, _grid_of(message, release), sigma)
+        results.append(message.law_result("redraw", release, host, tests, seen.size))
+    return results
+
+
+def _values(message: AuditedMessage, release: PlannedRelease, host: Host) -> Floats:
+    """(clients, rows, width): of length 0, and from the unit's move up to nearly the clip."""
+    rule, size = message.rule(release), message.size(release)
+    values = message.rng.standard_normal((CLIENTS, *host.shape(release)))
+    axes = (1, 2) if rule.per == "message" else (2,)
+    values /= np.sqrt(np.square(values).sum(axes, keepdims=True))
+    largest = 0.9 * rule.clip_l2
+    smallest = min(size, largest)
+    lengths = np.array([0.0, smallest, math.sqrt(smallest * largest), largest])
+    return np.asarray((values * lengths[:, None, None]).astype(np.float32), np.float64)
+
+
+def redraw_tests(draws: Floats, clean: Floats) -> list[LawTest]:
+    """Of (draws, clients, numbers) noises in claimed standard deviations, drawn again and again for
+    the values `clean`, (clients, numbers)."""
+    if not np.isfinite(draws).all():
+        return [LawTest("redraw", 0.0, True, "numbers that are not finite")]
+    return [*_alike(draws), _spread(draws), *_along(draws, clean)]
+
+
+def _alike(draws: Floats) -> Iterator[LawTest]:
+    """The two draws of one client that are most alike."""
+    count, _, numbers = draws.shape
+    tables = draws.transpose(1, 0, 2) if numbers >= 8 else draws.reshape(1, count, -1)
+    numbers = tables.shape[2]
+    if numbers < 4:
+        return
+    lengths = np.maximum(np.linalg.norm(tables, axis=2, keepdims=True), 1e-300)
+    units = tables / lengths
+    likeness = np.abs(units @ units.transpose(0, 2, 1))
+    likeness[:, np.arange(count), np.arange(count)] = 0.0
+    value = float(np.clip(likeness.max(), 0, 1 - 1e-15))
+    pairs = len(tables) * count * (count - 1) / 2
+    statistic = value * math.sqrt((numbers - 1) / (1 - value * value))
+    p = min(1.0, 2 * pairs * student_sf(statistic, numbers - 1))
+    words = f"two draws for the same client, round and value have a correlation of {value:.3f}"
+    yield LawTest("noise drawn again", p, True, words)
+
+
+def _spread(draws: Floats) -> LawTest:
+    """Every number must differ from draw to draw: its sum of squares around its mean."""
+    squares = np.square(draws - draws.mean(0)).sum(0)
+    least = float(squares.min())
+    p = math.exp(min(0.0, float(chi2_log_cdf(least, len(draws) - 1)) + math.log(squares.size)))
+    words = (
+        f"a number spreads by {math.sqrt(least / (len(draws) - 1)):.3g} of the claimed noise over "
+        f"{len(draws)} draws for the same client, round and value"
+    )
+    return LawTest("spread over draws", p, True, words)
+
+
+def _along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
+    """The noise along the direction of the value that it is added to."""
+    lengths = np.linalg.norm(clean, axis=1)
+    own = lengths > 0
+    if not own.any():
+        return
+    directions = clean[own] / lengths[own, None]
+    squares = np.square((draws[:, own] * directions).sum(2)).sum(0)
+    least = float(squares.min())
+    p = math.exp(min(0.0, float(chi2_log_cdf(least, len(draws))) + math.log(len(squares))))
+    words = (
+        f"along the value that it hides the noise has {math.sqrt(least / len(draws)):.3g} of the "
+        "claimed size"
+    )
+    yield LawTest("noise along the value", p, True, words)
+
+
+def _grid_of(message: AuditedMessage, release: PlannedRelease) -> float:
+    """The step of the grid that the rule puts uploads on; infinite where masks have another one."""
+    rule = message.rule(release)
+    if isinstance(rule, DistributedDiscrete):
+        return 1 / rule.scale
+    masked = message.policy.mask(release.message, release.field)
+    return rule.grid_step if masked is None else math.inf
+
+
+def low_bits_tests(seen: Floats, step: float, sigma: float) -> list[LawTest]:
+    """Whether the low bits of uploads, in steps of their grid, come again at every draw.
+
+    Bits of weight far below the noise are fair coins, whatever the value is. `seen` has a row for
+    every draw.
+    """
+    bits = math.floor(math.log2(max(1.0, sigma / step / 2)))
+    whole = np.round(seen / step)
+    if bits < 1 or not np.abs(whole).max() < 2**53:
+        return []
+    found = whole.astype(np.int64)
+    pairs = found[0::2][: len(found) // 2] ^ found[1::2][: len(found) // 2]
+    worst, words = 1.0, "no bit was compared"
+    for bit in range(bits):
+        differ = int(((pairs >> bit) & 1).sum())
+        far = min(differ, pairs.size - differ)
+        p = min(1.0, 2 * bits * float(binomial_at_least(pairs.size - far, pairs.size, 0.5)))
+        if p <= worst:
+            worst = p
+            words = f"bit {bit} of uploads differs in {differ} of {pairs.size} pairs of draws"
+    return [LawTest("low bits drawn again", worst, True, words)]
+
+
+# ------------------------------------------------------------------------------------- birthdays
+
+
+def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
+    """Many redraws of one client's noise, of which no two may be equal."""
+    pairs = draws * (draws - 1) / 2
+    host = message.host(alone=True)
+    host.width = min(WIDEST, max(_enough(message.rule(r), pairs) for r in message.claimed))
+    nothing, turn = host.message_of({}, 1, 1), Turn(1, 1, Clients(((0, 1),)))
+    seen: dict[str, set[bytes]] = {release.field: set() for release in message.claimed}
+    for _ in range(draws):
+        fields = host.channel.seal(nothing, turn).fields
+        for name, prints in seen.items():
+            value = fields[name]
+            assert isinstance(value, Tensor)
+            prints.add(value.numpy().tobytes())
+    results = []
+    for release in message.claimed:
+        rows, width = host.shape(release)
+        chance = math.exp(rows * width * _log_chance_of_equal(message.rule(release)))
+        equal = draws - len(seen[release.field])
+        p = min(1.0, pairs * chance) if equal else 1.0
+        words = f"{equal} of {draws} draws of one client's noise came before: its seeds are few"
+        test = LawTest("birthdays", p, True, words)
+        results.append(message.law_result("birthday", release, host, [test], draws))
+    return results
+
+
+def _log_chance_of_equal(rule: LocalGaussian | DistributedDiscrete) -> float:
+    """Of two numbers on the grid: below 1 / (2 sqrt(pi) sigma), with sigma in steps, but for noise
+    of less than a step, where the most frequent number bounds it."""
+    if isinstance(rule, LocalGaussian):
+        return math.log(1 / (2 * math.sqrt(math.pi) * rule.stddev / rule.grid_step))
+    sigma = max(0.5, rule.local_stddev(rule.plan_for(1)))
+    return math.log(min(0.8, 1 / (2 * math.sqrt(math.pi) * sigma) + math.exp(-9 * sigma**2)))
+
+
+def _enough(rule: LocalGaussian | DistributedDiscrete, pairs: float) -> int:
+    """So many numbers that sound noise has two equal draws once in 10^12 audits."""
+    return math.ceil((math.log(1e-12) - math.log(pairs)) / _log_chance_of_equal(rule))

@@ -1,0 +1,166 @@
+"""Recorded noise drawn again: by channels of the run's own code, and from seeds that it may have.
+
+A host's channel seals what the host answers to a recorded request, for the same clients and round.
+Noise from a constant key, a hash of public names or of the value, or the run's seed comes back as
+it was recorded. So does the noise of a masked sum, once the uploads of all its survivors are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from audits.guesses import guess_test, guessed_sources, likely_seeds
+from audits.mechanisms.redraw import redraw_tests
+from audits.noise_law import LawTest
+from audits.truth import Truth
+from audits.uploads import open_channel
+from securefg.engines import hosting
+from securefg.federation.channel import Channel
+from securefg.privacy.noise import NoiseSource
+from securefg.protocol.codec import Clients, Turn
+from securefg.protocol.messages import Message, Value
+from securefg.protocol.transcript import Record
+
+Floats = NDArray[np.float64]
+Part = tuple[str, Message, Clients]
+"""A host's name, what it answered, and for whom."""
+
+REDRAWN_ROUNDS: Final = 3
+"""Of every field, so many messages or sums are drawn again."""
+
+MOST_DRAWS: Final = 12
+LEAST_DRAWS: Final = 6
+NUMBERS: Final = 1 << 21
+SEEDS: Final = 12
+"""So many likely seeds, the run's own first, are tried against a recorded sum. Single uploads are
+searched further (`recorded_seeds`)."""
+
+
+class Redraws:
+    """The channels of a run's hosts, made anew."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._config, experiment = truth.config, truth.experiment
+        self._policy = replace(experiment.policy, budget=None)
+        self._channels: dict[str, Channel] = {}
+        self._sent: dict[tuple[str, int, int], Mapping[str, Value]] = {}
+        self._rounds: dict[tuple[str, str], int] = {}
+
+    def of_upload(self, record: Record, reply: Message, name: str) -> list[Floats]:
+        """Draws of what one host sent, (clients, rows, width) each; none where enough were made."""
+        part = (record.sender, reply, Clients.parse(record.clients))
+
+        def draw(noise: NoiseSource | None) -> Floats:
+            return self._sealed(part, record, name, noise)
+
+        return self._draws(reply, name, [part], draw)
+
+    def of_sum(
+        self, record: Record, parts: Sequence[Part], name: str, survivors: set[int]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Draws of what the survivors add up, (survivors, rows, width) each; and, from seeds that
+        somebody would try, others."""
+
+        def draw(noise: NoiseSource | None) -> Floats:
+            return np.concatenate(
+                [
+                    self._sealed(part, record, name, noise)[
+                        [k in survivors for k in part[2].numbers()]
+                    ]
+                    for part in parts
+                ]
+            )
+
+        again = self._draws(parts[0][1], name, parts, draw)
+        if len(again) < LEAST_DRAWS:
+            return again, []
+        seeds = likely_seeds(self._config.seed)[:SEEDS]
+        return again, [draw(source) for source in guessed_sources(seeds, discrete=True)]
+
+    def _draws(
+        self,
+        reply: Message,
+        name: str,
+        parts: Sequence[Part],
+        draw: Callable[[NoiseSource | None], Floats],
+    ) -> list[Floats]:
+        """The first by channels that are kept from round to round, as a run keeps them; others by
+        channels made anew."""
+        key = (reply.kind, name)
+        self._rounds[key] = self._rounds.get(key, 0) + 1
+        value = getattr(reply, name)
+        assert isinstance(value, Tensor)
+        numbers = sum(len(clients) for _, _, clients in parts) * value[0].numel()
+        if self._rounds[key] > REDRAWN_ROUNDS or numbers * LEAST_DRAWS > NUMBERS:
+            return []
+        again = [draw(None)]
+        if self._rounds[key] == 1:
+            more = min(MOST_DRAWS, NUMBERS // numbers) - 1
+            again += [draw(hosting.noise_source(self._config)) for _ in range(more)]
+        return again
+
+    def _sealed(self, part: Part, record: Record, name: str, noise: NoiseSource | None) -> Floats:
+        """(clients, rows, width): the noisy values of a host, without masks. Without a source of
+        noise, by the host's own channel, which seals every message once."""
+        host, reply, clients = part
+        turn = Turn(record.round, record.step, clients, record.attempt)
+        if noise is None:
+            fields = self._by_its_own_channel(host, reply, turn)
+        else:
+            fields = open_channel(self._policy, noise).seal(reply, turn).fields
+        sealed = fields[name]
+        assert isinstance(sealed, Tensor)
+        masked = self._policy.mask(type(reply), name)
+        if masked is None:
+            values: Floats = sealed.double().numpy()
+        else:
+            values = masked.grid.dequantise(sealed.numpy().view(masked.grid.ring.dtype))
+        shape = getattr(reply, name).shape
+        return np.asarray(values.reshape(len(clients), -1, shape[-1] if len(shape) > 1 else 1))
+
+    def _by_its_own_channel(self, host: str, reply: Message, turn: Turn) -> Mapping[str, Value]:
+        if host not in self._channels:
+            self._channels[host] = open_channel(self._policy, hosting.noise_source(self._config))
+        key = (host, turn.round, turn.step)
+        if key not in self._sent:
+            self._sent = {k: v for k, v in self._sent.items() if k[1] == turn.round}
+            self._sent[key] = self._channels[host].seal(reply, turn).fields
+        return self._sent[key]
+
+
+def compare_draws(
+    again: Sequence[Floats],
+    seen: Floats,
+    clean: Floats,
+    sigma: float,
+    guesses: Sequence[Floats] = (),
+) -> list[LawTest]:
+    """Whether recorded noise comes back, and whether noise hangs on the value that it hides."""
+    if not again:
+        return []
+    flat = clean.reshape(len(clean), -1)
+    recorded = (seen.reshape(flat.shape) - flat) / sigma
+    drawn = np.stack([(each.reshape(flat.shape) - flat) / sigma for each in again])
+    tests = [
+        guess_test(recorded[client], list(drawn[:, client]), "recorded noise drawn again")
+        for client in range(min(len(flat), 8))
+    ]
+    if len(drawn) >= LEAST_DRAWS:
+        tests += redraw_tests(drawn, flat)
+    if guesses:
+        tried = [(each.reshape(flat.shape) - flat) / sigma for each in guesses]
+        tests.append(guess_test(recorded, tried))
+    return tests
+
+
+def single_draws(again: Sequence[Floats], clean: Floats, sigma: float) -> list[LawTest]:
+    """Whether single uploads under masks hang on the value that they hide."""
+    flat = clean.reshape(len(clean), -1)
+    drawn = np.stack([(each.reshape(flat.shape) - flat) / sigma for each in again])
+    return [replace(test, name=f"{test.name}, one client") for test in redraw_tests(drawn, flat)]
