@@ -170,7 +170,6 @@ class Player:
                 **({} if tail is None else {"tail_chance": tail}),
                 **({"null_failed": 1.0} if broke else {}),
                 **({"noise_left": 1.0} if evidence.noise_left else {}),
-                **({} if self._defended else {"undefended": 1.0}),
             },
             groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
             failed=control.broke and verdict not in (Verdict.LEAK, Verdict.TRACE),

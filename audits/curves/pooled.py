@@ -94,7 +94,7 @@ def _evidence(found: Sequence[Finding], gain: Interval, smallest: float) -> Evid
         gain=gain,
         null_at_chance=all(finding.null_at_chance is not False for finding in found),
         control=pooled_control(found),
-        own=all(f.details.get("undefended") for f in found),
+        own=False,
         floor=max((finding.floor or 0.0) for finding in found),
         smallest=smallest,
         noise_left=tuple(sorted(left)),

@@ -39,7 +39,7 @@ def test_a_leak_shows_what_was_measured() -> None:
 
 def test_a_narrow_terminal_gets_paragraphs() -> None:
     lines = printed(Verdict.LEAK, width=80).splitlines()
-    assert lines[1].rstrip().endswith("server, some attack  +0.300 [+0.200, +0.400]")
+    assert lines[1].rstrip().endswith("server, some attack  +0.300 [+0.200, +0.400] measured")
     assert lines[2].strip() == "0.300 against 0.300 by the prior; AUC over pairs"
 
 

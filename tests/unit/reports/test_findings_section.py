@@ -30,7 +30,7 @@ def test_findings_stand_worst_first_with_gain_prior_and_control(spoilt: RunFolde
     broken, leak = words.index("epsilon 6.0 was shown"), words.index("+0.189")
     assert broken < leak < words.index("epsilon 3.9 was shown")
     assert "similar links by clients 1, 5 together" in words
-    assert "0.689 0.5 +0.189+0.159 to +0.219 +0.190" in words
+    assert "0.689 0.5 +0.189+0.159 to +0.219measured +0.190" in words
     assert "knows the split" in words
 
 
