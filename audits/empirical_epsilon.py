@@ -34,6 +34,8 @@ Estimator = Literal[
 ]
 LARGEST_MU = 1e3
 """No bound from moments shows more: noise without any spread would show infinity."""
+CONTRADICTION = 4.5
+"""A difference that falls short of the known shift by so many of its deviations contradicts it."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ def moments_bound(
         known_value   mu >= known_shift / s, unless the difference contradicts the known shift
 
     Both follow from the same two events, so the larger one holds with the confidence. The second
-    is for an auditor who knows what the canary adds to a score before the noise.
+    is for an auditor who knows what the canary adds to a score before the noise: a mechanism that
+    shrinks values, by too little to be seen, is held to the shift that it should have.
     """
     one, other = checked_scores(inside), checked_scores(outside)
     n, m = one.size, other.size
@@ -155,14 +158,18 @@ def moments_bound(
     squares = float(np.square(one - one.mean()).sum() + np.square(other - other.mean()).sum())
     upper = math.sqrt(squares / chi2_quantile(half, n + m - 2))
     difference = float(one.mean() - other.mean())
-    reach = -float(ndtri(half / 2)) * math.sqrt(1 / n + 1 / m)
+    root = math.sqrt(1 / n + 1 / m)
+    reach = -float(ndtri(half / 2)) * root
     # Scores are float64 sums of uploads: a spread this small is rounding, not noise.
     least = max(abs(difference), abs(known_shift or 0.0), 1e-300) / LARGEST_MU
     upper = max(upper, least)
     found: list[tuple[float, Estimator]] = [
         (max(0.0, abs(difference) / upper - reach), "gauss_pair")
     ]
-    if known_shift is not None and abs(difference) + reach * upper >= abs(known_shift):
+    if (
+        known_shift is not None
+        and abs(known_shift) - abs(difference) <= CONTRADICTION * root * upper
+    ):
         found.append((abs(known_shift) / upper, "known_value"))
     mu, estimator = max(found)
     ceiling = epsilon_of_mu(LARGEST_MU, delta)

@@ -36,7 +36,7 @@ EACH = 12
 FLOAT_ERROR = 1e-6
 """Of a message's length: what rounding of floats may add."""
 
-SECONDS = 2.0
+SECONDS = 1.0
 """So long real nodes are removed beside the first ones; a thorough audit takes longer."""
 THOROUGH_SECONDS = 300.0
 BASE = 8

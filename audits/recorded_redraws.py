@@ -34,10 +34,10 @@ Part = tuple[str, Message, Clients]
 REDRAWN_ROUNDS: Final = 3
 """Of every field, so many messages or sums are drawn again."""
 
-MOST_DRAWS: Final = 12
+MOST_DRAWS: Final = 10
 LEAST_DRAWS: Final = 6
 NUMBERS: Final = 1 << 21
-SEEDS: Final = 12
+SEEDS: Final = 4
 """So many likely seeds, the run's own first, are tried against a recorded sum. Single uploads are
 searched further (`recorded_seeds`)."""
 

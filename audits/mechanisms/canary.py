@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from audits.empirical_epsilon import LARGEST_MU, EpsilonBound, GaussianBound, epsilon_of_mu
-from audits.mechanisms.effort import rounds_for, trials_for
+from audits.mechanisms.effort import canary_trials, rounds_for, trials_for
 from audits.mechanisms.message import AuditedMessage, Floats, Slot
 from audits.mechanisms.results import MechanismResult
 from audits.uploads import Host
@@ -22,8 +22,9 @@ BENEATH = 1e3
 def play_canary(message: AuditedMessage) -> list[MechanismResult]:
     """Scores are summed over the rounds; rounds that are not played are taken for like them."""
     host = message.host()
-    rounds = rounds_for(host, message.shared_rounds, message.trials)
-    slots, coins = message.slots(1), message.coins(message.trials)
+    trials = canary_trials(host, message.trials)
+    rounds = rounds_for(host, message.shared_rounds, trials)
+    slots, coins = message.slots(1), message.coins(trials)
     scores = _scores(host, slots, coins, rounds, 1.0)
     results = []
     for slot, score in zip(slots, scores, strict=True):

@@ -30,8 +30,8 @@ LEAST_DRAWS, MOST_DRAWS = 8, 64
 CLIENTS: Final = 4
 """One sends nothing, the others ever larger values: as far as a unit moves, up to the clip."""
 
-BIRTHDAYS: Final = 1_000
-"""Redraws of one client: of 2^16 seeds, two are equal with a chance of .9995."""
+BIRTHDAYS: Final = 500
+"""Redraws of one client: of 2^15 seeds, two are equal with a chance of .98."""
 THOROUGH_BIRTHDAYS: Final = 1 << 18
 """Of 2^32 seeds, two are equal with a chance of .9997; it takes a minute or two per message."""
 WIDEST: Final = 256
