@@ -13,6 +13,7 @@ node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -22,7 +23,7 @@ from securefg.data.shard import Shard
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
 from securefg.foundation.errors import ConfigError, PrivacyError, ProtocolError
-from securefg.methods.base import asked_at_once, participants
+from securefg.methods.base import ReplyTo, asked_at_once, participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
@@ -171,7 +172,7 @@ MESSAGES: Final = (
 )
 
 
-REPLIES: Final = {
+REPLIES: Final[Mapping[type[Message], ReplyTo]] = {
     Aligned: lambda request: Rows if request.upload else Trained,
     Mean: lambda request: RotatedRows if request.upload else Trained,
     Census: Connected,
@@ -186,8 +187,8 @@ def check(settings: ExchangeSettings, public: PublicInfo, bare: bool, message: M
         raise ProtocolError(f"{message.kind}.known: found it with or without rows; expected both")
     if isinstance(message, Mean) and (message.mean is None) != (message.known is None):
         raise ProtocolError(f"{message.kind}.known: found it with or without mean; expected both")
-    asks_degrees = isinstance(message, Mean) and settings.aggregation == "degree" and bare
-    if asks_degrees and message.upload and message.released is None:
+    is_bare = settings.aggregation == "degree" and bare
+    if is_bare and isinstance(message, Mean) and message.upload and message.released is None:
         raise PrivacyError("rows of public nodes were asked for without a count of edges")
 
 
