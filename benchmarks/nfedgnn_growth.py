@@ -28,6 +28,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from securefg.data.graph import undirected
+from securefg.engines.admission import Admission, RequestPlan
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.inprocess import InProcess
 from securefg.federation.channel import Channel
@@ -87,11 +88,15 @@ def public_info(num_users: int, stream: torch.Generator) -> PublicInfo:
     )
 
 
-def host(low: int, high: int, policy: Policy, stream: torch.Generator) -> Endpoint:
+def host(
+    low: int, high: int, policy: Policy, plan: RequestPlan, stream: torch.Generator
+) -> Endpoint:
     clients = Clients(((low, high),))
     users = Users(words_of(high - low, stream), clients.array(), SETTINGS, TRAINING, 0)
     channel = Channel(policy, SystemNoise(), Ledger(high))
-    return Endpoint(f"host-{low}", clients, METHOD, users, channel)
+    return Endpoint(
+        f"host-{low}", clients, METHOD, users, channel, Admission(METHOD, SETTINGS, policy, plan)
+    )
 
 
 def measured(num_users: int, rounds: int) -> Growth:
@@ -101,8 +106,9 @@ def measured(num_users: int, rounds: int) -> Growth:
     planned = METHOD.planned(SETTINGS, TRAINING, info)
     policy = make_policy(PrivacySettings(), planned, num_users, num_users)
     lows = range(0, num_users, USERS_PER_HOST)
+    plan = RequestPlan.of(METHOD, SETTINGS, TRAINING, info, policy, planned)
     engine = InProcess(
-        [host(low, min(low + USERS_PER_HOST, num_users), policy, stream) for low in lows]
+        [host(low, min(low + USERS_PER_HOST, num_users), policy, plan, stream) for low in lows]
     )
     with tempfile.TemporaryDirectory() as root:
         ledger = Ledger(num_users, Path(root) / "ledger.jsonl")

@@ -20,7 +20,7 @@ from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
-from securefg.settings.config import RunConfig
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.base import MethodSettings
 
 
@@ -52,7 +52,8 @@ class RequestPlan:
     def of(
         cls,
         method: AnyMethod,
-        config: RunConfig,
+        settings: MethodSettings,
+        training: TrainingSettings,
         public: PublicInfo,
         policy: Policy,
         planned: Iterable[PlannedRelease],
@@ -67,8 +68,8 @@ class RequestPlan:
                 for r in planned
                 if r.leaves(bare=policy.bare)
             ),
-            bounds=method.bounds(config.method, sizes),
-            rounds=config.training.rounds,
+            bounds=method.bounds(settings, sizes),
+            rounds=training.rounds,
         )
 
 

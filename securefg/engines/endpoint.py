@@ -118,7 +118,8 @@ class Endpoint:
         reply = expected.reply
         names = [full.partition(".")[2] for full in masked]
         constants = [name for name in names if self._is_constant(reply, name)]
-        self.secure.check_request(request_hash(message), reply.kind, turn, constants)
+        self.secure.check_reply(reply.kind, turn, constants)
+        self.secure.check_request(request_hash(message))
 
     def _is_constant(self, reply: type[Message], name: str) -> bool:
         """As `mask_context` has it: what never changes, and carries no noise."""

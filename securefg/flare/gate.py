@@ -185,8 +185,11 @@ def _typed(part: Tensor, like: Array) -> Array:
 
 
 def _largest(like: Array) -> float:
-    kind = torch.finfo(like.dtype) if isinstance(like, Tensor) else np.finfo(like.dtype)
-    return float(kind.max)
+    """The largest number of an array's type, one of `_is_floating`."""
+    named = (
+        like.dtype if isinstance(like, Tensor) else torch.from_numpy(np.empty(0, like.dtype)).dtype
+    )
+    return float(torch.finfo(named).max)
 
 
 def _cast(part: Tensor, like: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -287,7 +287,8 @@ class SiteRun:
                 f"method {method.name}: found no replies; expected METHOD.replies, the reply that "
                 "every request brings (docs/own_method.md)"
             )
-        return RequestPlan.of(method, config, public, policy, planned)
+        settled_by = (public, policy, planned)
+        return RequestPlan.of(method, config.method, config.training, *settled_by)
 
     def _shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
         path = self._kit.home / "shards" / f"{host}.safetensors"

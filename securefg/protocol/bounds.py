@@ -125,8 +125,9 @@ def check_value(
 
 
 def _check_scalar(name: str, value: Any, bound: Bound) -> None:
-    kinds = {"real": float, "whole": int, "truth": bool}
-    fits = type(value) is kinds[bound.kind] and math.isfinite(value)
+    kinds: dict[str, type] = {"real": float, "whole": int, "truth": bool}
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    fits = type(value) is kinds[bound.kind] and is_finite
     if not fits or not bound.low <= value <= bound.high:
         raise ProtocolError(f"{name}: found {value!r:.40}; expected {bound.words}")
 

@@ -125,7 +125,8 @@ def start_engine(
     """Build every host, here or in processes of their own."""
     config, method = experiment.config, experiment.method
     planned = method.releases(config.method, config.training, experiment.public)
-    requests = RequestPlan.of(method, config, experiment.public, experiment.policy, planned)
+    settled_by = (experiment.public, experiment.policy, planned)
+    requests = RequestPlan.of(method, config.method, config.training, *settled_by)
     specs = [
         HostSpec(
             name=name,

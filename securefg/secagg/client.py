@@ -259,23 +259,27 @@ class SecureClients:
                 about = (turn.round, turn.clients.numbers())
                 self.memory.hold_to(f"{method}.{name}", content, *about)
 
-    def check_request(
-        self, request_hash: bytes, purpose: str, turn: Turn, constants: Sequence[str] = ()
-    ) -> None:
-        """Refuse a request that the session was not made for, before anything is computed for it.
+    def check_reply(self, purpose: str, turn: Turn, constants: Sequence[str]) -> None:
+        """Refuse what the open session does not mask, before anything is computed for it.
 
         purpose    the kind of the reply that the request brings
         constants  fields of the reply that never change and would leave without noise
         """
         session, numbers = self._current(), turn.clients.numbers()
         with self._over_when_refused():
+            self._check_purpose(session, numbers, purpose, turn.round)
+            for field in constants:
+                self.memory.refuse_constant(session.round, f"{purpose}.{field}", numbers)
+
+    def check_request(self, request_hash: bytes) -> None:
+        """The request must be the one that the session id was made with. Its answer is noted before
+        anything is computed for it."""
+        session = self._current()
+        with self._over_when_refused():
             if session.answered:
                 raise Refused("a second request in one session")
             if not session.sharers or session.model_hash != request_hash:
                 raise Refused("the request is not the one that this session was made for")
-            self._check_purpose(session, numbers, purpose, turn.round)
-            for field in constants:
-                self.memory.refuse_constant(session.round, f"{purpose}.{field}", numbers)
             own = sorted(session.parties.keys() & set(session.sharers))
             about = (session.round, session.purpose, own)
             self.memory.refuse_other_request(*about, request_hash)

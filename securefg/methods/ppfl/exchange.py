@@ -15,6 +15,7 @@ without noise are refused with it: the server would need a census of degrees and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -24,7 +25,7 @@ from securefg.data.shard import Shard
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
 from securefg.foundation.errors import ConfigError, ProtocolError
-from securefg.methods.base import participants
+from securefg.methods.base import ReplyTo, participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
@@ -145,7 +146,7 @@ MESSAGES: Final = (
 )
 
 
-REPLIES: Final = {
+REPLIES: Final[Mapping[type[Message], ReplyTo]] = {
     Aligned: lambda request: Rows if request.upload else Trained,
     Mean: lambda request: RotatedRows if request.upload else Trained,
 }
