@@ -37,8 +37,9 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
 
 def used_words(features: NDArray[np.generic]) -> NDArray[np.bool_]:
     """(N, d): which words a node uses, in any of its samples."""
-    found: NDArray[np.bool_] = features != 0
-    return found if found.ndim == 2 else found.any(1)
+    used: NDArray[np.bool_] = features.reshape(len(features), -1, features.shape[-1]) != 0
+    found: NDArray[np.bool_] = np.any(used, axis=1)
+    return found
 
 
 def found_words(guess: Array, truth: NDArray[np.bool_]) -> Array:

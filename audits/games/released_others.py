@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -83,7 +82,10 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
             part = sums[start : start + value.numel()].reshape(1, *value.shape)
             fields[message.kind][name] = part
             start += value.numel()
-        known = {kind: replace(templates[kind], **own) for kind, own in fields.items()}
+        known = {
+            kind: type(template)(**{**template.values(), **fields[kind]})
+            for kind, template in templates.items()
+        }
         cohort = _GivenSums(x.policy, x.public.num_clients, known)
         server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
         return _flat(server.round(1))
