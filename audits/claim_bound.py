@@ -10,6 +10,7 @@ from audits.games.base import BinaryGame, Game
 from audits.truth import Truth
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 from securefg.protocol.meanings import Answers
+from securefg.run.epsilons import ANSWERS, AT_HOME
 from securefg.run.findings import Finding, Verdict
 from securefg.settings.privacy import Unit
 
@@ -48,7 +49,8 @@ def bound_of_claims(truth: Truth, attack: Attack, game: Game) -> float | None:
     claim = None if unit is None else truth.folder.summary().epsilon.get(unit)
     if claim is None or not isinstance(game, BinaryGame) or _reads_answers(attack):
         return None
-    if claim.epsilon is None or not claim.private or claim.given or claim.not_covered:
+    beside = set(claim.not_covered) - {ANSWERS, AT_HOME}
+    if claim.epsilon is None or not claim.private or claim.given or beside:
         return None
     if not all(isinstance(rule, LocalGaussian | DistributedDiscrete) for rule in rules):
         return None

@@ -147,7 +147,7 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     plot = Plot(
         label=f"Largest gain of any attack against {score}, {series.name}. On the front: {best}.",
         x=Side(f"test {score}", axis_percent, bounds=(0.0, 1.0)),
-        y=Side("largest gain over the prior", short_signed),
+        y=Side("largest gain over the prior", short_signed, covered=(0.0,)),
         traces=traces,
         guides=limit_guides(data),
         front=tuple((_accuracy(point), gain(point) or 0.0) for point in front),

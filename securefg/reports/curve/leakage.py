@@ -71,7 +71,7 @@ def _panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figur
     plot = Plot(
         label=f"{title}: gain over the prior against epsilon, {series.name}. {said}",
         x=epsilon_side(points),
-        y=Side("gain over the prior", short_signed),
+        y=Side("gain over the prior", short_signed, covered=(0.0,)),
         traces=marks.traces(points, lambda point: _mark(point, leaks[point.key], marks)),
         guides=limit_guides(data),
         band=_null_band(known),
@@ -129,17 +129,19 @@ def _table(found: Found) -> Table:
         )
         for point, leak in found
     )
-    columns = ("setting", "epsilon", "reached", "prior", "gain", "low", "high", "verdict", "runs")
-    return Table(columns, rows)
+    figures = ("reached", "prior", "gain", "low", "high", "most exposed", "basis")
+    return Table(("setting", "epsilon", *figures, "verdict", "runs"), rows)
 
 
 def _numbers(leak: Leak) -> tuple[Cell, ...]:
     if leak.gain is None:
-        return (Cell("–", ""),) * 5
+        return (Cell("–", ""),) * 7
     return (
         _cell(None if leak.value is None else leak.value.value),
         _cell(leak.prior),
         *(Cell(signed(v), repr(v)) for v in (leak.gain.value, leak.gain.low, leak.gain.high)),
+        Cell("–", "") if leak.most_exposed is None else Cell(signed(leak.most_exposed)),
+        Cell(leak.basis or "–", leak.basis, number=False),
     )
 
 

@@ -83,7 +83,8 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
     about = f"{series.method} on {series.dataset}{clients}"
     point = next((p for p in data.points if p.key == choice.point), None)
     if point is None:
-        head, words = "No setting is recommended", _readable(choice.words, data)
+        head = "No setting is recommended"
+        words = _readable(choice.words.removeprefix(head.lower()).lstrip(":; "), data)
         lacking = (*(f"Missing: {one}." for one in choice.missing), *_excluded(series))
         return Card(series.name, about, "unmet", head, words, _extremes(data, series), lacking)
     free = not data.limits.any

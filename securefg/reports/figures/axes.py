@@ -51,6 +51,7 @@ def linear_axis(
     """Covers all values between round numbers, with some room at both ends, within `bounds`."""
     known = [min(max(value, bounds[0]), bounds[1]) for value in values] or [0.0, 1.0]
     room = ROOM * (max(known) - min(known))
+    room = room or abs(known[0]) / 2 or 0.5  # around a single value
     low, high = max(min(known) - room, bounds[0]), min(max(known) + room, bounds[1])
     marks = ticks(low, high)
     scale = Scale(marks[0], marks[-1], start, end)

@@ -69,13 +69,18 @@ class Guide:
 
 @dataclass(frozen=True)
 class Side:
-    """What one axis shows. `marks` are written along a logarithmic one."""
+    """What one axis shows.
+
+    marks    written along a logarithmic axis
+    covered  values that are always on the axis
+    """
 
     name: str
     text: Callable[[float], str]
     logarithmic: bool = False
     marks: tuple[float, ...] | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    covered: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def _frame(plot: Plot, width: float, height: float) -> Frame:
     marks = [mark for trace in plot.traces for mark in trace.marks]
     across = [m.x for m in marks] + [x for x, _ in plot.lost]
     up = [v for m in marks for v in (m.y, m.low, m.high) if v is not None]
-    up += [guide.value for guide in plot.guides]
+    up += [*(guide.value for guide in plot.guides), *plot.y.covered]
     up += [v for _, low, high in plot.band for v in (low, high)]
     if plot.diagonal:
         both = [value for value in across + up if value > 0]
