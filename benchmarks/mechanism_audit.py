@@ -3,8 +3,8 @@
     python benchmarks/mechanism_audit.py --audits 200 --trials 10000
     python benchmarks/mechanism_audit.py --only sound --audits 200 --trials 1000
 
-First the runs of two configs, audited as they are with 100,000 trials. Then sound mechanisms, of
-several kinds and at epsilon 0.5, 1, 2, 4 and 8, and `two_sums` on a drawn network at the same: of so
+First the runs of two configs, audited as they are with 100,000 trials. Then sound mechanisms of
+several kinds, and `two_sums` on a drawn network, at epsilon 0.5, 1, 2, 4 and 8: of so
 many seeded audits in all, how many say VIOLATION at the default level, and what share of the claim
 the textbook game shows (of `two_sums`, the game of a node in all releases). Prints Markdown.
 """
