@@ -72,11 +72,12 @@ def test_by_default_a_unit_is_replaced_and_not_removed() -> None:
     assert LocalGaussian(2.0, 3.0, "message").adjacency == "replace_one"
 
 
-def test_the_noise_is_the_one_of_the_clients_and_the_stream() -> None:
+def test_local_gaussian_noise_is_that_of_clients_and_stream_on_grid() -> None:
     rule = LocalGaussian(1.0, 1.0, "message", "zero_out")
     zero = torch.zeros(3, 4, dtype=torch.float64)
     found = rule.apply(zero, SeededNoise(1), CLIENTS, NAME)
-    assert torch.equal(found, SeededNoise(1).normal(zero.shape, CLIENTS, NAME))
+    drawn = SeededNoise(1).normal(zero.shape, CLIENTS, NAME)
+    assert torch.equal(found, (drawn / rule.grid_step).round() * rule.grid_step)
 
 
 def test_the_value_that_was_given_stays_as_it_was() -> None:
