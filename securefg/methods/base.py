@@ -73,10 +73,6 @@ class Method(Generic[S]):
     check: Callable[[S, PublicInfo, bool, Message], None] | None = None
 
     def __post_init__(self) -> None:
-        strange = set(self.replies) - set(self.messages)
-        if strange:
-            names = ", ".join(sorted(message.kind for message in strange))
-            raise ProtocolError(f"{self.name}.replies: found {names}; expected messages of METHOD")
         if self.release not in self.messages:
             raise ProtocolError(f"{self.name}: {self.release.kind} is released and not a message")
         kinds = [message.kind for message in self.messages]
@@ -88,6 +84,10 @@ class Method(Generic[S]):
                     f"{self.name}: {self.release.kind}.{name} is released to the world and does "
                     "not say what an adversary would read in it: public(..., means=...)"
                 )
+        strange = set(self.replies) - set(self.messages)
+        if strange:
+            names = ", ".join(sorted(message.kind for message in strange))
+            raise ProtocolError(f"{self.name}.replies: found {names}; expected messages of METHOD")
 
     def releases(
         self, settings: S, training: TrainingSettings, info: PublicInfo
