@@ -11,6 +11,7 @@ from torch import Tensor
 
 from securefg.data.graph import Graph, Split
 from securefg.data.shard import Shard
+from securefg.engines.admission import Admission, RequestPlan
 from securefg.federation.roles import PublicInfo, Site
 from securefg.foundation.errors import ProtocolError, SecurefgError
 from securefg.methods.private.two_sums import (
@@ -21,7 +22,7 @@ from securefg.methods.private.two_sums import (
     Client,
     Products,
 )
-from securefg.protocol.bounds import Rounds, check_value
+from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
@@ -59,25 +60,25 @@ def client_of(graph: Graph, narrow: int = 0) -> Client:
     return Client(site)
 
 
+def answered(graph: Graph, asked: AskMoments, narrow: int = 0) -> Message:
+    """What a client says to a request that every endpoint checks first."""
+    settings = Settings(scale=1.0, narrow=narrow)
+    policy = Policy({}, 1e-5, "node", None, protects=True)
+    public = PublicInfo(9, 4, 2, 3, 0, torch.device("cpu"))
+    training = TrainingSettings(rounds=1, patience=None)
+    plan = RequestPlan.of(METHOD, settings, training, public, policy, [])
+    Admission(METHOD, settings, policy, plan).check_fields(asked, TURN)
+    return client_of(graph, narrow).handle(asked, TURN)
+
+
 PLAIN = [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
 BOTH = [1.0, 1.0, 0.0, 0.0]
-
-
-def admit(request: Message, narrow: int = 0) -> None:
-    """Check a request as every engine does before a client of four features sees it."""
-    settings = Settings(scale=1.0, narrow=narrow)
-    public = PublicInfo(3, 4, 2, 1, 0, torch.device("cpu"))
-    for (kind, name), bound in METHOD.bounds(settings, public).items():
-        if kind == request.kind and getattr(request, name) is not None:
-            check_value(f"{kind}.{name}", getattr(request, name), bound, Rounds(1, 1))
-    METHOD.check_fit(settings, public, False, request)
 
 
 def told(looks: list[list[float]], projection: Tensor) -> str:
     """What the server sees of a client's answer beside its masked sum."""
     try:
-        admit(AskMoments(projection=projection))
-        reply = client_of(people(looks)).handle(AskMoments(projection=projection), TURN)
+        reply = answered(people(looks), AskMoments(projection=projection))
     except SecurefgError as error:
         return str(error)
     assert isinstance(reply, Products)
@@ -104,12 +105,12 @@ def test_no_projection_makes_a_client_fail_for_one_persons_features_alone() -> N
 )
 def test_a_projection_that_no_first_sum_makes_is_refused(projection: Tensor | None) -> None:
     with pytest.raises(ProtocolError, match="projection"):
-        admit(AskMoments(projection=projection))
+        answered(people(PLAIN), AskMoments(projection=projection))
 
 
 def test_a_projection_is_refused_where_nodes_keep_their_features() -> None:
     with pytest.raises(ProtocolError, match="found a projection; expected none"):
-        admit(AskMoments(projection=torch.ones(4, 2)), narrow=4)
+        answered(people(PLAIN), AskMoments(projection=torch.ones(4, 2)), narrow=4)
 
 
 def test_the_largest_float32_are_cut_as_any_others() -> None:
