@@ -25,7 +25,7 @@ from securefg.data.shard import Shard
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.transcript import Adversary
 
-MANY_TARGETS = 1000
+MANY_TARGETS = 500
 LEAST_TARGETS = 10
 NUMBERS = 2 * 10**7
 """So many numbers, at most, are kept of what all targets together move."""

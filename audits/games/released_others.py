@@ -32,7 +32,7 @@ from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary
 
 M = TypeVar("M", bound=Message)
-MANY_TARGETS = 500
+MANY_TARGETS = 300
 CLOSED_FORM = True
 
 

@@ -19,7 +19,7 @@ from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
 SUM = Statistic(form="by_class")
-MANY_LABELS = 600
+MANY_LABELS = 500
 
 CLOSED_FORM = True
 

@@ -32,7 +32,7 @@ from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
 SUM = Statistic(form="moments")
-MANY_LINKS = 500
+MANY_LINKS = 300
 
 CLOSED_FORM = True
 
