@@ -252,13 +252,13 @@ def _edges(x: Experiment) -> Iterator[Tensor]:
     for shard in x.shards:
         ends = shard.node_ids[shard.graph.edge_index]
         apart = ends[:, ends[0] != ends[1]]
-        yield (apart.min(0).values * largest + apart.max(0).values).unique()
+        yield torch.unique(apart.min(0).values * largest + apart.max(0).values)
 
 
 def _most_holders(parts: Iterable[Tensor]) -> int:
     """How often the most frequent number occurs; a client has each of its own once."""
     found = torch.cat([part.long() for part in parts] or [torch.zeros(0, dtype=torch.int64)])
-    return int(found.unique(return_counts=True)[1].max()) if len(found) else 0
+    return int(torch.unique(found, return_counts=True)[1].max()) if len(found) else 0
 
 
 def _least_epsilon(profile: dict[Mechanism, int], unit: str, delta: float) -> float:

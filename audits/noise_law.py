@@ -51,7 +51,7 @@ def law_tests(
         return [_no_numbers(noise)]
     found = [
         *_levels(noise, slack, rounds, step),
-        *_sums(noise, rounds),
+        *_sums(noise, rounds, step),
         _zeros(noise, step, rounded),
         _repeated(noise, "row", step),
         _repeated(noise, "message", step),
@@ -110,9 +110,10 @@ def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[L
         )
 
 
-def _sums(noise: Floats, rounds: int) -> Iterator[LawTest]:
+def _sums(noise: Floats, rounds: int, step: float = 0.0) -> Iterator[LawTest]:
     """What a server adds up: noises that cancel leave the sum bare, and are sound one by one and
-    pair by pair. All messages of a round, all rows of a message, all numbers of its rows."""
+    pair by pair. All messages of a round, all rows of a message, all numbers of its rows. On a grid
+    a sum of 0 stands for all that is within half a step."""
     by_round = noise.reshape(rounds, len(noise) // rounds, *noise.shape[1:])
     for name, group, added in (
         ("messages of round", by_round, 1),
@@ -121,7 +122,8 @@ def _sums(noise: Floats, rounds: int) -> Iterator[LawTest]:
     ):
         if group.shape[added] < 2:
             continue
-        sums = group.sum(added).reshape(len(group), -1) / math.sqrt(group.shape[added])
+        sums = np.maximum(np.abs(group.sum(added).reshape(len(group), -1)), step / 2)
+        sums = sums / math.sqrt(group.shape[added])
         squares = np.square(sums).sum(1)
         place = int(squares.argmin())
         p = _of_many(chi2_log_cdf(squares[place], sums.shape[1]), len(squares))

@@ -208,7 +208,7 @@ class _Replay:
             numbers = Clients.parse(record.clients)
             clean = None if known is None else getattr(known[0], name)
             self._keep(found, record, numbers, sent, clean)
-            if known is not None and known[1] == numbers:
+            if known is not None and clean is not None and known[1] == numbers:
                 again = self._redraws.of_upload(record, known[0], name)
                 found.redrawn += compare_draws(
                     again, _units(sent), self._clean(found, clean), found.sigma

@@ -162,9 +162,11 @@ class AuditedMessage:
             self.policy.delta,
             half,
         )
-        mu, measured = moments_bound(
-            scores[one], scores[~one], self.policy.delta, half, shift * (1 - other)
-        )
+        mu, measured = counted.mu, counted.gdp
+        if np.isfinite(scores).all():  # what is no number has no moments
+            mu, measured = moments_bound(
+                scores[one], scores[~one], self.policy.delta, half, shift * (1 - other)
+            )
         if counted.mu > mu:
             mu, measured = counted.mu, replace(counted.gdp, ceiling=measured.ceiling)
         gdp, cp = (replace(b, confidence=self.confidence) for b in (measured, counted.cp))

@@ -142,7 +142,7 @@ def _result(
     tests = [
         *_beyond_the_clip(rule, sent, seen, sigma),
         *law_tests(noise, slack, len(seen), grid_step(rule, sigma)),
-        _by_loudness(noise, len(seen)),
+        _by_loudness(noise, len(seen), grid_step(rule, sigma)),
     ]
     if isinstance(rule, LocalGaussian):
         if message.policy.mask(release.message, release.field) is None:
@@ -151,10 +151,12 @@ def _result(
     return message.law_result("whole", release, host, tests, noise.size, len(seen))
 
 
-def _by_loudness(noise: Floats, rounds: int) -> LawTest:
+def _by_loudness(noise: Floats, rounds: int, step: float) -> LawTest:
     """Noise whose size hangs on the value: every place, over the messages of a round that were as
     loud as one another."""
-    by_round = np.square(noise).reshape(rounds, len(noise) // rounds, -1)
+    by_round = np.square(np.maximum(np.abs(noise), step / 2)).reshape(
+        rounds, len(noise) // rounds, -1
+    )
     worst, words = 1.0, "no message was played"
     for number in range(len(LOUDNESS)):
         own = [part[_steps(len(part), turn) == number] for turn, part in enumerate(by_round)]

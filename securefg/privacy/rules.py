@@ -55,7 +55,8 @@ class LocalGaussian:
     privacy. Without it, the low bits of a float tell which numbers the value plus a float of the
     sampler can reach (Mironov 2012). The sampler has 53 bits, 2^40 of its numbers fall on one step
     near the centre, and so hardly any step tells two values apart. In the far tails floats are
-    sparser: that gap is not counted in delta. Discrete noise has no such gap.
+    sparser: that gap is not counted in delta. Discrete noise has no such gap. Seeded noise protects
+    nothing and is not rounded.
     """
 
     clip_l2: float
@@ -102,6 +103,8 @@ class LocalGaussian:
         clipped = clip_l2(values, self.clip_l2, self.per)
         normals = noise.normal(values.shape, clients, stream).to(clipped.device)
         noisy = clipped.add_(normals, alpha=self.stddev)
+        if not noise.protects:  # a known seed is taken off: no rounding may stand in its way
+            return noisy.to(values.dtype)
         return noisy.div_(self.grid_step).round_().mul_(self.grid_step).to(values.dtype)
 
     def words(self) -> str:

@@ -81,7 +81,8 @@ class Spoiled:
             assert isinstance(sent, Tensor)
             clean = clip_l2(raw, rule.clip_l2, rule.per)
             upload = Upload(name, raw.double(), clean, sent.double() - clean, turn, self.kept)
-            fields[name] = self.edit(upload).to(raw.dtype)
+            step = rule.grid_step  # on the rule's grid: beside it, every edit would show
+            fields[name] = (torch.round(self.edit(upload) / step) * step).to(raw.dtype)
         return Sealed(fields, sealed.releases)
 
 

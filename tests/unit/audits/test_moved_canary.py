@@ -94,3 +94,12 @@ def test_a_zero_on_a_grid_is_no_place_without_noise() -> None:
     assert {t.name: t for t in law_tests(on_grid)}[place].p < 1e-6
     bare = np.concatenate([on_grid, np.zeros((1, 1, 2000))])
     assert {t.name: t for t in law_tests(bare, step=1 / 1000)}["noise of a message"].p < 1e-6
+
+
+def test_a_sum_of_zero_on_a_grid_is_no_sum_without_noise() -> None:
+    """Of four numbers on a grid of a thousandth, one sum in 5,000 is 0, with sound noise."""
+    on_grid = np.round(np.random.default_rng(0).standard_normal((300, 1, 4)) * 1000) / 1000
+    on_grid[37, 0, 3] = -on_grid[37, 0, :3].sum()
+    name = "noise of a sum of columns"
+    assert {t.name: t for t in law_tests(on_grid, step=1 / 1000)}[name].p > 0.01
+    assert {t.name: t for t in law_tests(on_grid)}[name].p < 1e-6

@@ -20,7 +20,7 @@ NAME = ("m.Update", "weights", 1, 1)
 class Ones:
     """Noise of which every number is one, so that the sum can be read."""
 
-    protects = False
+    protects = True
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
         assert (clients, name) == (CLIENTS, NAME)
