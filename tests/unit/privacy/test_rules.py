@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -18,7 +20,7 @@ NAME = ("m.Update", "weights", 1, 1)
 class Ones:
     """Noise of which every number is one, so that the sum can be read."""
 
-    protects = False
+    protects = True
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
         assert (clients, name) == (CLIENTS, NAME)
@@ -51,7 +53,19 @@ def test_a_release_is_the_clipped_value_plus_the_noise(per: str, adjacency: str)
     given = values(3, 4, 5).double()
     found = rule.apply(given, Ones(), CLIENTS, NAME)
     wanted = clip_l2(given, 2.0, per) + rule.stddev  # type: ignore[arg-type]
-    assert torch.allclose(found, wanted, rtol=0, atol=1e-12)
+    assert torch.allclose(found, wanted, rtol=0, atol=rule.grid_step / 2 + 1e-12)
+    assert torch.equal(found, torch.round(found / rule.grid_step) * rule.grid_step)
+
+
+@pytest.mark.parametrize("stddev", [1e-4, 0.3, 1.0, 17.0, 1e5])
+def test_local_gaussian_rounds_to_a_power_of_two_below_its_noise(stddev: float) -> None:
+    """A grid of sigma / 2^10 or finer: the low bits of an upload tell nothing of the value."""
+    rule = LocalGaussian(1.0, stddev, "message", "zero_out")
+    assert stddev / 2048 < rule.grid_step <= stddev / 1024
+    assert math.log2(rule.grid_step).is_integer()
+    given = values(3, 4, 5).float()
+    steps = rule.apply(given, Ones(), CLIENTS, NAME).double() / rule.grid_step
+    assert torch.equal(steps, steps.round())
 
 
 def test_by_default_a_unit_is_replaced_and_not_removed() -> None:
