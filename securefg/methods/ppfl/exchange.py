@@ -13,7 +13,6 @@ node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -172,12 +171,14 @@ MESSAGES: Final = (
 )
 
 
-REPLIES: Final[Mapping[type[Message], ReplyTo]] = {
-    Aligned: lambda request: Rows if request.upload else Trained,
-    Mean: lambda request: RotatedRows if request.upload else Trained,
-    Census: Connected,
-    Weigh: Weighed,
-}
+def replies() -> dict[type[Message], ReplyTo]:
+    """The reply that every request brings: rows where the request asks for them."""
+    return {
+        Aligned: lambda request: Rows if request.upload else Trained,
+        Mean: lambda request: RotatedRows if request.upload else Trained,
+        Census: Connected,
+        Weigh: Weighed,
+    }
 
 
 def check(settings: ExchangeSettings, public: PublicInfo, bare: bool, message: Message) -> None:

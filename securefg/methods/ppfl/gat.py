@@ -20,7 +20,6 @@ from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
-    REPLIES,
     Census,
     ClientRows,
     Iteration,
@@ -29,6 +28,7 @@ from securefg.methods.ppfl.exchange import (
     alignment_figures,
     check,
     planned_rows,
+    replies,
     rows_of,
 )
 from securefg.models.probes import held_out_f1
@@ -141,7 +141,7 @@ METHOD = Method(
     summary="public nodes at every client; their hidden GAT rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
-    replies=REPLIES,
+    replies=replies(),
     check=check,
     release=Iteration,
     planned=planned,
