@@ -21,7 +21,6 @@ from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
-    REPLIES,
     ClientRows,
     Iteration,
     Mean,
@@ -29,6 +28,7 @@ from securefg.methods.ppfl.exchange import (
     alignment_figures,
     check,
     planned_rows,
+    replies,
     rows_of,
 )
 from securefg.models.probes import cross_validated_f1, held_out_f1, linear_probe
@@ -165,7 +165,7 @@ METHOD = Method(
     summary="public nodes at every client; their DeepWalk rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
-    replies=REPLIES,
+    replies=replies(),
     check=check,
     release=Iteration,
     planned=planned,

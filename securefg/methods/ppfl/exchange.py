@@ -15,7 +15,6 @@ without noise are refused with it: the server would need a census of degrees and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -146,10 +145,12 @@ MESSAGES: Final = (
 )
 
 
-REPLIES: Final[Mapping[type[Message], ReplyTo]] = {
-    Aligned: lambda request: Rows if request.upload else Trained,
-    Mean: lambda request: RotatedRows if request.upload else Trained,
-}
+def replies() -> dict[type[Message], ReplyTo]:
+    """Return the reply that every request brings: rows if the request asks for them."""
+    return {
+        Aligned: lambda request: Rows if request.upload else Trained,
+        Mean: lambda request: RotatedRows if request.upload else Trained,
+    }
 
 
 def check(settings: ExchangeSettings, public: PublicInfo, bare: bool, message: Message) -> None:

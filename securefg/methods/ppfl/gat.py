@@ -20,13 +20,13 @@ from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method
 from securefg.methods.ppfl.exchange import (
     MESSAGES,
-    REPLIES,
     ClientRows,
     Iteration,
     RowServer,
     alignment_figures,
     check,
     planned_rows,
+    replies,
     rows_of,
 )
 from securefg.models.probes import held_out_f1
@@ -138,7 +138,7 @@ METHOD = Method(
     summary="public nodes at every client; their hidden GAT rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
-    replies=REPLIES,
+    replies=replies(),
     check=check,
     release=Iteration,
     planned=planned,
