@@ -79,13 +79,14 @@ class Channel:
             for name, value in message.values().items()
             if message.declarations[name].is_private and value is not None
         }
+        message = type(message)(**{**message.values(), **private})
         releases = [self._release(message, name, x, turn) for name, x in private.items()]
         if admitted is None:
             self.check_budget(releases, turn)
         else:
             _refuse_beside(releases, admitted)
         protected: dict[str, Value] = {
-            name: self._protect(message, name, private, turn) for name in private
+            name: self._protect(message, name, x, turn) for name, x in private.items()
         }
         self._ledger.record(releases)
         return Sealed({**message.values(), **protected}, releases)
@@ -116,14 +117,11 @@ class Channel:
         mechanism = self.policy.mechanism(type(message), name, dim, rows)
         return Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
 
-    def _protect(
-        self, message: Message, name: str, private: Mapping[str, Tensor], turn: Turn
-    ) -> Tensor:
+    def _protect(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
         stream = (message.kind, name, turn.round, turn.step)
-        values, masked = private[name], self.policy.mask(type(message), name)
+        masked = self.policy.mask(type(message), name)
         if masked is not None:
-            weights = private.get(message.declarations[name].weight or "")
-            return self._mask(masked, message, name, values, weights, turn, stream)
+            return self._mask(masked, message, name, values, turn, stream)
         if message.declarations[name].scope == "recipients":
             raise PrivacyError(f"{message.kind}.{name} is for its recipients and has no masks")
         rule = self.policy.rule(type(message), name)
@@ -135,13 +133,19 @@ class Channel:
         message: Message,
         name: str,
         values: Tensor,
-        weights: Tensor | None,
         turn: Turn,
         stream: tuple[str | int, ...],
     ) -> Tensor:
         if self._masker is None:
             raise PrivacyError(f"{message.kind}.{name} is to be masked, and no session is open")
-        rows = masked.encode(values.cpu(), weights, self._noise, turn.clients, stream)
+        weights = message.values().get(message.declarations[name].weight or "")
+        rows = masked.encode(
+            values.cpu(),
+            weights if isinstance(weights, Tensor) else None,
+            self._noise,
+            turn.clients,
+            stream,
+        )
         context = mask_context(message, name, turn.round, masked, rows.shape[1])
         self._masker.mask(rows, turn.clients.numbers(), context)
         return from_ring(rows).reshape(values.shape)

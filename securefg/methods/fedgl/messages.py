@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from securefg.federation.roles import (
@@ -226,9 +225,10 @@ def check_rows_of_graph(counts: Tensor, columns: Tensor, values: Tensor) -> None
             f"fedgl.Globals.graph_counts: found a sum of {int(counts.long().sum())} for "
             f"{len(columns)} neighbours and {len(values)} weights; expected the same of all"
         )
-    row = torch.arange(len(counts)).repeat_interleave(counts.long())
-    places = row * len(counts) + columns
-    if bool((places[1:] <= places[:-1]).any()):
+    rises = columns[1:] > columns[:-1]
+    starts = counts.long().cumsum(0)[:-1]
+    rises[starts[(starts > 0) & (starts < len(columns))] - 1] = True  # from one row to the next
+    if not bool(rises.all()):
         raise ProtocolError(
             "fedgl.Globals.graph_columns: found neighbours out of order; expected ascending ones"
         )
