@@ -17,12 +17,10 @@ from securefg.data.readers import (
     amlsim,
     facebook,
     folder,
+    geometric,
     heterophilous,
-    planetoid,
     text_lists,
     twitch,
-    wikics,
-    wikipedia,
 )
 from securefg.data.sources import cached, locate
 from securefg.data.splits import choose_split
@@ -39,14 +37,14 @@ class _Reader(NamedTuple):
 
 _READERS: Mapping[str, _Reader] = MappingProxyType(
     {
-        "cora": _Reader(planetoid.files, planetoid.read),
-        "citeseer": _Reader(planetoid.files, planetoid.read),
-        "pubmed": _Reader(planetoid.files, planetoid.read),
-        "chameleon": _Reader(wikipedia.files, wikipedia.read),
-        "squirrel": _Reader(wikipedia.files, wikipedia.read),
+        "cora": _Reader(geometric.files, geometric.read),
+        "citeseer": _Reader(geometric.files, geometric.read),
+        "pubmed": _Reader(geometric.files, geometric.read),
+        "chameleon": _Reader(geometric.files, geometric.read),
+        "squirrel": _Reader(geometric.files, geometric.read),
         "acm": _Reader(text_lists.files, text_lists.read),
         "wiki": _Reader(text_lists.files, text_lists.read),
-        "wikics": _Reader(wikics.files, wikics.read),
+        "wikics": _Reader(geometric.files, geometric.read),
         "cornell5": _Reader(facebook.files, facebook.read),
         "johnshopkins55": _Reader(facebook.files, facebook.read),
         "amherst41": _Reader(facebook.files, facebook.read),
