@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -11,8 +12,8 @@ import torch
 from torch import Tensor
 
 from securefg.data.csbm import draw_csbm
-from securefg.data.dataset import Dataset
-from securefg.data.graph import Graph
+from securefg.data.dataset import Dataset, Source
+from securefg.data.graph import Graph, sorted_edges, undirected
 from securefg.data.readers import (
     amlsim,
     facebook,
@@ -25,9 +26,11 @@ from securefg.data.readers import (
 from securefg.data.sources import cached, locate
 from securefg.data.splits import choose_split
 from securefg.data.subcora import draw_subcora
+from securefg.foundation.errors import DataError
+from securefg.foundation.extensions import find_module
 from securefg.foundation.streams import torch_stream
 from securefg.settings.data import DataSettings
-from securefg.settings.datasets import DATASETS, Norm
+from securefg.settings.datasets import DATASETS, GROUP, Norm, dataset_info
 
 
 class _Reader(NamedTuple):
@@ -68,7 +71,7 @@ def load(settings: DataSettings, seed: int) -> Graph:
         return draw_csbm(settings.csbm, seed)
     if settings.subcora is not None:
         return draw_subcora(_cora(settings), settings.subcora, seed)
-    dataset = _published(settings) if settings.folder is None else folder.read(settings.folder)
+    dataset = _dataset(settings, seed)
     return Graph(
         name=settings.name,
         features=_scaled(dataset.features, settings),
@@ -98,6 +101,32 @@ def normalize_rows(features: Tensor, norm: Norm = "l1") -> Tensor:
     return scaled
 
 
+def _dataset(settings: DataSettings, seed: int) -> Dataset:
+    if settings.folder is not None:
+        return folder.read(settings.folder)
+    return _published(settings) if settings.name in _READERS else _outside(settings, seed)
+
+
+def _outside(settings: DataSettings, seed: int) -> Dataset:
+    """Return what another package's DATASET reads, once it is found to be a whole dataset."""
+    name = settings.name
+    source = getattr(find_module("data.name", name, {}, GROUP), "DATASET", None)
+    found: object = source
+    if isinstance(source, Source):
+        found = source.read(settings.root, torch_stream(seed, "dataset"))
+    if not isinstance(found, Dataset):
+        raise DataError(
+            f"data.name: found {type(found).__name__} from {name!r}; expected a Source that "
+            "reads a Dataset (securefg.data.dataset)"
+        )
+    kinds = (found.features.dtype, found.edge_index.dtype, found.labels.dtype)
+    if kinds != (torch.float32, torch.int64, torch.int64):
+        raise DataError(f"{name}: found {kinds}; expected float32 features, int64 edges and labels")
+    clean = sorted_edges if found.directed else undirected
+    checked = found.checked(name)
+    return replace(checked, edge_index=clean(checked.edge_index, checked.num_nodes))
+
+
 def _published(settings: DataSettings) -> Dataset:
     reader, name = _READERS[settings.name], settings.name
     files = reader.files(name)
@@ -107,7 +136,8 @@ def _published(settings: DataSettings) -> Dataset:
 
 
 def _scaled(features: Tensor, settings: DataSettings) -> Tensor:
-    scaled = normalize_rows(features, settings.normalize_features or DATASETS[settings.name].norm)
+    norm = settings.normalize_features or dataset_info(settings.name).norm
+    scaled = normalize_rows(features, norm)
     return scaled if settings.projection is None else project(scaled, settings.projection)
 
 

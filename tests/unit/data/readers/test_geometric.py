@@ -173,9 +173,7 @@ def test_read_unpublished_pickle_is_refused_before_it_runs(citeseer: Path, tmp_p
     made = tmp_path / "made"
     for file in geometric.files("citeseer"):
         (citeseer / file).write_bytes(pickle.dumps(Harmful(made)))
-    with pytest.raises(
-        DataError, match=r"allx: found SHA-256 \w+\.{3}; expected 2ac30345d95c9ec9"
-    ):
+    with pytest.raises(DataError, match=r"allx: found SHA-256 \w+\.{3}; expected 2ac30345d95c9ec9"):
         geometric.read(citeseer, "citeseer")
     assert not made.exists()
 
