@@ -175,7 +175,7 @@ def config_schema() -> dict[str, Any]:
     """JSON Schema for editors, with the settings of every method and partition."""
     schema = RunConfig.model_json_schema()
     definitions = schema.setdefault("$defs", {})
-    kinds = {
+    kinds: dict[str, Mapping[str, type[BaseModel]]] = {
         "method": {name: method_settings(name) for name in method_names()},
         "partition": {name: partition_settings(name) for name in partition_names()},
     }
