@@ -35,18 +35,23 @@ class _Callable(ModuleType):
     """The room `securefg.run`, which has the name of the verb: called, it is `api.run`."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        from securefg.api import run as carry_out
-
-        return carry_out(*arguments, **named)
+        return _api().run(*arguments, **named)
 
 
 _room.__class__ = _Callable
 
 
+def _api() -> Any:
+    from securefg.foundation.extensions import require_own_packages
+
+    require_own_packages()
+    return importlib.import_module("securefg.api")
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'securefg' has no attribute {name!r}")
-    return getattr(importlib.import_module("securefg.api"), name)
+    return getattr(_api(), name)
 
 
 def __dir__() -> list[str]:

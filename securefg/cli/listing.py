@@ -56,21 +56,23 @@ def _methods() -> Rows:
 
 
 def _datasets() -> Rows:
-    from securefg.settings.datasets import DATASETS
+    from securefg.settings.datasets import dataset_info, dataset_names
 
     header = ("dataset", "nodes", "edges", "features", "classes", "")
     lines = []
-    for info in DATASETS.values():
+    for name in dataset_names():
+        info = dataset_info(name)
         sizes = (info.num_nodes, info.num_edges, info.num_features, info.num_classes)
         figures = ("-" if size is None else str(size) for size in sizes)
-        lines.append((info.name, *figures, info.description))
+        lines.append((name, *figures, info.description))
     return header, lines
 
 
 def _partitions() -> Rows:
-    from securefg.settings.partition import PARTITIONS
+    from securefg.settings.partition import partition_names, partition_settings
 
-    return ("partition", ""), list(PARTITIONS.items())
+    lines = [(name, partition_settings(name).summary) for name in partition_names()]
+    return ("partition", ""), list(lines)
 
 
 def _configs() -> Rows:

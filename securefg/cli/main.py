@@ -35,6 +35,7 @@ from securefg.cli import (
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.cli.verify import verify
 from securefg.foundation.errors import InputError, SecurefgError
+from securefg.foundation.extensions import require_own_packages
 from securefg.foundation.outside import cause_of
 
 app = typer.Typer(
@@ -85,6 +86,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
+        require_own_packages()
         app()
     except InputError as error:
         complain(str(error))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from securefg.foundation.errors import DataError
+from securefg.settings.datasets import DatasetInfo
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,18 @@ class Dataset:
         if not bool(torch.isfinite(self.features).all()):
             raise DataError(f"{source}: found a feature that is not finite; wanted numbers")
         return self
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset that a module outside this package offers as DATASET.
+
+    info  one line about it, its sizes where they are known, and the usual scaling of its rows
+    read  returns the dataset; it gets `data.root` (or None) and a generator for drawn data
+    """
+
+    info: DatasetInfo
+    read: Callable[[Path | None, torch.Generator], Dataset]
 
 
 def no_split(num_nodes: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -11,25 +12,25 @@ import torch
 from torch import Tensor
 
 from securefg.data.csbm import draw_csbm
-from securefg.data.dataset import Dataset
-from securefg.data.graph import Graph
+from securefg.data.dataset import Dataset, Source
+from securefg.data.graph import Graph, sorted_edges, undirected
 from securefg.data.readers import (
     amlsim,
     facebook,
     folder,
+    geometric,
     heterophilous,
-    planetoid,
     text_lists,
     twitch,
-    wikics,
-    wikipedia,
 )
 from securefg.data.sources import cached, locate
 from securefg.data.splits import choose_split
 from securefg.data.subcora import draw_subcora
+from securefg.foundation.errors import DataError
+from securefg.foundation.extensions import find_module
 from securefg.foundation.streams import torch_stream
 from securefg.settings.data import DataSettings
-from securefg.settings.datasets import DATASETS, Norm
+from securefg.settings.datasets import DATASETS, GROUP, Norm, dataset_info
 
 
 class _Reader(NamedTuple):
@@ -39,14 +40,14 @@ class _Reader(NamedTuple):
 
 _READERS: Mapping[str, _Reader] = MappingProxyType(
     {
-        "cora": _Reader(planetoid.files, planetoid.read),
-        "citeseer": _Reader(planetoid.files, planetoid.read),
-        "pubmed": _Reader(planetoid.files, planetoid.read),
-        "chameleon": _Reader(wikipedia.files, wikipedia.read),
-        "squirrel": _Reader(wikipedia.files, wikipedia.read),
+        "cora": _Reader(geometric.files, geometric.read),
+        "citeseer": _Reader(geometric.files, geometric.read),
+        "pubmed": _Reader(geometric.files, geometric.read),
+        "chameleon": _Reader(geometric.files, geometric.read),
+        "squirrel": _Reader(geometric.files, geometric.read),
         "acm": _Reader(text_lists.files, text_lists.read),
         "wiki": _Reader(text_lists.files, text_lists.read),
-        "wikics": _Reader(wikics.files, wikics.read),
+        "wikics": _Reader(geometric.files, geometric.read),
         "cornell5": _Reader(facebook.files, facebook.read),
         "johnshopkins55": _Reader(facebook.files, facebook.read),
         "amherst41": _Reader(facebook.files, facebook.read),
@@ -70,7 +71,7 @@ def load(settings: DataSettings, seed: int) -> Graph:
         return draw_csbm(settings.csbm, seed)
     if settings.subcora is not None:
         return draw_subcora(_cora(settings), settings.subcora, seed)
-    dataset = _published(settings) if settings.folder is None else folder.read(settings.folder)
+    dataset = _dataset(settings, seed)
     return Graph(
         name=settings.name,
         features=_scaled(dataset.features, settings),
@@ -100,6 +101,32 @@ def normalize_rows(features: Tensor, norm: Norm = "l1") -> Tensor:
     return scaled
 
 
+def _dataset(settings: DataSettings, seed: int) -> Dataset:
+    if settings.folder is not None:
+        return folder.read(settings.folder)
+    return _published(settings) if settings.name in _READERS else _outside(settings, seed)
+
+
+def _outside(settings: DataSettings, seed: int) -> Dataset:
+    """Return what another package's DATASET reads, once it is found to be a whole dataset."""
+    name = settings.name
+    source = getattr(find_module("data.name", name, {}, GROUP), "DATASET", None)
+    found: object = source
+    if isinstance(source, Source):
+        found = source.read(settings.root, torch_stream(seed, "dataset"))
+    if not isinstance(found, Dataset):
+        raise DataError(
+            f"data.name: found {type(found).__name__} from {name!r}; expected a Source that "
+            "reads a Dataset (securefg.data.dataset)"
+        )
+    kinds = (found.features.dtype, found.edge_index.dtype, found.labels.dtype)
+    if kinds != (torch.float32, torch.int64, torch.int64):
+        raise DataError(f"{name}: found {kinds}; expected float32 features, int64 edges and labels")
+    clean = sorted_edges if found.directed else undirected
+    checked = found.checked(name)
+    return replace(checked, edge_index=clean(checked.edge_index, checked.num_nodes))
+
+
 def _published(settings: DataSettings) -> Dataset:
     reader, name = _READERS[settings.name], settings.name
     files = reader.files(name)
@@ -109,7 +136,8 @@ def _published(settings: DataSettings) -> Dataset:
 
 
 def _scaled(features: Tensor, settings: DataSettings) -> Tensor:
-    scaled = normalize_rows(features, settings.normalize_features or DATASETS[settings.name].norm)
+    norm = settings.normalize_features or dataset_info(settings.name).norm
+    scaled = normalize_rows(features, norm)
     return scaled if settings.projection is None else project(scaled, settings.projection)
 
 

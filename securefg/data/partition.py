@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
+from securefg.settings.partition import PartitionSettings
 
 MANY_CLIENTS = 50_000
 """Above so many, clients are arrays: no object, line or fingerprint each."""
@@ -107,6 +109,18 @@ class Partition:
             return cls(facts["name"], int(facts["num_nodes"]), **tensors)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: found {error!r}; wanted a stored partition") from error
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to deal nodes to clients; a module outside this package offers one as PARTITION.
+
+    settings  the keys below `partition` in a config
+    draw      makes a partition of a graph; all its randomness comes from the generator
+    """
+
+    settings: type[PartitionSettings]
+    draw: Callable[[Graph, Any, np.random.Generator], Partition]
 
 
 @dataclass(frozen=True)

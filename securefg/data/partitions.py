@@ -13,10 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from securefg.data.graph import Graph, undirected
-from securefg.data.partition import Partition
+from securefg.data.partition import Partition, Scheme
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.extensions import find_module
 from securefg.foundation.streams import numpy_stream
 from securefg.settings.partition import (
+    GROUP,
     DirichletSettings,
     GivenSettings,
     LouvainSettings,
@@ -273,9 +275,7 @@ def _given(graph: Graph, settings: GivenSettings, stream: np.random.Generator) -
     return Partition.of("given", graph.num_nodes, clients)
 
 
-Draw = Callable[[Graph, Any, Any], Partition]
-
-_SCHEMES: Mapping[str, Draw] = MappingProxyType(
+_DRAWS: Mapping[str, Callable[[Graph, Any, np.random.Generator], Partition]] = MappingProxyType(
     {
         "shares": _shares,
         "public_private": _public_private,
@@ -291,4 +291,23 @@ _SCHEMES: Mapping[str, Draw] = MappingProxyType(
 
 def draw_partition(graph: Graph, settings: PartitionSettings, seed: int) -> Partition:
     """Deal the nodes of `graph` to clients; all randomness is the run's stream "partition"."""
-    return _SCHEMES[settings.name](graph, settings, numpy_stream(seed, "partition"))
+    draw = _DRAWS.get(settings.name) or _outside(settings.name).draw
+    partition = draw(graph, settings, numpy_stream(seed, "partition"))
+    if not isinstance(partition, Partition):
+        raise ConfigError(
+            f"partition.name: found {type(partition).__name__} from {settings.name!r}; expected a "
+            "Partition (securefg.data.partition)"
+        )
+    partition.check_fits(graph)
+    return partition
+
+
+def _outside(name: str) -> Scheme:
+    """Return the PARTITION of another package's module."""
+    scheme = getattr(find_module("partition.name", name, {}, GROUP), "PARTITION", None)
+    if not isinstance(scheme, Scheme):
+        raise ConfigError(
+            f"partition.name: found {type(scheme).__name__} as PARTITION in {name!r}; expected a "
+            "Scheme (securefg.data.partition)"
+        )
+    return scheme

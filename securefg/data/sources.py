@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from securefg.data.dataset import Dataset
+from securefg.data.readers.geometric import download
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
 
@@ -74,8 +75,6 @@ def _checksum(tensors: dict[str, torch.Tensor]) -> int:
     return check
 
 
-_PLANETOID = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
-_FACEBOOK = ("cornell5", "johnshopkins55", "amherst41", "reed98")
 _BY_HAND = {
     "acm": "SDCN",
     "wiki": "TADW",
@@ -115,7 +114,7 @@ def _fetched(name: str, files: Sequence[str], given: Path | None) -> Path:
     try:
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as temporary:
-            _download(name, Path(temporary))
+            download(name, Path(temporary))
             for file in files:
                 (target / file).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(Path(temporary) / file, target / file)
@@ -125,28 +124,6 @@ def _fetched(name: str, files: Sequence[str], given: Path | None) -> Path:
         way = f"or allow the download, which failed: {reason}"
         raise _unavailable(name, files, given, way) from error
     return target
-
-
-def _download(name: str, root: Path) -> None:
-    # Imported here because it takes seconds and a data root makes it unnecessary.
-    from torch_geometric.datasets import (
-        HeterophilousGraphDataset,
-        LINKXDataset,
-        Planetoid,
-        WikiCS,
-        WikipediaNetwork,
-    )
-
-    if name in _PLANETOID:
-        Planetoid(str(root / "Planetoid"), _PLANETOID[name])
-    elif name in _FACEBOOK:
-        LINKXDataset(str(root / "LINKX"), name)
-    elif name == "tolokers":
-        HeterophilousGraphDataset(str(root / "HeterophilousGraphDataset"), name)
-    elif name == "wikics":
-        WikiCS(str(root / "WikiCS"), is_undirected=True)
-    else:
-        WikipediaNetwork(str(root / "WikipediaNetwork"), name, geom_gcn_preprocess=True)
 
 
 def _unavailable(name: str, files: Sequence[str], given: Path | None, way: str) -> DataError:

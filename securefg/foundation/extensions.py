@@ -1,4 +1,4 @@
-"""Methods, attacks and games from anywhere: by shipped name, by entry point, or by module path."""
+"""Modules by name: plug-ins from anywhere, and a check that nobody shadows our own packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, InputError
 from securefg.foundation.quoting import shown
 
 _closed = False
@@ -33,6 +33,19 @@ def only_known_modules(unless: bool = False) -> Iterator[None]:
         yield
     finally:
         _closed = before
+
+
+def require_own_packages(names: Sequence[str] = ("attacks", "audits")) -> None:
+    """Refuse to start where another package takes the name of one that comes with securefg."""
+    home = Path(__file__).parents[2]
+    for name in names:
+        spec, expected = importlib.util.find_spec(name), home / name / "__init__.py"
+        found = Path(spec.origin) if spec and spec.origin else None
+        if found is None or found.resolve() != expected.resolve():
+            raise InputError(
+                f"package {name!r}: found {found or 'none'}; expected {expected}, which comes with "
+                "securefg; rename or uninstall the other package, or start in another folder"
+            )
 
 
 def import_path(what: str, path: str) -> ModuleType:

@@ -1,4 +1,8 @@
-"""One owner at a time: a folder's lock is the kernel's, and ends with the process that holds it."""
+"""One owner at a time: a folder's lock is the kernel's, and ends with the process that holds it.
+
+`filelock` does not serve here: it does not notice that a folder was replaced by another one between
+opening and locking, and it accepts a lock file with a second name (a hard link).
+"""
 
 from __future__ import annotations
 

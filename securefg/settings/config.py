@@ -8,8 +8,9 @@ import hashlib
 import json
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import (
@@ -36,7 +37,12 @@ from securefg.settings.execution import (
 )
 from securefg.settings.methods.base import MethodSettings
 from securefg.settings.methods.registry import method_names, method_settings
-from securefg.settings.partition import PartitionSettings, SharesSettings
+from securefg.settings.partition import (
+    PartitionSettings,
+    SharesSettings,
+    partition_names,
+    partition_settings,
+)
 from securefg.settings.privacy import PrivacySettings
 from securefg.settings.shipped import find_config
 
@@ -47,7 +53,7 @@ class RunConfig(Settings):
     name: str = Field("run", pattern=r"^[\w.-]+$", description="prefix of the run folder's name")
     method: SerializeAsAny[MethodSettings]
     data: DataSettings
-    partition: PartitionSettings = SharesSettings()
+    partition: SerializeAsAny[PartitionSettings] = SharesSettings()
     merged: bool = Field(
         False, description="give one client the union of what all clients of the partition hold"
     )
@@ -96,6 +102,19 @@ class RunConfig(Settings):
         if not isinstance(name, str):
             raise ConfigError(f"method.name: missing; allowed: {', '.join(method_names())}")
         return method_settings(name).model_validate(value)
+
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _of_its_own_scheme(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        name = value.get("name")
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"partition.name: found {shown(name)}; expected {', '.join(partition_names())}, or "
+                "a module path"
+            )
+        return partition_settings(name).model_validate(value)
 
     @property
     def hash(self) -> str:
@@ -153,18 +172,27 @@ def parse_config(
 
 
 def config_schema() -> dict[str, Any]:
-    """JSON Schema for editors; every method's own settings are among the choices."""
+    """JSON Schema for editors, with the settings of every method and partition."""
     schema = RunConfig.model_json_schema()
     definitions = schema.setdefault("$defs", {})
-    choices = []
-    for name in method_names():
-        own = method_settings(name).model_json_schema(ref_template="#/$defs/{model}")
-        definitions.update(own.pop("$defs", {}))
-        own["properties"]["name"] = {"const": name}
-        definitions[f"method_{name}"] = own
-        choices.append({"$ref": f"#/$defs/method_{name}"})
-    schema["properties"]["method"] = {"oneOf": choices}
+    kinds: dict[str, Mapping[str, type[BaseModel]]] = {
+        "method": {name: method_settings(name) for name in method_names()},
+        "partition": {name: partition_settings(name) for name in partition_names()},
+    }
+    for key, settings in kinds.items():
+        for name, kind in settings.items():
+            own = kind.model_json_schema(ref_template="#/$defs/{model}")
+            definitions.update(own.pop("$defs", {}))
+            own["properties"]["name"] = {"const": name}
+            definitions[f"{key}_{name}"] = own
+        choices = [{"$ref": f"#/$defs/{key}_{name}"} for name in settings]
+        schema["properties"][key] = {"oneOf": choices}
     return schema
+
+
+_SETTINGS: Mapping[str, Callable[[str], type[BaseModel]]] = MappingProxyType(
+    {"method": method_settings, "partition": partition_settings}
+)
 
 
 def _read_tree(path: Path) -> dict[str, Any]:
@@ -208,9 +236,7 @@ def _explain(error: Any, tree: dict[str, Any]) -> str:
 def _path(location: Sequence[Any], tree: Any) -> list[str]:
     """The keys as the user wrote them: pydantic puts names of choices between them."""
     keys: list[str] = []
-    for index, key in enumerate(location[:-1]):
-        if index == 1 and keys == ["partition"] and key == tree.get("name"):
-            continue
+    for key in location[:-1]:
         inside = tree.get(key) if isinstance(tree, dict) else None
         if inside is not None or not isinstance(tree, dict):
             keys.append(str(key))
@@ -223,8 +249,8 @@ def _allowed(keys: list[str], tree: dict[str, Any]) -> str:
     models: list[type[BaseModel]] = [RunConfig]
     for key in keys[:-1]:
         tree = tree[key] if isinstance(tree.get(key), dict) else {}
-        if key == "method":
-            models = [method_settings(tree["name"])]
+        if key in _SETTINGS:
+            models = [_SETTINGS[key](tree["name"])]
         else:
             found = [m.model_fields[key].annotation for m in models if key in m.model_fields]
             models = [model for annotation in found for model in _models_in(annotation)] or models

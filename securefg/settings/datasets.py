@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.extensions import find_module, installed
 
 Norm = Literal["l1", "l2", "none"]
+GROUP: Final = "securefg.datasets"
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,31 @@ DATASETS: Mapping[str, DatasetInfo] = MappingProxyType({info.name: info for info
 
 
 def canonical(name: str) -> str:
-    """The name as the catalogue spells it: case, hyphens and underscores do not matter."""
+    """Return the catalogue's spelling, or the name of an outside dataset as it is.
+
+    Case, hyphens and underscores do not matter for a name of the catalogue.
+    """
     plain = name.lower().replace("-", "").replace("_", "")
-    if plain not in DATASETS:
-        raise ConfigError(f"data.name: unknown dataset {name!r}; allowed: {', '.join(DATASETS)}")
-    return plain
+    if plain in DATASETS:
+        return plain
+    dataset_info(name)
+    return name
+
+
+def dataset_names() -> list[str]:
+    """Return all names that a config may use without a module path."""
+    return [*DATASETS, *(name for name in installed(GROUP) if name not in DATASETS)]
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """Return the figures of a dataset: a shipped one, an installed one, or any DATASET."""
+    if name in DATASETS:
+        return DATASETS[name]
+    module = find_module("data.name", name, dict.fromkeys(DATASETS, ""), GROUP)
+    info = getattr(getattr(module, "DATASET", None), "info", None)
+    if not isinstance(info, DatasetInfo):
+        raise ConfigError(
+            f"data.name: found no DATASET with a DatasetInfo in module {name!r}; expected "
+            "DATASET = Source(info, read) of securefg.data.dataset"
+        )
+    return info

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.extensions import find_module, installed
 from securefg.foundation.settings import Settings
 from securefg.settings.data import Share
 
+GROUP: Final = "securefg.partitions"
 
-class SharesSettings(Settings):
+
+class PartitionSettings(Settings):
+    """The `partition` part of a config; every scheme has its own.
+
+    disjoint  whether a node is never with two clients; a scheme that does not say so may overlap
+    """
+
+    summary: ClassVar[str] = ""
+    disjoint: ClassVar[bool] = False
+
+    name: str
+
+    def count_clients(self, num_nodes: int) -> int | None:
+        """Return the number of clients for a graph of this size, or None if only the data tell."""
+        return getattr(self, "num_clients", None)
+
+
+class SharesSettings(PartitionSettings):
     """`overlap` of None draws freely; a number is the share of nodes that every client holds."""
 
     summary: ClassVar[str] = "overlapping random shares (FedGL)"
@@ -19,8 +39,12 @@ class SharesSettings(Settings):
     shares: Annotated[tuple[Share, ...], Field(min_length=1)] = (0.3, 0.4, 0.5, 0.5, 0.6, 0.7)
     overlap: Annotated[float, Field(ge=0, le=1)] | None = None
 
+    def count_clients(self, num_nodes: int) -> int:
+        """Return one client for every share."""
+        return len(self.shares)
 
-class PublicPrivateSettings(Settings):
+
+class PublicPrivateSettings(PartitionSettings):
     """The defaults are the paper's: 4 clients, 40 % public at random, 15 % private at each."""
 
     summary: ClassVar[str] = (
@@ -33,26 +57,33 @@ class PublicPrivateSettings(Settings):
     selection: Literal["random", "top_degree"] = "random"
 
 
-class OneNodeSettings(Settings):
+class OneNodeSettings(PartitionSettings):
     summary: ClassVar[str] = "every node is a client (GFL-APPNP, nFedGNN)"
+    disjoint: ClassVar[bool] = True
 
     name: Literal["one_node"] = "one_node"
 
+    def count_clients(self, num_nodes: int) -> int:
+        """Return one client for every node."""
+        return num_nodes
 
-class LouvainSettings(Settings):
+
+class LouvainSettings(PartitionSettings):
     """`resolution` above 1 favours smaller communities."""
 
     summary: ClassVar[str] = "Louvain communities packed to balanced sizes (OpenFGL)"
+    disjoint: ClassVar[bool] = True
 
     name: Literal["louvain"] = "louvain"
     num_clients: Annotated[int, Field(ge=1)] = 10
     resolution: Annotated[float, Field(gt=0)] = 1.0
 
 
-class DirichletSettings(Settings):
+class DirichletSettings(PartitionSettings):
     """Drawn again until every client has `min_nodes`."""
 
     summary: ClassVar[str] = "disjoint clients with label skew, Dirichlet(alpha)"
+    disjoint: ClassVar[bool] = True
 
     name: Literal["dirichlet"] = "dirichlet"
     num_clients: Annotated[int, Field(ge=1)] = 10
@@ -60,49 +91,57 @@ class DirichletSettings(Settings):
     min_nodes: Annotated[int, Field(ge=1)] = 10
 
 
-class MetisSettings(Settings):
+class MetisSettings(PartitionSettings):
     summary: ClassVar[str] = "disjoint clients that cut few edges (needs securefg[metis])"
+    disjoint: ClassVar[bool] = True
 
     name: Literal["metis"] = "metis"
     num_clients: Annotated[int, Field(ge=1)] = 10
 
 
-class RandomSettings(Settings):
+class RandomSettings(PartitionSettings):
     summary: ClassVar[str] = "disjoint clients of equal size, dealt at random"
+    disjoint: ClassVar[bool] = True
 
     name: Literal["random"] = "random"
     num_clients: Annotated[int, Field(ge=1)] = 10
 
 
-class GivenSettings(Settings):
+class GivenSettings(PartitionSettings):
     summary: ClassVar[str] = "as the data come dealt out: twitch by country, folder by clients.csv"
 
     name: Literal["given"] = "given"
 
 
-PartitionSettings = Annotated[
-    SharesSettings
-    | PublicPrivateSettings
-    | OneNodeSettings
-    | LouvainSettings
-    | DirichletSettings
-    | MetisSettings
-    | RandomSettings
-    | GivenSettings,
-    Field(discriminator="name"),
-]
-
-_ALL: tuple[type[Settings], ...] = (
-    SharesSettings,
-    PublicPrivateSettings,
-    OneNodeSettings,
-    LouvainSettings,
-    DirichletSettings,
-    MetisSettings,
-    RandomSettings,
-    GivenSettings,
-)
-PARTITIONS: dict[str, str] = {
-    kind.model_fields["name"].default: str(getattr(kind, "summary", "")) for kind in _ALL
+SHIPPED: Final[dict[str, type[PartitionSettings]]] = {
+    kind.model_fields["name"].default: kind
+    for kind in (
+        SharesSettings,
+        PublicPrivateSettings,
+        OneNodeSettings,
+        LouvainSettings,
+        DirichletSettings,
+        MetisSettings,
+        RandomSettings,
+        GivenSettings,
+    )
 }
-"""One line about each, by name."""
+
+
+def partition_names() -> list[str]:
+    """Return all names that a config may use without a module path."""
+    return [*SHIPPED, *(name for name in installed(GROUP) if name not in SHIPPED)]
+
+
+def partition_settings(name: str) -> type[PartitionSettings]:
+    """Return the settings of a scheme: a shipped one, an installed one, or any PARTITION."""
+    if name in SHIPPED:
+        return SHIPPED[name]
+    module = find_module("partition.name", name, dict.fromkeys(SHIPPED, ""), GROUP)
+    settings = getattr(getattr(module, "PARTITION", None), "settings", None)
+    if not (isinstance(settings, type) and issubclass(settings, PartitionSettings)):
+        raise ConfigError(
+            f"partition.name: found no PARTITION with settings in module {name!r}; expected "
+            "PARTITION = Scheme(settings, draw) of securefg.data.partition"
+        )
+    return settings

@@ -1,4 +1,8 @@
-"""The pool: hands the points that are missing to long-lived workers, and books how they ended."""
+"""The pool: hands the points that are missing to long-lived workers, and books how they ended.
+
+`concurrent.futures` does not serve here: the death of one worker breaks its whole pool and all
+pending points, and it has no way to tell a worker to stop after the current round.
+"""
 
 from __future__ import annotations
 

@@ -50,11 +50,11 @@ def answer(
             "training.rounds: Input should be greater than or equal to 1, found 0",
         ),
         ("partition.shares=[0.5, 1.2]", "partition.shares.1: Input should be less than or equal"),
-        ("partition.name=foo", "'shares', 'public_private', 'one_node'"),
+        ("partition.name=foo", "unknown 'foo'; allowed: shares, public_private, one_node"),
         ("privacy.noise_multiplier=-1", "privacy.noise_multiplier: Input should be greater than 0"),
         ("privacy.mechanism=local_gaussian", "needs either noise_multiplier or target_epsilon"),
         ("privacy.fields={Update.foo: {mechanism: plain}}", "Update.foo: no such private field"),
-        ("data={name: corra}", "unknown dataset 'corra'; allowed: cora, citeseer"),
+        ("data={name: corra}", "data.name: unknown 'corra'; did you mean cora? allowed: cora,"),
         (
             "method={name: fedgll}",
             "method.name: unknown 'fedgll'; did you mean fedgl? allowed: alone, fedavg, fedgl, fed",

@@ -1,4 +1,4 @@
-"""A method, an attack and a network that nobody knows: found, run, attacked, as the docs say."""
+"""Methods, attacks, networks, datasets and partitions from outside run as the docs say."""
 
 from __future__ import annotations
 
@@ -136,3 +136,17 @@ def test_a_misspelt_method_is_answered_with_a_suggestion(tmp_path: Path) -> None
     done = securefg("run", "bad.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert "did you mean fedavg?" in done.stderr
+
+
+def test_own_dataset_and_partition_run_and_need_trust_to_be_audited(tmp_path: Path) -> None:
+    copy("own_data", tmp_path)
+    ran = securefg("run", "two_rings.yaml", "--quiet", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    summary = json.loads((run / "summary.json").read_text())
+    assert (summary["dataset"], summary["test_accuracy"] > 0.5) == ("two_rings", True)
+    refused = securefg("audit", str(run), "--only", "promises", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--trust-modules imports it" in refused.stderr
+    trusted = securefg("audit", str(run), "--only", "promises", "--trust-modules", cwd=tmp_path)
+    assert trusted.returncode == 0, trusted.stderr

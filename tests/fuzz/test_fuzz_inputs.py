@@ -1,9 +1,8 @@
-"""Mutated configs, overrides, tables, archives and pickles: an answer, never a traceback."""
+"""Mutated configs, overrides, tables and archives: an answer, never a traceback."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import yaml
 from scipy.sparse import csr_matrix, save_npz
 
 from securefg.data.readers import folder
-from securefg.data.readers.pickles import read_matrix, read_neighbours
 from securefg.foundation.errors import DataError
 from securefg.settings.config import load_config, parse_config
 from tests.fuzz.mutations import answered, many, mutated
@@ -74,22 +72,6 @@ def test_tables(tables: dict[str, bytes], tmp_path: Path, seed: int) -> None:
         (tmp_path / name).write_bytes(mutated(data, seed) if name == spoilt else data)
     with answered(tmp_path):
         folder.read(tmp_path)
-
-
-PICKLES = [
-    pickle.dumps(value, protocol=protocol)
-    for protocol in (0, 2, 4)
-    for value in (np.eye(6), csr_matrix(np.eye(9)), {0: [1, 2], 1: [0], 2: [0]})
-]
-
-
-@many(120, 15_000)
-def test_pickles(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(mutated(PICKLES[seed % len(PICKLES)], seed))
-    for read in (read_matrix, read_neighbours):
-        with answered(tmp_path):
-            read(path)
 
 
 def test_a_fault_of_a_table_is_a_data_error(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""One file per format that a dataset is published in; each has `files` and `read`."""
+"""One file per format of a published dataset; each file has `files` and `read`."""

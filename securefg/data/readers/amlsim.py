@@ -2,7 +2,8 @@
 
 Weber et al., "Scalable Graph Learning for Anti-Money Laundering", 2018. An account's feature is the
 balance it opened with, in one of sixteen bins: amounts and times belong to transactions, so one
-party of a payment would be in the other's features. The file names no bank.
+party of a payment would be in the other's features. The file names no bank. torch-geometric
+has no loader for it.
 """
 
 from __future__ import annotations

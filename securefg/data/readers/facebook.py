@@ -5,6 +5,9 @@ Learning on Non-Homophilous Graphs", 2021. `local_info` has status, gender, majo
 dorm, year and high school, 0 where nothing is known. People of the years 2004 to 2009 stay, by
 year; the first five columns become one-hot features. A high school is left out: most are named by a
 person or two, so it tells who somebody is and nothing about the others.
+
+torch-geometric's LINKXDataset reads the same file for another task: it predicts the gender, and the
+year is a feature.
 """
 
 from __future__ import annotations

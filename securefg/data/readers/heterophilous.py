@@ -1,6 +1,8 @@
 """Tolokers, and Chameleon and Squirrel without duplicated pages: one archive with ten splits each.
 
 Platonov et al., "A Critical Look at the Evaluation of GNNs under Heterophily", 2023.
+
+torch-geometric has no loader for the filtered graphs, so this reader serves all three.
 """
 
 from __future__ import annotations

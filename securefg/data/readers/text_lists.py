@@ -3,6 +3,7 @@
 ACM: Bo et al., "Structural Deep Clustering Network", 2020 (SDCN). Wiki: Yang et al., "Network
 Representation Learning with Rich Text Information", 2015 (TADW), with tf-idf triples; its groups
 carry the ids 1 to 19, of which two are empty: they are renumbered 0 to 16 in their order.
+torch-geometric has no loader for them.
 """
 
 from __future__ import annotations

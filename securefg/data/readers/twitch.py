@@ -2,6 +2,8 @@
 
 Rozemberczki, Allen and Sarkar, "Multi-scale Attributed Node Embedding", 2021. The seven countries
 are seven natural clients: `partition: {name: given}` deals every streamer to its country.
+
+torch-geometric's Twitch reads other files, with 128 dense features instead of the games.
 """
 
 from __future__ import annotations

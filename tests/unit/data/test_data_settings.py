@@ -18,7 +18,9 @@ def test_names_are_spelt_as_the_catalogue_does(given: str, name: str):
 def test_an_unknown_dataset_is_told_with_all_that_are_known():
     with pytest.raises(ConfigError) as caught:
         DataSettings(name="corra")
-    assert str(caught.value).startswith("data.name: unknown dataset 'corra'; allowed: cora, cite")
+    assert str(caught.value).startswith(
+        "data.name: unknown 'corra'; did you mean cora? allowed: cora,"
+    )
     assert all(name in str(caught.value) for name in DATASETS)
 
 

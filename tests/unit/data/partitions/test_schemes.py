@@ -9,17 +9,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from securefg.data import partitions
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions import draw_partition
 from securefg.foundation.errors import ConfigError
-from securefg.settings.partition import PARTITIONS, PartitionSettings
+from securefg.settings.partition import SHIPPED, partition_settings
 from tests.unit.data.graphs import random_graph
 
-_SETTINGS: TypeAdapter[Any] = TypeAdapter(PartitionSettings)
 GRAPH = random_graph(num_nodes=60, num_pairs=150)
 
 ALL = [
@@ -35,7 +34,7 @@ DISJOINT = ("one_node", "louvain", "dirichlet")
 
 
 def drawn(given: dict[str, Any], graph: Graph = GRAPH, seed: int = 0) -> Partition:
-    return draw_partition(graph, _SETTINGS.validate_python(given), seed)
+    return draw_partition(graph, partition_settings(given["name"]).model_validate(given), seed)
 
 
 def holders(partition: Partition) -> torch.Tensor:
@@ -177,7 +176,6 @@ def test_metis_gives_every_client_its_part(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     "given",
     [
-        {"name": "halves"},
         {"name": "shares", "shares": [0.5, 1.1]},
         {"name": "shares", "shares": [0.5, 0]},
         {"name": "shares", "shares": []},
@@ -193,7 +191,7 @@ def test_metis_gives_every_client_its_part(monkeypatch: pytest.MonkeyPatch):
 )
 def test_settings_out_of_range_are_refused(given: dict[str, Any]):
     with pytest.raises(ValidationError):
-        _SETTINGS.validate_python(given)
+        partition_settings(given["name"]).model_validate(given)
 
 
 @pytest.mark.parametrize(
@@ -221,5 +219,5 @@ def test_what_the_graph_does_not_allow_is_told_with_numbers(given: dict[str, Any
 def test_every_scheme_has_a_line_for_the_list():
     names = ["shares", "public_private", "one_node", "louvain", "dirichlet", "metis"]
     names += ["random", "given"]
-    assert list(PARTITIONS) == names
-    assert all(PARTITIONS.values())
+    assert list(SHIPPED) == names
+    assert all(kind.summary for kind in SHIPPED.values())
