@@ -1,12 +1,12 @@
 """A site's own books: every job that it took up, and everything private that left.
 
-They belong to the site, outlive the runs, are written before a reply leaves, and are chains (see
-`chain.py`): where they cannot be trusted nothing leaves any more.
+They belong to the site, outlive the runs, are written before a reply leaves, and are logs (see
+`securefg.foundation.log`): where they cannot be trusted nothing leaves any more.
 
     jobs.jsonl       {run, submission, digest}
     ledger.jsonl     {run, num_clients, release}
     scores.jsonl     {run, round, at_end, clients}
-    refusals.jsonl   {time, run, submission, reason}, for whoever reads it; no chain
+    refusals.jsonl   {time, run, submission, reason}, for whoever reads it; no log
 """
 
 from __future__ import annotations
@@ -19,24 +19,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from securefg.flare.chain import BooksDamaged, Chain, Clock, Line, utc_now
 from securefg.flare.job import Job
 from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
-from securefg.foundation.errors import BudgetExceeded
+from securefg.foundation.errors import BooksDamaged, BudgetExceeded
+from securefg.foundation.log import Clock, Line, Log, utc_now
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
 
 Profile = Mapping[Mechanism, int]
 MONTH = datetime.timedelta(days=31)
-CHAINS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
+LOGS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
 
 
 def open_books(home: Path) -> None:
     """Begin a site's books, once, when its kit is made; never where there were some."""
     if not (home / "runs").exists() and not any(home.glob("*.jsonl.head")):
-        for name in CHAINS:
-            Chain.open_new(home / name)
+        for name in LOGS:
+            open_log(home / name).create()
+
+
+def open_log(path: Path, now: Clock = utc_now) -> Log:
+    """One of a site's books: several processes of the site append to it."""
+    return Log(path, f"book {path.stem}", shared=True, clock=now, damaged=BooksDamaged)
 
 
 class SiteBooks:
@@ -44,7 +49,7 @@ class SiteBooks:
 
     def __init__(self, home: Path, now: Clock = utc_now) -> None:
         self.home, self._now = home, now
-        self._jobs, self._ledger, self._scores = (Chain(home / name, now) for name in CHAINS)
+        self._jobs, self._ledger, self._scores = (open_log(home / name, now) for name in LOGS)
         self._parsed: dict[str, Release] = {}
 
     def releases(self) -> list[Line]:

@@ -1,6 +1,6 @@
 """Findings as they are stored: those that an audit of this very folder wrote, and no others.
 
-`audit/findings.json` is held to `history.json`, which an audit writes first. Of an audit whose
+`audit/findings.json` is held to `history.jsonl`, which an audit writes first. Of an audit whose
 findings were taken away, what it found is told from there, and that the rest is missing.
 """
 

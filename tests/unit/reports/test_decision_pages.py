@@ -134,7 +134,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture
 def copied(run: RunFolder, tmp_path: Path) -> RunFolder:
-    pages = shutil.ignore_patterns("*.html", "signatures.json")
+    pages = shutil.ignore_patterns("*.html", "manifest.json")
     shutil.copytree(run.path, tmp_path / "copy", ignore=pages)
     return RunFolder(tmp_path / "copy")
 
@@ -216,7 +216,7 @@ def test_a_site_that_shared_nothing_is_in_the_first_sentence(tmp_path: Path) -> 
 
 def test_another_key_does_not_make_an_old_signature_fit(copied: RunFolder, tmp_path: Path) -> None:
     sign_page(copied, build_report(copied))
-    path = copied.path / "signatures.json"
+    path = copied.path / "manifest.json"
     path.write_text(path.read_text().replace('"key": "', '"key": "00', 1))
     assert "does not fit" in wrong(copied)["report.html"]
     own = tmp_path / "own.key"
