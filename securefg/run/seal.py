@@ -94,7 +94,7 @@ class Manifest(Settings):
 
 def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     """Sign a page, and whatever it was built from, in the folder's manifest."""
-    identity, before = signing_identity(folder, key), _read(folder.path)
+    identity, before = signing_identity(folder, key), read_manifest(folder.path)
     files, pages, outdated = _behind(folder.path), dict[str, str](), set[str]()
     if before is not None:
         _refuse_cut_history(folder.path, before)
@@ -136,7 +136,7 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
     checks += _against_the_data(folder)
     checks += _against_the_history(folder)
-    manifest = _read(folder.path)
+    manifest = read_manifest(folder.path)
     signed = set() if manifest is None else {*manifest.pages, *manifest.outdated}
     pages = [name for name in PAGES if name in signed or (folder.path / name).is_file()]
     if not pages:
@@ -251,7 +251,7 @@ def _behind(folder: Path) -> dict[str, str]:
     return found
 
 
-def _read(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> Manifest | None:
     """Return the folder's manifest, if it has one; refuses what no signer writes."""
     path = folder / FILE
     if not path.is_file():
