@@ -83,13 +83,15 @@ class Manifest(Settings):
         """The text that is signed: all of the manifest but the signature."""
         return json.dumps(self.model_dump(mode="json", exclude={"signature"}), sort_keys=True)
 
-    def verify(self) -> None:
-        """Raise `BadSignature` unless the owner of the key signed this manifest."""
+    @property
+    def is_signed(self) -> bool:
+        """Whether the owner of the key signed this very manifest."""
         try:
             key, signature = bytes.fromhex(self.key), bytes.fromhex(self.signature)
-        except ValueError as error:
-            raise BadSignature(f"the signature on {PURPOSE!r} is not in hex") from error
-        verify(key, signature, PURPOSE, self.statement)
+            verify(key, signature, PURPOSE, self.statement)
+        except (BadSignature, ValueError):
+            return False
+        return signature.hex() == self.signature
 
 
 def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
@@ -99,7 +101,7 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     if before is not None:
         _refuse_cut_history(folder.path, before)
         pages, outdated = before.pages, set(before.outdated)
-        if (before.files, before.key) != (files, identity.public.hex()) or not _is_signed(before):
+        if (before.files, before.key) != (files, identity.public.hex()) or not before.is_signed:
             pages, outdated = {}, outdated | pages.keys()
     manifest = Manifest(
         files=files,
@@ -218,7 +220,7 @@ def _is_less(told: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
 def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | None) -> Check:
     if manifest is None or name not in {*manifest.pages, *manifest.outdated}:
         return Check(name, "it is not signed; `securefg report` signs it")
-    if not _is_signed(manifest):
+    if not manifest.is_signed:
         return Check(name, f"the signature of {FILE} does not fit")
     if not (folder / name).is_file():
         return Check(name, "it was signed and is not here")
@@ -232,14 +234,6 @@ def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | No
     if changed:
         return Check(name, f"changed since it was signed: {', '.join(changed)}")
     return Check(name, "", f"signed by {manifest.key}")
-
-
-def _is_signed(manifest: Manifest) -> bool:
-    try:
-        manifest.verify()
-    except BadSignature:
-        return False
-    return True
 
 
 def _behind(folder: Path) -> dict[str, str]:
