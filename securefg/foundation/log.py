@@ -88,16 +88,15 @@ def split_line(line: bytes, signed: bool = False) -> tuple[bytes, str, bytes]:
     Raises ValueError for a line that `chain_line` does not write.
     """
     if not line.startswith(_START):
-        tree = None
-        with suppress(ValueError):
-            tree = parse_json(line)
-        refuse_other_format(tree)
+        with suppress(json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            refuse_other_format(json.loads(line))
+        raise ValueError("the line was changed")
     end = len(line) - 2 - (len(_SIGNATURE) + 128 if signed else 0)
     text, link = line[: max(0, end - 64 - len(_LINK))], line[end - 64 : end]
     tail = line[end + len(_SIGNATURE) : -2].decode("ascii", "replace") if signed else ""
     signature = bytes.fromhex(tail)
     written = text + _LINK + link + (_SIGNATURE + signature.hex().encode() if signed else b"")
-    if line != written + b'"}' or not line.startswith(_START) or b"\n" in line:
+    if line != written + b'"}' or b"\n" in line:
         raise ValueError("the line was changed")
     return text, link.decode("ascii"), signature
 
@@ -192,10 +191,6 @@ class Log:
 
     def lines(self) -> list[Line]:
         """Return all entries, checked, each with its `link`; a torn last line is cut off."""
-        if not self._shared and not self._path.exists():
-            self._check_head([])
-            self._seen = (0, -1)
-            return []
         with self._locked() as file:
             return self._load(file)
 
@@ -206,7 +201,13 @@ class Log:
         if self._seen[0] < 0:
             self.lines()
         with self._locked() as file:
-            self._require_known(file)
+            if self._shared:
+                self._load(file)
+            elif (found := _state_of(file)[0]) != self._seen[0]:
+                raise self._damaged(
+                    f"{self._path.name}: found {found} bytes; expected {self._seen[0]}: another "
+                    "process wrote to it, or it was set back"
+                )
             if self._clock is not None:
                 stamp = self._time().isoformat(timespec="seconds")
                 entries = [{"time": stamp, **entry} for entry in entries]
@@ -220,8 +221,7 @@ class Log:
 
     def replace(self, entries: Sequence[Line]) -> None:
         """Hold these entries and no others."""
-        first = first_link(self._name)
-        data, links = self._chained(entries, first)
+        data, links = self._chained(entries, first := first_link(self._name))
         write_atomically(self._path, data)
         self.length, self.link, self._seen = len(links), [first, *links][-1], (len(data), -1)
 
@@ -256,16 +256,6 @@ class Log:
                 f"{last:%Y-%m-%d %H:%M}: set the clock"
             )
         return max(now, last)
-
-    def _require_known(self, file: io.FileIO) -> None:
-        found, expected = _state_of(file)[0], self._seen[0]
-        if self._shared:
-            self._load(file)
-        elif found != expected:
-            raise self._damaged(
-                f"{self._path.name}: found {found} bytes; expected {expected}: another process "
-                "wrote to it, or it was set back"
-            )
 
     def _load(self, file: io.FileIO) -> list[Line]:
         """Read the file where it is not as it was left; check it against its head."""

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from securefg.foundation.errors import ProtocolError, RunFolderError
 from securefg.foundation.log import Log, read_log
+from securefg.foundation.settings import explain_fault
 from securefg.protocol.codec import Clients
 
 OpenedBy = Literal["server", "recipients"]
@@ -85,9 +86,7 @@ class Mechanism:
         try:
             return _validated(json.dumps(data))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"mechanism.{where}: {first['msg']}") from None
+            raise ValueError(f"mechanism.{explain_fault(error)}") from None
 
 
 _MECHANISM = TypeAdapter(Mechanism)

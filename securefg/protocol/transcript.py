@@ -24,14 +24,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_type_hints
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, create_model
 from torch import Tensor
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.log import OtherFormat, chain_line, first_link, next_link, split_line
-from securefg.foundation.settings import Settings
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Size
 from securefg.protocol.messages import Scalar
@@ -108,27 +107,13 @@ class Record:
 _COVERED = tuple(f.name for f in dataclass_fields(Record) if f.name not in ("chain", "body"))
 
 
-class _Head(Settings):
-    """A header as it is stored; nothing else is taken for one."""
-
-    model_config = ConfigDict(strict=True)
-    format: int
-    seq: int
-    round: int
-    step: int
-    attempt: int
-    seconds: float
-    sender: str
-    receivers: tuple[str, ...]
-    kind: str
-    clients: str
-    payload: int
-    envelope: int
-    rules: dict[str, str]
-    personal: tuple[str, ...]
-    thinned: bool
-    note: str
-    link: str
+_Head = create_model(  # a header as it is stored, with every key; nothing else is taken for one
+    "_Head",
+    __config__=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False),
+    **{name: (kind, ...) for name, kind in get_type_hints(Record).items() if name in _COVERED},
+    format=(int, ...),
+    link=(str, ...),
+)
 
 
 class TranscriptWriter:

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import read_bounded
 from securefg.foundation.log import FORMAT, Log, read_log
-from securefg.foundation.settings import Settings
+from securefg.foundation.settings import Settings, explain_fault
 from securefg.foundation.versions import versions
 from securefg.run.findings import Finding
 
@@ -90,12 +90,9 @@ def read_history(folder: Path) -> History:
         if not read_bounded(path).endswith(b"\n"):  # it is written whole, so no crash tears it
             raise ValueError("its end was cut off")
         return tuple(Entry.model_validate({**e, "link": link}) for e, link in read_log(path, LOG))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise RunFolderError(f"{path}: no history can be read here: {where}") from error
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path}: no history can be read here: {error}") from error
+        why = explain_fault(error)
+        raise RunFolderError(f"{path}: no history can be read here: {why}") from error
 
 
 def write_history(folder: Path, entries: Sequence[Entry]) -> None:

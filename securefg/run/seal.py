@@ -3,7 +3,7 @@
 `manifest.json` holds the SHA-256 of every such file and of the model, the last link of the history,
 and one Ed25519 signature over all of this. The key is kept in the run's private folder, or given;
 a reader who trusts a page knows the public half beforehand. A page that was signed with another
-key, or over files that have changed since, is `outdated` until it is built again.
+key, or over files that have changed since, is outdated until it is built again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from securefg.foundation.errors import InputError, RunFolderError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_bounded
-from securefg.foundation.settings import Settings
+from securefg.foundation.settings import Settings, explain_fault
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import Experiment, prepare
@@ -65,16 +63,14 @@ class Check:
 class Manifest(Settings):
     """What a folder holds.
 
-    files      SHA-256 by name; of the history its last link, which later entries keep
-    pages      SHA-256 of the pages that were built from these files
-    outdated   pages that were signed before, and not over these files with this key
-    key        the public half, in hex
+    files   SHA-256 by name; of the history its last link, which later entries keep
+    pages   SHA-256 of the pages that were built from these files; "" for one that is outdated
+    key     the public half, in hex
     """
 
     format: Literal[2] = 2
     files: dict[str, str]
     pages: dict[str, str]
-    outdated: tuple[str, ...] = ()
     key: str
     signature: str = ""
 
@@ -97,18 +93,13 @@ class Manifest(Settings):
 def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     """Sign a page, and whatever it was built from, in the folder's manifest."""
     identity, before = signing_identity(folder, key), read_manifest(folder.path)
-    files, pages, outdated = _behind(folder.path), dict[str, str](), set[str]()
+    files, public, pages = _behind(folder.path), identity.public.hex(), dict[str, str]()
     if before is not None:
         _refuse_cut_history(folder.path, before)
-        pages, outdated = before.pages, set(before.outdated)
-        if (before.files, before.key) != (files, identity.public.hex()) or not before.is_signed:
-            pages, outdated = {}, outdated | pages.keys()
-    manifest = Manifest(
-        files=files,
-        pages={**pages, page.name: digest(page)},
-        outdated=tuple(sorted(outdated - {page.name})),
-        key=identity.public.hex(),
-    )
+        same = (before.files, before.key) == (files, public) and before.is_signed
+        pages = before.pages if same else dict.fromkeys(before.pages, "")
+    pages = {**pages, page.name: digest(page)}
+    manifest = Manifest(files=files, pages=pages, key=public)
     signature = identity.sign(PURPOSE, manifest.statement).hex()
     signed = manifest.model_copy(update={"signature": signature})
     write_json(folder.path / FILE, signed.model_dump(mode="json"))
@@ -139,7 +130,7 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     checks += _against_the_data(folder)
     checks += _against_the_history(folder)
     manifest = read_manifest(folder.path)
-    signed = set() if manifest is None else {*manifest.pages, *manifest.outdated}
+    signed = {} if manifest is None else manifest.pages
     pages = [name for name in PAGES if name in signed or (folder.path / name).is_file()]
     if not pages:
         checks.append(Check("page", "there is none; `securefg report` builds it"))
@@ -218,13 +209,13 @@ def _is_less(told: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
 
 
 def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | None) -> Check:
-    if manifest is None or name not in {*manifest.pages, *manifest.outdated}:
+    if manifest is None or name not in manifest.pages:
         return Check(name, "it is not signed; `securefg report` signs it")
     if not manifest.is_signed:
         return Check(name, f"the signature of {FILE} does not fit")
     if not (folder / name).is_file():
         return Check(name, "it was signed and is not here")
-    if name in manifest.outdated:
+    if not manifest.pages[name]:
         return Check(name, "signed over earlier files or with another key; build it again")
     if key is not None and manifest.key != key.lower():
         return Check(name, f"signed by {manifest.key[:16]}…, not by the key that was given")
@@ -252,9 +243,5 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         return Manifest.model_validate_json(read_bounded(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{'.'.join(map(str, first['loc']))}: found {first['input']!r:.40}; {first['msg']}"
-        raise RunFolderError(f"{path}: {where}; delete it and sign again") from error
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path}: no manifest can be read here: {error}") from error
+        raise RunFolderError(f"{path}: {explain_fault(error)}; delete it and sign again") from error

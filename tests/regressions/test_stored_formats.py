@@ -164,5 +164,5 @@ def test_history_of_format_1_is_refused_by_number(tmp_path: Path) -> None:
 def test_manifest_of_another_format_is_refused_by_number(tmp_path: Path) -> None:
     tree = {"format": 1, "files": {}, "pages": {}, "key": "00", "signature": "00"}
     (tmp_path / "manifest.json").write_text(json.dumps(tree))
-    with pytest.raises(RunFolderError, match=r"manifest\.json: format: found 1; .*2"):
+    with pytest.raises(RunFolderError, match=r"manifest\.json: format: .* 2; delete it"):
         read_manifest(tmp_path)
