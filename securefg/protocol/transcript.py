@@ -107,13 +107,12 @@ class Record:
 _COVERED = tuple(f.name for f in dataclass_fields(Record) if f.name not in ("chain", "body"))
 
 
-_Head = create_model(  # a header as it is stored, with every key; nothing else is taken for one
-    "_Head",
-    __config__=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False),
-    **{name: (kind, ...) for name, kind in get_type_hints(Record).items() if name in _COVERED},
-    format=(int, ...),
-    link=(str, ...),
-)
+_KEYS: dict[str, Any] = {
+    name: (kind, ...) for name, kind in get_type_hints(Record).items() if name in _COVERED
+}
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Head = create_model("_Head", __config__=_STRICT, **_KEYS, format=(int, ...), link=(str, ...))
+"""A header as it is stored, with every key; nothing else is taken for one."""
 
 
 class TranscriptWriter:
