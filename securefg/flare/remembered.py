@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from securefg.engines.endpoint import Endpoint
-from securefg.flare.chain import BooksDamaged
+from securefg.foundation.errors import BooksDamaged
 from securefg.privacy.ledger import Release, read_ledger
 
 

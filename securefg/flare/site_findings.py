@@ -18,6 +18,7 @@ from securefg.flare.certificates import Root, Signer
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
+from securefg.foundation.settings import explain_fault
 from securefg.run.findings import Finding
 
 PURPOSE = "site-findings"
@@ -88,9 +89,8 @@ def read_shared(path: Path, root: Root) -> SiteFindings:
             findings=tuple(Finding.model_validate(one) for one in statement["findings"]),
         )
     except (ValidationError, KeyError, TypeError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else None
-        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else repr(error)
-        raise DataError(f"{path}: findings of another version: {where}") from error
+        why = explain_fault(error)
+        raise DataError(f"{path}: findings of another version: {why}") from error
 
 
 def _bytes(statement: dict[str, Any]) -> bytes:

@@ -1,13 +1,13 @@
 """A site's own books: every job that it took up, and everything private that left.
 
-They belong to the site, outlive the runs, are written before a reply leaves, and are chains (see
-`chain.py`): where they cannot be trusted nothing leaves any more.
+They belong to the site, outlive the runs, are written before a reply leaves, and are logs (see
+`securefg.foundation.log`): where they cannot be trusted nothing leaves any more.
 
     jobs.jsonl       {run, submission, digest}
-    ledger.jsonl     {format, run, num_clients, request, releases}: a line for every request that a
+    ledger.jsonl     {run, num_clients, request, releases}: a line for every request that a
                      host saw, booked before the host saw it, with all that its reply may hold
     scores.jsonl     {run, round, at_end, clients}
-    refusals.jsonl   {time, run, submission, at, reason}, for the site's own people; no chain
+    refusals.jsonl   {time, run, submission, at, reason}, for the site's own people; no log
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from securefg.flare.chain import BooksDamaged, Chain, Clock, Line, utc_now
 from securefg.flare.job import Job
 from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
-from securefg.foundation.errors import BudgetExceeded
+from securefg.foundation.errors import BooksDamaged, BudgetExceeded
+from securefg.foundation.log import Clock, Line, Log, utc_now
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
 
 Profile = Mapping[Mechanism, int]
-FORMAT = 2
-"""Of the lines of ledger.jsonl; a line of format 1 held a single release."""
 MONTH = datetime.timedelta(days=31)
-CHAINS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
+LOGS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,13 @@ class Booked:
 def open_books(home: Path) -> None:
     """Begin a site's books, once, when its kit is made; never where there were some."""
     if not (home / "runs").exists() and not any(home.glob("*.jsonl.head")):
-        for name in CHAINS:
-            Chain.open_new(home / name)
+        for name in LOGS:
+            open_log(home / name).create()
+
+
+def open_log(path: Path, now: Clock = utc_now) -> Log:
+    """One of a site's books: several processes of the site append to it."""
+    return Log(path, f"book {path.stem}", shared=True, clock=now, damaged=BooksDamaged)
 
 
 class SiteBooks:
@@ -63,20 +66,12 @@ class SiteBooks:
 
     def __init__(self, home: Path, now: Clock = utc_now) -> None:
         self.home, self._now = home, now
-        self._jobs, self._ledger, self._scores = (Chain(home / name, now) for name in CHAINS)
+        self._jobs, self._ledger, self._scores = (open_log(home / name, now) for name in LOGS)
         self._parsed: dict[str, list[Release]] = {}
 
     def releases(self) -> list[Line]:
         """Return a line per request that a host saw."""
-        lines = self._ledger.lines()
-        for line in lines:
-            if line.get("format") != FORMAT:
-                raise BooksDamaged(
-                    f"{self.home / 'ledger.jsonl'}: found line {line['n']} of format "
-                    f"{line.get('format', 1)}; expected format {FORMAT}: keep these books, and "
-                    "begin new ones with a budget that is less by what they spent"
-                )
-        return lines
+        return self._ledger.lines()
 
     def jobs(self) -> list[Line]:
         return self._jobs.lines()
@@ -143,7 +138,6 @@ class SiteBooks:
         self._ledger.append(
             [
                 {
-                    "format": FORMAT,
                     "run": run,
                     "num_clients": num_clients,
                     "request": booked.request,

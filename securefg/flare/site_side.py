@@ -59,7 +59,6 @@ from securefg.flare.site_policy import (
 )
 from securefg.flare.site_record import SiteRecord
 from securefg.flare.terms import Terms
-from securefg.foundation.chained_lines import ChainedLines
 from securefg.foundation.errors import (
     BREACHES,
     ConfigError,
@@ -68,7 +67,7 @@ from securefg.foundation.errors import (
 )
 from securefg.foundation.json_text import read_json
 from securefg.methods.registry import get_method
-from securefg.privacy.ledger import Ledger, Mechanism
+from securefg.privacy.ledger import Ledger, Mechanism, ledger_file
 from securefg.privacy.policy import PlannedRelease, Policy
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients
@@ -233,7 +232,7 @@ class SiteRun:
         self._folder.mkdir(parents=True, exist_ok=True)
         check_ledger(ledger_path, booked)
         if fresh_noise:
-            ChainedLines(ledger_path).replace([release.to_json() for release in booked])
+            ledger_file(ledger_path).replace([release.to_json() for release in booked])
         # The site's books are on the disk before a reply leaves, and have all that this one has.
         self._ledger = Ledger.resume(
             ledger_path, job.sizes.num_clients, begin.after_round, fresh_noise, sync=False

@@ -11,7 +11,8 @@
     ├── PrivacyError            a release that the policy does not cover
     │   ├── NoRule              a private field without a rule
     │   ├── MaskingRefused      masking asked for where the single value is needed
-    │   └── BudgetExceeded      the next release would pass `privacy.budget`
+    │   ├── BudgetExceeded      the next release would pass `privacy.budget`
+    │   └── BooksDamaged        a site's books that cannot be trusted
     └── RunFailed               a run that cannot go on, e.g. too many clients dropped; exit code 1
         ├── RoundAborted        too few clients left to finish a round; the next one may go on
         └── Diverged            a loss, an upload or a model that is not finite; the run ends
@@ -68,6 +69,10 @@ class MaskingRefused(PrivacyError):
 
 class BudgetExceeded(PrivacyError):
     """The next release would pass `privacy.budget`."""
+
+
+class BooksDamaged(PrivacyError):
+    """A site's books cannot be trusted; it takes part in nothing until somebody has looked."""
 
 
 class RunFailed(SecurefgError):

@@ -46,17 +46,26 @@ def append_lines(path: Path, lines: list[str], *, sync: bool = True) -> None:
     outlive the machine's end.
     """
     with path.open("ab+", buffering=0) as file:
-        start = whole_lines_length(file)
+        append_bytes(file, None, "".join(f"{line}\n" for line in lines).encode(), sync=sync)
+
+
+def append_bytes(file: io.FileIO, start: int | None, data: bytes, *, sync: bool) -> None:
+    """Write data at `start`, or after the last whole line, and let the file end there.
+
+    A write that fails leaves what was there before `start`.
+    """
+    start = whole_lines_length(file) if start is None else start
+    file.truncate(start)
+    file.seek(start)
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[file.write(left) :]
+        if sync:
+            os.fsync(file.fileno())
+    except BaseException:
         file.truncate(start)
-        left = memoryview("".join(f"{line}\n" for line in lines).encode())
-        try:
-            while left:
-                left = left[file.write(left) :]
-            if sync:
-                os.fsync(file.fileno())
-        except BaseException:
-            file.truncate(start)
-            raise
+        raise
 
 
 def whole_lines_length(file: io.FileIO) -> int:

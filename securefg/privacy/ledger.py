@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.foundation.errors import ProtocolError, RunFolderError
+from securefg.foundation.log import Log, read_log
+from securefg.foundation.settings import explain_fault
 from securefg.protocol.codec import Clients
 
 OpenedBy = Literal["server", "recipients"]
-
+LOG: Final = "ledger"
 
 _STRICT: Final = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -85,9 +86,7 @@ class Mechanism:
         try:
             return _validated(json.dumps(data))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"mechanism.{where}: {first['msg']}") from None
+            raise ValueError(f"mechanism.{explain_fault(error)}") from None
 
 
 _MECHANISM = TypeAdapter(Mechanism)
@@ -134,7 +133,7 @@ class Ledger:
 
     def __init__(self, num_clients: int, path: Path | None = None, *, sync: bool = True) -> None:
         self.num_clients = num_clients
-        self.file = None if path is None else ChainedLines(path, sync=sync)
+        self.file = None if path is None else ledger_file(path, sync=sync)
         self._counts: dict[Mechanism, NDArray[np.int64]] = {}
 
     def record(self, releases: list[Release]) -> None:
@@ -192,9 +191,16 @@ def _is_within_another(row: NDArray[np.int64], table: NDArray[np.int64]) -> bool
     return bool(((table >= row).all(1) & (table > row).any(1)).any())
 
 
+def ledger_file(path: Path, *, sync: bool = True) -> Log:
+    """Return the log of a ledger, checked and ready to be appended to."""
+    log = Log(path, LOG, sync=sync)
+    log.lines()
+    return log
+
+
 def read_ledger(path: Path) -> Iterator[Release]:
     """The releases of a ledger file; a line torn by a crash may only be the last one."""
-    for number, (entry, _) in enumerate(read_chained(path), 1):
+    for number, (entry, _) in enumerate(read_log(path, LOG), 1):
         try:
             yield Release.from_json(entry)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

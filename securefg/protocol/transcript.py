@@ -8,15 +8,13 @@ encoded message. A broadcast is stored once with all its receivers. Where a tran
 headers of all messages stay and bodies go; a reader sees which. A file torn by a crash loads up to
 the tear, with a warning.
 
-Records are chained: every header ends in `chain` = SHA-256(the chain before | the header without
-`chain` | body), so a record that was changed, left out or put in shows; the run's summary keeps the
-last link.
+A header is a line of a log (`securefg.foundation.log`) whose link covers the body too, so a record
+that was changed, left out or put in shows; the run's summary keeps the last link. Records keep
+their own framing: a body is read where it lies, and as text it would have to be encoded twice.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import struct
 import time
@@ -26,20 +24,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_type_hints
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, create_model
 from torch import Tensor
 
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.settings import Settings
+from securefg.foundation.log import OtherFormat, chain_line, first_link, next_link, split_line
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Size
 from securefg.protocol.messages import Scalar
 
 MAGIC = b"SFGT"
 _PREFIX = struct.Struct("<4sIQI")
-_START = hashlib.sha256(b"securefg transcript").hexdigest()
+_START = first_link("transcript")
 
 
 @dataclass(frozen=True)
@@ -109,26 +107,12 @@ class Record:
 _COVERED = tuple(f.name for f in dataclass_fields(Record) if f.name not in ("chain", "body"))
 
 
-class _Head(Settings):
-    """A header as it is stored; nothing else is taken for one."""
-
-    model_config = ConfigDict(strict=True)
-    seq: int
-    round: int
-    step: int
-    attempt: int
-    seconds: float
-    sender: str
-    receivers: tuple[str, ...]
-    kind: str
-    clients: str
-    payload: int
-    envelope: int
-    rules: dict[str, str]
-    personal: tuple[str, ...]
-    thinned: bool
-    note: str
-    chain: str
+_KEYS: dict[str, Any] = {
+    name: (kind, ...) for name, kind in get_type_hints(Record).items() if name in _COVERED
+}
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Head = create_model("_Head", __config__=_STRICT, **_KEYS, format=(int, ...), link=(str, ...))
+"""A header as it is stored, with every key; nothing else is taken for one."""
 
 
 class TranscriptWriter:
@@ -153,9 +137,8 @@ class TranscriptWriter:
         return self._chain
 
     def append(self, record: Record) -> None:
-        said = _said(record)
-        self._chain = _link(self._chain, said, record.body)
-        head = _json(said | {"chain": self._chain})
+        said = {name: getattr(record, name) for name in _COVERED}
+        head, self._chain = chain_line(self._chain, said, record.body)
         checksum = zlib.crc32(record.body, zlib.crc32(head))
         self._file.write(_PREFIX.pack(MAGIC, len(head), len(record.body), checksum))
         self._file.write(head)
@@ -172,52 +155,41 @@ class TranscriptWriter:
 
 def read_transcript(folder: Path) -> Iterator[Record]:
     """The records, one at a time; stops with a warning where the file is torn or damaged."""
-    path = folder / "messages.bin"
-    if not path.exists():
-        raise RunFolderError(f"{folder}: no transcript here (wanted a file messages.bin)")
-    end = 0
-    for end, record in _records(path):  # noqa: B007
+    path, end = _file_in(folder), 0
+    for end, record, _ in _records(path):  # noqa: B007
         yield record
     if end < path.stat().st_size:
-        warnings.warn(
-            f"{path} is cut off or damaged after byte {end}; what comes before it was read",
-            stacklevel=2,
-        )
+        warnings.warn(_torn(path, end), stacklevel=2)
+
+
+def _file_in(folder: Path) -> Path:
+    if not (folder / "messages.bin").exists():
+        raise RunFolderError(f"{folder}: no transcript here (wanted a file messages.bin)")
+    return folder / "messages.bin"
+
+
+def _torn(path: Path, end: int) -> str:
+    return f"{path} is cut off or damaged after byte {end}; what comes before it was read"
 
 
 def checked_records(folder: Path) -> Iterator[tuple[int, Record]]:
     """Every whole record and where it ends; raises at one that breaks the chain."""
     link = _START
-    for end, record in _records(folder / "messages.bin"):
-        if record.chain != _link(link, _said(record), record.body):
+    for end, record, text in _records(folder / "messages.bin"):
+        if record.chain != next_link(link, text, record.body):
             raise RunFolderError(f"{folder}: message {record.seq} is not the one that was recorded")
         link = record.chain
         yield end, record
 
 
-def _records(path: Path) -> Iterator[tuple[int, Record]]:
-    """Records with their ends, up to the first that is not whole; none where there is no file."""
+def _records(path: Path) -> Iterator[tuple[int, Record, bytes]]:
+    """Yield records with their ends and the text that their links cover, up to the first that is
+    not whole; none where there is no file."""
     if not path.exists():
         return
     with path.open("rb") as file:
-        while (prefix := file.read(_PREFIX.size)) and (record := _read_record(file, prefix)):
-            yield file.tell(), record
-
-
-def _said(record: Record) -> dict[str, Any]:
-    """What the chain covers of a header: all but the link itself."""
-    return {name: getattr(record, name) for name in _COVERED}
-
-
-def _json(header: dict[str, Any]) -> bytes:
-    return json.dumps(header, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
-
-
-def _link(before: str, said: dict[str, Any], body: Body) -> str:
-    digest = hashlib.sha256(before.encode())
-    digest.update(_json(said))
-    digest.update(body)
-    return digest.hexdigest()
+        while (prefix := file.read(_PREFIX.size)) and (found := _read_record(file, prefix)):
+            yield file.tell(), *found
 
 
 def last_link(folder: Path) -> str:
@@ -231,21 +203,19 @@ def last_link(folder: Path) -> str:
 
 def broken_link(folder: Path, last: str | None = None) -> str | None:
     """Where the chain breaks, in words; None where it is whole and ends in `last`, if given."""
-    link = _START
-    with warnings.catch_warnings(record=True) as torn:
-        warnings.simplefilter("always")
-        for record in read_transcript(folder):
-            if record.chain != _link(link, _said(record), record.body):
-                return f"message {record.seq} is not the one that was recorded"
-            link = record.chain
-    if torn:
-        return str(torn[0].message)
+    path, end, link = _file_in(folder), 0, _START
+    for end, record, text in _records(path):  # noqa: B007
+        if record.chain != next_link(link, text, record.body):
+            return f"message {record.seq} is not the one that was recorded"
+        link = record.chain
+    if end < path.stat().st_size:
+        return _torn(path, end)
     if last is not None and link != last:
         return "messages at its end were taken away or added"
     return None
 
 
-def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
+def _read_record(file: BinaryIO, prefix: bytes) -> tuple[Record, bytes] | None:
     if len(prefix) < _PREFIX.size:
         return None
     magic, head_length, body_length, checksum = _PREFIX.unpack(prefix)
@@ -255,18 +225,22 @@ def _read_record(file: BinaryIO, prefix: bytes) -> Record | None:
     head, body = file.read(head_length), file.read(body_length)
     if zlib.crc32(body, zlib.crc32(head)) != checksum or len(body) != body_length:
         return None
-    parsed = _parse_head(head)
-    return None if parsed is None else Record(**parsed, body=body)
+    return _parsed(file.name, head, body)
 
 
-def _parse_head(head: bytes) -> dict[str, Any] | None:
-    """A header's fields; None where it is not one that a writer of this version makes."""
+def _parsed(name: str, head: bytes, body: bytes) -> tuple[Record, bytes] | None:
+    """A record, and the text of its header that its link covers; None where the header is not one
+    that a writer of this version makes. Refuses a header of another format by its number."""
     try:
+        text, link, _ = split_line(head)
         parsed = dict(_Head.model_validate_json(head))
         Clients.parse(parsed["clients"])
+    except OtherFormat as error:
+        raise RunFolderError(f"{name}: {error}") from None
     except ValueError:
         return None
-    return parsed
+    del parsed["format"], parsed["link"]
+    return Record(**parsed, chain=link, body=body), text
 
 
 @dataclass(frozen=True)

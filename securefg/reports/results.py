@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import read_bounded
+from securefg.foundation.settings import explain_fault
 from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
 from securefg.reports.bookings import Booked, read_bookings
@@ -109,11 +110,5 @@ def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:
 def _parse(model: type[Parsed], path: Path) -> Parsed:
     try:
         return model.model_validate_json(read_bounded(path))
-    except OSError as error:
-        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise RunFolderError(f"{path}: {key}: {first['msg']}") from error
-    except ValueError as error:
-        raise RunFolderError(f"{path}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: {explain_fault(error)}") from error

@@ -1,4 +1,10 @@
-"""audit/findings.json as it is written: after every finding, and never milder than it was."""
+"""audit/findings.json as it is written: after every finding, and never milder than it was.
+
+The worst finding stands where a run is audited more than once. Another seed, other trials or
+another smallest gain draw again, and retrying until the verdict is mild would be p-hacking. So no
+milder finding on other terms takes one back, and on the same terms only a measurement replaces it.
+Findings of an `audit` folder that was deleted are told from the history and stand all the same.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +27,7 @@ from securefg.run.findings import (
     MISSING,
     SCHEMA,
     UNFINISHED,
+    WORST_FIRST,
     EndedAudit,
     Finding,
     Verdict,
@@ -36,15 +43,16 @@ from securefg.run.history import (
     read_history,
     write_history,
 )
-from securefg.run.standing import is_broken, says_something, stands, told_beside
 from securefg.run.stored_findings import ended_audits, last_audit, missing, read_findings
+
+MOST_TOLD = 100
 
 
 class FindingsFile:
     """audit/findings.json, written after every finding; audit/scores.npz at the end.
 
     An audit of some attacks replaces their findings and leaves the others, each with its day; what
-    was worse on other terms stands (`securefg.run.standing`). Until it is closed the file says by a
+    was worse on other terms stands. Until it is closed the file says by a
     finding that what is still to come is missing; where it was broken off, an audit that asks for
     the same or for everything takes that finding away. Whatever is written is noted in the history
     of the run first (`securefg.run.history`), which lies beside `folder`.
@@ -257,3 +265,49 @@ def _scores(path: Path) -> dict[str, NDArray[Any]]:
     except DataError as error:
         warnings.warn(f"scores of earlier audits are lost: {error}", stacklevel=2)
         return {}
+
+
+# ------------------------------------------------------------------------------ which one stands
+
+
+def stands(stored: Finding, now: Sequence[Finding], terms: str, *, broke: bool) -> bool:
+    """Whether a stored finding stays where an audit on these `terms` says `now` about the same.
+
+    broke  the attack or check that should say it again did not come to its end
+    """
+    if not says_something(stored) or (stored.terms == terms and not broke):
+        return False
+    if not now:
+        return stored.verdict in (Verdict.VIOLATION, Verdict.LEAK)
+    return severity(stored) > max(map(severity, now))
+
+
+def says_something(finding: Finding) -> bool:
+    """Not so a check that broke off, or one that had too few trials to show anything."""
+    if is_broken(finding):
+        return False
+    figures = finding.gain is not None or finding.estimator == "law"
+    return figures or finding.verdict is not Verdict.INCONCLUSIVE
+
+
+def is_broken(finding: Finding) -> bool:
+    return finding.failed or not finding.measured
+
+
+def severity(finding: Finding) -> tuple[int, float]:
+    gained = finding.gain.value if finding.gain else finding.epsilon_lower
+    return -WORST_FIRST.index(finding.verdict), gained or 0.0
+
+
+def told_beside(stored: Finding, now: Sequence[Finding]) -> Finding:
+    """The one that stands, with what was said in its place: once for all audits on like terms."""
+    milder = {terms: said for terms, _, said in (text.partition(": ") for text in stored.milder)}
+    for one in now:
+        milder[one.terms or "the default terms"] = f"{_said(one)} ({one.made})"
+    told = [f"{terms}: {said}" for terms, said in milder.items()]
+    return stored.model_copy(update={"milder": tuple(told[-MOST_TOLD:])})
+
+
+def _said(finding: Finding) -> str:
+    gain = f" {finding.gain.value:+.3f}" if finding.gain else ""
+    return f"{finding.verdict}{gain}"

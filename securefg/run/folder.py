@@ -9,7 +9,7 @@ partition.safetensors, partition.json
 model.safetensors  what the server released, at the best validation score
 private/           shards, hosts' states: the truth, never read by attacks
 summary.json, report.html
-history.json       how the run ended, and every audit of it
+history.jsonl      how the run ended, and every audit of it
 """
 
 from __future__ import annotations

@@ -1,30 +1,29 @@
-"""history.json: how a run ended, and every audit of it, beside the folder that an audit writes to.
+"""history.jsonl: how a run ended, and every audit of it, beside the folder that an audit writes to.
 
-Entries are chained by hashes, and each has the digests of what it wrote. An audit notes those of
-`audit/findings.json` before it writes that file: what an editor wrote there is not in the history,
-and an audit whose findings were taken away still is, with all that it found.
+It is a log (`securefg.foundation.log`). Each entry has the digests of what it wrote. An audit notes
+those of `audit/findings.json` before it writes that file: what an editor wrote there is not in the
+history, and an audit whose findings were taken away still is, with all that it found.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.files import write_atomically
-from securefg.foundation.json_text import read_json
-from securefg.foundation.settings import Settings
+from securefg.foundation.json_text import read_bounded
+from securefg.foundation.log import FORMAT, Log, read_log
+from securefg.foundation.settings import Settings, explain_fault
 from securefg.foundation.versions import versions
 from securefg.run.findings import Finding
 
-FILE = "history.json"
-SCHEMA = 2
+FILE, OLDER_FILE = "history.jsonl", "history.json"
+LOG = "history"
 FINDINGS, SCORES = "audit/findings.json", "audit/scores.npz"
 OF_THE_RUN = (
     "summary.json",
@@ -44,7 +43,7 @@ class Entry(Settings):
     before  of the findings that are replaced next
     lost    the findings of the audit before it were not there, or not as that one left them
     found   the findings that no milder audit may take back, as they stood
-    link    hash of all this, and of the link before
+    link    its link in the log; not part of the entry
     """
 
     what: Literal["run", "audit", "unknown"]
@@ -58,7 +57,7 @@ class Entry(Settings):
     files: dict[str, str] = Field(default_factory=dict)
     before: str = ""
     found: tuple[Finding, ...] = ()
-    link: str = ""
+    link: str = Field(default="", exclude=True)
 
     @property
     def words(self) -> str:
@@ -80,49 +79,26 @@ def read_history(folder: Path) -> History:
     """Refuses one that is damaged or was edited. A finished run has one: where it is not there,
     what was before is not known."""
     path = folder / FILE
+    if (folder / OLDER_FILE).exists():
+        raise RunFolderError(
+            f"{folder / OLDER_FILE}: format: found 1; expected {FORMAT} ({FILE}): an older version "
+            "made this run; read it with that version, or run it again"
+        )
     if not path.is_file():
         return (new_entry("unknown"),) if (folder / "summary.json").is_file() else ()
     try:
-        tree = read_json(path)
-        if tree["schema"] != SCHEMA:
-            raise RunFolderError(
-                f"{path}: found a history of format {tree['schema']}; expected {SCHEMA}: make the "
-                "run anew with `securefg run --fresh`"
-            )
-        entries = tuple(Entry.model_validate(entry) for entry in tree["entries"])
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise RunFolderError(f"{path}: no history can be read here: {where}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path}: no history can be read here: {error}") from error
-    for number, (entry, linked) in enumerate(zip(entries, chained(entries), strict=True), 1):
-        if entry != linked:
-            raise RunFolderError(f"{path}: entry {number} is not the one that was written")
-    return entries
+        if not read_bounded(path).endswith(b"\n"):  # it is written whole, so no crash tears it
+            raise ValueError("its end was cut off")
+        return tuple(Entry.model_validate({**e, "link": link}) for e, link in read_log(path, LOG))
+    except (OSError, ValueError) as error:
+        why = explain_fault(error)
+        raise RunFolderError(f"{path}: no history can be read here: {why}") from error
 
 
-def write_history(folder: Path, entries: Sequence[Entry]) -> History:
-    """With every entry linked to the one before; those that have their links keep them. An audit
-    writes it after every finding: an entry is a line, which is ten times as fast as many."""
-    linked = chained(entries)
-    lines = (json.dumps(entry.model_dump(mode="json"), allow_nan=False) for entry in linked)
-    listed = ",\n".join(lines)
-    write_atomically(
-        folder / FILE, f'{{"schema": {json.dumps(SCHEMA)}, "entries": [\n{listed}\n]}}\n'
-    )
-    return linked
-
-
-def chained(entries: Sequence[Entry]) -> History:
-    linked: list[Entry] = []
-    for entry in entries:
-        before = linked[-1].link if linked else ""
-        tree = entry.model_dump(mode="json", exclude={"link"})
-        text = json.dumps([before, tree], sort_keys=True, allow_nan=False)
-        own = hashlib.sha256(text.encode()).hexdigest()
-        linked.append(entry.model_copy(update={"link": own}))
-    return tuple(linked)
+def write_history(folder: Path, entries: Sequence[Entry]) -> None:
+    """Write all entries, each after the one before. An audit does so after every finding, since
+    all that it has found so far is one entry."""
+    Log(folder / FILE, LOG).replace([entry.model_dump(mode="json") for entry in entries])
 
 
 def digests(folder: Path, names: Sequence[str]) -> dict[str, str]:

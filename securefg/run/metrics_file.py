@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.settings import Settings
+from securefg.foundation.settings import Settings, explain_fault
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Number = Annotated[float, Field(gt=-1e300, lt=1e300)]
@@ -45,11 +45,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             found = _Line.model_validate_json(line).model_dump()
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise RunFolderError(
-                f"{path}:{number}: not a round's metrics: {where}: {first['msg']}"
-            ) from error
+            why = explain_fault(error)
+            raise RunFolderError(f"{path}:{number}: not a round's metrics: {why}") from error
         if lines and found["round"] <= lines[-1]["round"]:
             raise RunFolderError(
                 f"{path}:{number}: not a round's metrics here: round {found['round']} after "

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from securefg.foundation.chained_lines import START, read_chained
 from securefg.foundation.errors import RunFolderError
+from securefg.foundation.log import first_link, read_log
 from securefg.privacy.accountants import Claim
-from securefg.privacy.ledger import Ledger, Release, read_ledger
+from securefg.privacy.ledger import LOG, Ledger, Release, read_ledger
 from securefg.protocol.transcript import Record, checked_records
 from securefg.run.checkpoint import Progress, proven
 from securefg.run.folder import RunFolder
@@ -53,7 +53,7 @@ def reconcile(
 
 
 def _check_ledger(folder: RunFolder, states: list[Progress]) -> None:
-    links = [START, *(link for _, link in read_chained(folder.ledger_path))]
+    links = [first_link(LOG), *(link for _, link in read_log(folder.ledger_path, LOG))]
     for state in states:
         wanted, found = state.ledger_lines, len(links) - 1
         if found < wanted:

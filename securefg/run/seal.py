@@ -1,8 +1,9 @@
-"""Signed pages: who built a page from a run, and that neither has changed since.
+"""A run's manifest: one signature over its pages, and over all files that they were built from.
 
-`signatures.json` holds, for every page, an Ed25519 signature over its SHA-256 and over those of all
-files that it was built from, and of the model. The key is kept in the run's private folder, or
-given; whoever trusts a page knows the public half beforehand.
+`manifest.json` holds the SHA-256 of every such file and of the model, the last link of the history,
+and one Ed25519 signature over all of this. The key is kept in the run's private folder, or given;
+a reader who trusts a page knows the public half beforehand. A page that was signed with another
+key, or over files that have changed since, is outdated until it is built again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from securefg.foundation.errors import InputError, RunFolderError
 from securefg.foundation.files import write_json
-from securefg.foundation.json_text import read_json
+from securefg.foundation.json_text import read_bounded
+from securefg.foundation.settings import Settings, explain_fault
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.protocol.transcript import broken_link
 from securefg.run.assembly import Experiment, prepare
@@ -42,9 +44,9 @@ from securefg.secagg.errors import BadSignature
 from securefg.secagg.keys import Identity, verify
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
 
-FILE = "signatures.json"
+FILE = "manifest.json"
 KEY = "signing.key"
-PURPOSE = "page of a run"
+PURPOSE = "manifest of a run"
 BEHIND = ("config.yaml", *OF_THE_RUN, FINDINGS, SCORES, HISTORY)
 PAGES = ("report.html", "dpo.html")
 
@@ -58,19 +60,49 @@ class Check:
     note: str = ""
 
 
+class Manifest(Settings):
+    """What a folder holds.
+
+    files   SHA-256 by name; of the history its last link, which later entries keep
+    pages   SHA-256 of the pages that were built from these files; "" for one that is outdated
+    key     the public half, in hex
+    """
+
+    format: Literal[2] = 2
+    files: dict[str, str]
+    pages: dict[str, str]
+    key: str
+    signature: str = ""
+
+    @property
+    def statement(self) -> str:
+        """The text that is signed: all of the manifest but the signature."""
+        return json.dumps(self.model_dump(mode="json", exclude={"signature"}), sort_keys=True)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the owner of the key signed this very manifest."""
+        try:
+            key, signature = bytes.fromhex(self.key), bytes.fromhex(self.signature)
+            verify(key, signature, PURPOSE, self.statement)
+        except (BadSignature, ValueError):
+            return False
+        return signature.hex() == self.signature
+
+
 def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
-    """Add the page's signature to the folder's."""
-    identity = signing_identity(folder, key)
-    stored = _read(folder.path) if (folder.path / FILE).is_file() else {}
-    _refuse_cut_history(folder.path, stored)
-    behind = {page.name: digest(page), **_behind(folder.path)}
-    signature = identity.sign(PURPOSE, _statement(behind))
-    stored[page.name] = {
-        "digests": behind,
-        "key": identity.public.hex(),
-        "signature": signature.hex(),
-    }
-    write_json(folder.path / FILE, stored)
+    """Sign a page, and whatever it was built from, in the folder's manifest."""
+    identity, before = signing_identity(folder, key), read_manifest(folder.path)
+    files, public, pages = _behind(folder.path), identity.public.hex(), dict[str, str]()
+    if before is not None:
+        _refuse_cut_history(folder.path, before)
+        same = (before.files, before.key) == (files, public) and before.is_signed
+        pages = before.pages if same else dict.fromkeys(before.pages, "")
+    pages = {**pages, page.name: digest(page)}
+    manifest = Manifest(files=files, pages=pages, key=public)
+    signature = identity.sign(PURPOSE, manifest.statement).hex()
+    signed = manifest.model_copy(update={"signature": signature})
+    write_json(folder.path / FILE, signed.model_dump(mode="json"))
 
 
 def signing_identity(folder: RunFolder, key: Path | None) -> Identity:
@@ -88,7 +120,7 @@ def signing_identity(folder: RunFolder, key: Path | None) -> Identity:
 
 
 def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
-    """Hash chain, fingerprints and the signature of every page; a missing one is wrong.
+    """Check logs, fingerprints and the manifest with every page; a missing page is wrong.
 
     key  the public key that the pages must be signed with, in hex
     """
@@ -97,11 +129,12 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
     checks += _against_the_data(folder)
     checks += _against_the_history(folder)
-    signed = _read(folder.path) if (folder.path / FILE).is_file() else {}
+    manifest = read_manifest(folder.path)
+    signed = {} if manifest is None else manifest.pages
     pages = [name for name in PAGES if name in signed or (folder.path / name).is_file()]
     if not pages:
         checks.append(Check("page", "there is none; `securefg report` builds it"))
-    return checks + [_signature(folder.path, name, key) for name in pages]
+    return checks + [_signature(folder.path, manifest, name, key) for name in pages]
 
 
 def _against_the_data(folder: RunFolder) -> list[Check]:
@@ -130,16 +163,14 @@ def _against_the_history(folder: RunFolder) -> list[Check]:
     return [Check("run", end, "its results are what its end left"), Check("audits", gone, note)]
 
 
-def _refuse_cut_history(folder: Path, signed: dict[str, Any]) -> None:
-    """A page tells the last link of the history that it was made of: that one is still there."""
-    links = {entry.link for entry in read_history(folder)}
-    for name, entry in signed.items():
-        told = entry.get("digests", {}).get(HISTORY) if isinstance(entry, dict) else None
-        if told is not None and told not in links:
-            raise RunFolderError(
-                f"{folder / HISTORY}: what {name} was made of is no longer in it: entries were "
-                f"taken away; delete {FILE} to sign all the same"
-            )
+def _refuse_cut_history(folder: Path, signed: Manifest) -> None:
+    """Raise where the history lacks the link that the manifest tells of."""
+    told = signed.files.get(HISTORY)
+    if told is not None and told not in {entry.link for entry in read_history(folder)}:
+        raise RunFolderError(
+            f"{folder / HISTORY}: what {FILE} was made of is no longer in it: entries were taken "
+            f"away; delete {FILE} to sign all the same"
+        )
 
 
 def _fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
@@ -177,24 +208,23 @@ def _is_less(told: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
     return about or (told.private and not booked.private) or not said >= found * (1 - 1e-6)
 
 
-def _signature(folder: Path, name: str, key: str | None) -> Check:
-    entry = _read(folder).get(name) if (folder / FILE).is_file() else None
-    if entry is None:
+def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | None) -> Check:
+    if manifest is None or name not in manifest.pages:
         return Check(name, "it is not signed; `securefg report` signs it")
-    try:
-        signed, public = dict(entry["digests"]), bytes.fromhex(entry["key"])
-        verify(public, bytes.fromhex(entry["signature"]), PURPOSE, _statement(signed))
-    except (BadSignature, KeyError, ValueError, TypeError):
-        return Check(name, "its signature does not fit")
+    if not manifest.is_signed:
+        return Check(name, f"the signature of {FILE} does not fit")
     if not (folder / name).is_file():
         return Check(name, "it was signed and is not here")
-    if key is not None and public.hex() != key.lower():
-        return Check(name, f"signed by {public.hex()[:16]}…, not by the key that was given")
-    now = {name: digest(folder / name), **_behind(folder)}
+    if not manifest.pages[name]:
+        return Check(name, "signed over earlier files or with another key; build it again")
+    if key is not None and manifest.key != key.lower():
+        return Check(name, f"signed by {manifest.key[:16]}…, not by the key that was given")
+    signed = {**manifest.files, name: manifest.pages[name]}
+    now = {**_behind(folder), name: digest(folder / name)}
     changed = sorted(part for part in {*signed, *now} if signed.get(part) != now.get(part))
     if changed:
         return Check(name, f"changed since it was signed: {', '.join(changed)}")
-    return Check(name, "", f"signed by {public.hex()}")
+    return Check(name, "", f"signed by {manifest.key}")
 
 
 def _behind(folder: Path) -> dict[str, str]:
@@ -206,15 +236,12 @@ def _behind(folder: Path) -> dict[str, str]:
     return found
 
 
-def _statement(found: dict[str, str]) -> str:
-    return json.dumps(found, sort_keys=True)
-
-
-def _read(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the folder's manifest, if it has one; refuses what no signer writes."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
     try:
-        tree = read_json(folder / FILE)
+        return Manifest.model_validate_json(read_bounded(path))
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{folder / FILE}: no signatures can be read here") from error
-    if not isinstance(tree, dict):
-        raise RunFolderError(f"{folder / FILE}: found {type(tree).__name__}; wanted pages")
-    return tree
+        raise RunFolderError(f"{path}: {explain_fault(error)}; delete it and sign again") from error

@@ -1,6 +1,6 @@
 """Findings as they are stored: those that an audit of this very folder wrote, and no others.
 
-`audit/findings.json` is held to `history.json`, which an audit writes first. Of an audit whose
+`audit/findings.json` is held to `history.jsonl`, which an audit writes first. Of an audit whose
 findings were taken away, what it found is told from there, and that the rest is missing.
 """
 
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import parse_json, read_bounded, read_json
+from securefg.foundation.settings import explain_fault
 from securefg.run.findings import MISSING, NOT_RECORDED, SCHEMA, EndedAudit, Finding, Verdict
 from securefg.run.history import FILE, FINDINGS, Entry, History, read_history
 
@@ -56,12 +55,9 @@ def read_findings(path: Path, record: str | None = None) -> list[Finding]:
         found = [
             Finding.model_validate({"terms": NOT_RECORDED, **entry}) for entry in tree["findings"]
         ]
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise RunFolderError(f"{path}: no findings can be read here: {where}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{path}: no findings can be read here: {error}") from error
+        why = explain_fault(error)
+        raise RunFolderError(f"{path}: no findings can be read here: {why}") from error
     history = read_history(folder)
     _require_written(path, content, last_audit(history, about), tree)
     return [*found, *missing(history, about)]

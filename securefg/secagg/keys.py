@@ -40,6 +40,10 @@ class Identity(Unprintable):
     def sign(self, purpose: str, *items: Item) -> bytes:
         return self._private.sign(_statement(purpose, items))
 
+    def check(self, signature: bytes, purpose: str, *items: Item) -> None:
+        """Raise `BadSignature` unless this key signed these items for this purpose."""
+        verify(self.public, signature, purpose, *items)
+
 
 def verify(public: bytes, signature: bytes, purpose: str, *items: Item) -> None:
     """Raise `BadSignature` unless the owner of `public` signed these items for this purpose."""

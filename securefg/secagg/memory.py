@@ -1,33 +1,28 @@
 """What the clients of a host remember of all sessions that they took part in, across restarts.
 
-A file of lines, each with a link = SHA-256(link before, line) and a signature on it: what was done
-is written, and on the disk, before anything that follows from it leaves. Whoever changes, drops or
-swaps lines breaks the chain, and the clients then take part in nothing. A file that is shorter than
-the clients' books say (`require`), that has fewer agreements than were counted beside it, or that
-grew by another hand, is refused too; a disk that is set back as a whole, books and all, is not
-noticed.
+It is a signed log (`securefg.foundation.log`) of what the clients did. A line is on the disk before
+anything that follows from it leaves. Clients whose log was changed take part in nothing. The same
+holds for a log that is shorter than the clients' books say (`require`), that ends before its last
+agreement, or that another process wrote to. A disk that is set back as a whole, books and all, is
+not noticed.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
-import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from securefg.foundation.files import write_atomically
+from securefg.foundation.log import Log
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import encode
-from securefg.secagg.errors import AskedBefore, BadSignature, MemoryDamaged, Refused
-from securefg.secagg.keys import PROTOCOL, VERSION, Identity, verify
+from securefg.secagg.errors import AskedBefore, MemoryDamaged, Refused
+from securefg.secagg.keys import Identity
 
 Did = Literal["uploaded", "agreed", "constant", "told"]
-FIRST = bytes(32)
 
 
 @dataclass(frozen=True)
@@ -51,30 +46,25 @@ class Entry:
     context: str
     life: str
 
-    def link(self, before: bytes, job: bytes) -> bytes:
-        items = tuple(str(value) for value in asdict(self).values())
-        return hashlib.sha256(encode((PROTOCOL, VERSION, "memory", job, before, items))).digest()
-
 
 class Memory:
-    """The chain of one host. Its lines are signed with the key of the host's first client.
+    """The memory of one host. Its lines are signed with the key of the host's first client.
 
     job   what the entries belong to: the run's config
-    path  where it is kept; None forgets with the process
+    path  where the log is kept; None forgets with the process
     """
 
     def __init__(self, identity: Identity, job: bytes, path: Path | None = None) -> None:
-        self._identity, self._job, self._path = identity, job, path
         self._life = secrets.token_hex(8)
-        self._size = 0
         self._entries: dict[tuple[int, str], list[Entry]] = {}
         self._constants: dict[str, list[Entry]] = {}
         self._told: dict[str, str] = {}
-        self.head, self.length = FIRST, 0
-        if path is not None and path.exists():
-            self._load(path)
+        self._log: Log | None = None
         if path is not None:
-            self._check_count(_count_of(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            name = f"memory {job.hex()}"
+            self._log = Log(path, name, signer=identity, damaged=MemoryDamaged)
+            self._load(self._log, path)
 
     # --------------------------------------------------------------------------------- what to do
 
@@ -186,8 +176,8 @@ class Memory:
     ) -> None:
         said = hashlib.sha256(encode(tuple(survivors))).digest()
         self._append(self._entry("agreed", round, message, numbers, session, len(survivors), said))
-        if self._path is not None:  # the books do not tell of it, and would not miss the line
-            write_atomically(_count_of(self._path), f"{self._agreements()}\n")
+        if self._log is not None:  # the books do not tell of it, and would not miss the line
+            self._log.keep_head()
 
     def agreed_to(self) -> set[tuple[int, str, int]]:
         """The uploads that clients agreed to have opened in a sum: round, message, client."""
@@ -198,10 +188,6 @@ class Memory:
             if entry.did == "agreed"
             for client in Clients.parse(entry.clients).numbers()
         }
-
-    def _agreements(self) -> int:
-        entries = [entry for found in self._entries.values() for entry in found]
-        return sum(entry.did == "agreed" for entry in entries)
 
     # ------------------------------------------------------------------------------------ the file
 
@@ -224,72 +210,30 @@ class Memory:
         return [e for e in found if own & set(Clients.parse(e.clients).numbers())]
 
     def _append(self, entry: Entry) -> None:
-        link = entry.link(self.head, self._job)
-        signature = self._identity.sign("memory", self._job, link)
-        if self._path is not None:
-            line = {**asdict(entry), "link": link.hex(), "signature": signature.hex()}
-            self._write(self._path, json.dumps(line).encode() + b"\n")
-        self._keep(entry, link)
+        if self._log is not None:
+            self._log.append([asdict(entry)])
+        self._keep(entry)
 
-    def _write(self, path: Path, line: bytes) -> None:
-        """Add a line to the file as it was left. Whatever another process wrote in between, this
-        one does not know of: it could answer what was answered."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            found = os.fstat(file.fileno()).st_size
-            if found != self._size:
-                raise MemoryDamaged(
-                    f"{path.name} has {found} bytes, and these clients left {self._size}: "
-                    "another process wrote to it, or it was set back; nothing leaves"
-                )
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        self._size += len(line)
-
-    def _keep(self, entry: Entry, link: bytes) -> None:
+    def _keep(self, entry: Entry) -> None:
         if entry.did == "told":
             self._told[entry.message] = entry.context
         elif entry.did == "constant":
             self._constants.setdefault(entry.message, []).append(entry)
         else:
             self._entries.setdefault((entry.round, entry.message), []).append(entry)
-        self.head, self.length = link, self.length + 1
 
-    def _load(self, path: Path) -> None:
-        """Take up the chain. A last line without its end was cut by a crash: what it would have
-        allowed did not happen."""
-        whole, _, torn = path.read_bytes().rpartition(b"\n")
-        if torn:
-            with path.open("r+b") as file:
-                file.truncate(len(whole) + 1 if whole else 0)
-        for number, line in enumerate(whole.split(b"\n") if whole else [], 1):
+    def _load(self, log: Log, path: Path) -> None:
+        """Take up the log. A crash after an agreement may leave it beyond the head, one at most."""
+        lines = log.lines()
+        for line in lines:
+            del line["link"]
             try:
-                told = json.loads(line)
-                entry = Entry(**{field.name: told[field.name] for field in fields(Entry)})
-                link, signature = bytes.fromhex(told["link"]), bytes.fromhex(told["signature"])
-                verify(self._identity.public, signature, "memory", self._job, link)
-                if link != entry.link(self.head, self._job):
-                    raise ValueError("the links do not fit")
-            except (ValueError, KeyError, TypeError, BadSignature) as error:
-                raise MemoryDamaged(
-                    f"{path.name}:{number}: what these clients remember of earlier sessions was "
-                    f"changed ({error}); nothing leaves"
-                ) from error
-            self._keep(entry, link)
-        self._size = path.stat().st_size
-
-    def _check_count(self, path: Path) -> None:
-        """An agreement is written, then counted: a crash in between leaves one that is not."""
-        text = path.read_text() if path.exists() else "0"
-        counted, found = int(text) if text.strip().isdigit() else -1, self._agreements()
-        if found not in (counted, counted + 1):
+                self._keep(Entry(**line))
+            except TypeError as error:
+                raise MemoryDamaged(f"{path.name}: not an entry of a memory: {error}") from error
+        beyond = sum(line["did"] == "agreed" for line in lines[log.head_length :])
+        if beyond > 1:
             raise MemoryDamaged(
-                f"{path.name} counts {text.strip()[:20]!r} agreements to open a sum, and these "
-                f"clients remember {found}: one of the two was set back; nothing leaves"
+                f"{path.name}: found {beyond} agreements to open a sum beyond its head; expected "
+                "at most 1: one of the two was set back; nothing leaves"
             )
-
-
-def _count_of(path: Path) -> Path:
-    return path.with_suffix(".agreed")

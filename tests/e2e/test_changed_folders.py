@@ -35,7 +35,8 @@ SIGNED = (
     "ledger.jsonl",
     "partition.json",
     "model.safetensors",
-    "history.json",
+    "history.jsonl",
+    "manifest.json",
     "audit/findings.json",
     "audit/scores.npz",
     "report.html",
@@ -213,9 +214,8 @@ def test_page_and_verify_say_that_an_audit_is_missing(run: RunFolder) -> None:
 
 def test_a_history_that_was_cut_back_is_not_signed(run: RunFolder) -> None:
     shutil.rmtree(run.path / "audit")
-    tree = json.loads((run.path / "history.json").read_text())
-    cut = {**tree, "entries": tree["entries"][:1]}
-    (run.path / "history.json").write_text(json.dumps(cut))
+    path = run.path / "history.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
     with pytest.raises(SecurefgError, match="entries were taken away"):
         sign_page(run, build_report(run))
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from securefg.foundation.errors import DataError
 from securefg.foundation.json_text import read_bounded
-from securefg.foundation.settings import Settings
+from securefg.foundation.settings import Settings, explain_fault
 
 Floats = NDArray[np.float32]
 OTHER = "other"
@@ -133,8 +133,5 @@ def read_schema(path: Path) -> Schema:
     try:
         return Schema.model_validate_json(read_bounded(path))
     except (OSError, ValidationError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else None
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else error
-        raise DataError(
-            f"{path}: found {said}; wanted a schema of `securefg data prepare`"
-        ) from None
+        why = explain_fault(error)
+        raise DataError(f"{path}: {why}; wanted a schema of `securefg data prepare`") from None

@@ -21,9 +21,10 @@ from audits.noise_law import worst
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.federation.channel import Channel
-from securefg.foundation.chained_lines import ChainedLines, read_chained
+from securefg.foundation.log import read_log
 from securefg.privacy import dp_sgd
 from securefg.privacy.dp_sgd import DpSgdPlan
+from securefg.privacy.ledger import LOG, ledger_file
 from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.rules import LocalGaussian
 from securefg.run.findings import Verdict
@@ -221,12 +222,12 @@ def test_unclipped_values_are_not_passed_over(
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    return [entry for entry, _ in read_chained(path)]
+    return [entry for entry, _ in read_log(path, LOG)]
 
 
 def _write(path: Path, lines: list[dict[str, Any]]) -> None:
     """A forger who makes the chain anew."""
-    ChainedLines(path).replace(lines)
+    ledger_file(path).replace(lines)
 
 
 def with_a_line_cut_out(folder: RunFolder) -> None:

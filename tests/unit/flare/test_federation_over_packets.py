@@ -12,8 +12,9 @@ from securefg.flare import launch
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
 from securefg.flare.server_side import Flare
-from securefg.foundation.chained_lines import read_chained
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
+from securefg.foundation.log import read_log
+from securefg.privacy.ledger import LOG
 from securefg.run import runner
 from securefg.run.execution import Run
 from securefg.run.folder import RunFolder
@@ -195,7 +196,7 @@ def test_each_site_keeps_its_own_books_of_what_left(tmp_path: Path) -> None:
     run = world.run()
     lines = [json.loads(line) for line in world.left("site-2")]
     assert {line["release"]["clients"] for line in lines} == {"1"}
-    server = [entry for entry, _ in read_chained(run.ledger_path)]
+    server = [entry for entry, _ in read_log(run.ledger_path, LOG)]
     booked = [entry for entry in server if entry["clients"] == "1"]
     assert [x["release"] for x in lines] == booked
 

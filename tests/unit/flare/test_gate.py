@@ -278,7 +278,7 @@ def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
 @pytest.mark.parametrize("missing", [POLICY_FILE, "ledger.jsonl", "ledger.jsonl.head"])
 def test_without_floor_or_books_nothing_leaves(missing: str, home: Path) -> None:
     (home / missing).unlink()
-    with pytest.raises((ConfigError, PrivacyError), match=r"no policy|no books"):
+    with pytest.raises((ConfigError, PrivacyError), match=r"no policy|no log|no head of this log"):
         through(home, weights())
 
 

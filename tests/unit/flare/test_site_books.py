@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefg.flare.chain import BooksDamaged, Chain
 from securefg.flare.job import Job, Sizes
 from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
-from securefg.flare.site_ledger import SiteBooks, open_books
+from securefg.flare.site_ledger import SiteBooks, open_books, open_log
 from securefg.flare.site_policy import JobRefused
-from securefg.foundation.chained_lines import read_chained
-from securefg.foundation.errors import RunFailed
+from securefg.foundation.errors import BooksDamaged, RunFailed
+from securefg.foundation.log import read_log
+from securefg.privacy.ledger import LOG
+from tests.forged_log import set_back_head
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World
 
@@ -28,15 +29,21 @@ NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 
 def chain(folder: Path, count: int = 3) -> Path:
     path = folder / "books.jsonl"
-    Chain.open_new(path)
+    open_log(path).create()
     for number in range(count):
-        Chain(path, lambda: NOON).append([{"what": number}])
+        open_log(path, lambda: NOON).append([{"what": number}])
     return path
+
+
+def edit_head(path: Path, before: str, after: str) -> None:
+    head = path.with_name("books.jsonl.head")
+    assert before in head.read_text()
+    head.write_text(head.read_text().replace(before, after))
 
 
 def test_lines_come_back_as_they_were_written_by_any_process(tmp_path: Path) -> None:
     path = chain(tmp_path, 0)
-    one, other = Chain(path), Chain(path)
+    one, other = open_log(path), open_log(path)
     one.append([{"what": 1}])
     other.append([{"what": 2}, {"what": 3}])
     one.append([{"what": 4}])
@@ -51,40 +58,41 @@ def test_lines_come_back_as_they_were_written_by_any_process(tmp_path: Path) -> 
         lambda path: path.with_name("books.jsonl.head").unlink(),
         lambda path: path.write_text("".join(path.read_text().splitlines(True)[1:])),
         lambda path: path.write_text("".join(path.read_text().splitlines(True)[:-1])),
-        lambda path: path.write_text(path.read_text().replace('"what": 1', '"what": 7')),
+        lambda path: path.write_text(path.read_text().replace('"what":1', '"what":7')),
         lambda path: path.write_text(path.read_text()[:-5]),
         lambda path: path.write_text("\n" + path.read_text()),
         lambda path: path.write_text("[" * 10**5 + "\n" + path.read_text()),
         lambda path: path.with_name("books.jsonl.head").write_text("[]"),
-        lambda path: path.with_name("books.jsonl.head").write_text('{"n": "3", "link": ""}'),
-        lambda path: path.with_name("books.jsonl.head").write_text('{"n": -1, "link": "0"}'),
+        lambda path: edit_head(path, '"length": 3', '"length": "3"'),
+        lambda path: edit_head(path, '"length": 3', '"length": -1'),
+        lambda path: edit_head(path, '"format": 2', '"format": 1'),
     ],
     ids=[
         *("gone", "emptied", "no head", "first", "last", "changed", "torn", "blank", "deep"),
-        *("a list as head", "a text as number", "a negative number"),
+        *("a list as head", "a text as number", "a negative number", "an older head"),
     ],
 )
 def test_harm_is_noticed_and_nothing_is_written_any_more(harm: object, tmp_path: Path) -> None:
     path = chain(tmp_path)
     harm(path)  # type: ignore[operator]
     with pytest.raises(BooksDamaged):
-        Chain(path, lambda: NOON).lines()
+        open_log(path, lambda: NOON).lines()
     with pytest.raises(BooksDamaged):
-        Chain(path, lambda: NOON).append([{"what": 9}])
+        open_log(path, lambda: NOON).append([{"what": 9}])
 
 
 def test_what_a_crash_leaves_is_kept_if_whole_and_cut_if_torn(tmp_path: Path) -> None:
     path = chain(tmp_path, 2)
     head = path.with_name("books.jsonl.head")
     before = head.read_text()
-    Chain(path, lambda: NOON).append([{"what": 2}])
+    open_log(path, lambda: NOON).append([{"what": 2}])
     head.write_text(before)  # the line was on disk, the head was not
-    assert [line["what"] for line in Chain(path, lambda: NOON).lines()] == [0, 1, 2]
+    assert [line["what"] for line in open_log(path, lambda: NOON).lines()] == [0, 1, 2]
     with path.open("a") as file:
-        file.write('{"n": 4, "ti')
-    assert [line["what"] for line in Chain(path, lambda: NOON).lines()] == [0, 1, 2]
-    Chain(path, lambda: NOON).append([{"what": 3}])
-    assert len(Chain(path, lambda: NOON).lines()) == 4
+        file.write('{"format":2,"ti')
+    assert [line["what"] for line in open_log(path, lambda: NOON).lines()] == [0, 1, 2]
+    open_log(path, lambda: NOON).append([{"what": 3}])
+    assert len(open_log(path, lambda: NOON).lines()) == 4
 
 
 @settings(max_examples=40)
@@ -101,15 +109,15 @@ def test_no_single_byte_can_be_changed(position: int, byte: int) -> None:
         raw[position] = byte
         path.write_bytes(raw)
         with pytest.raises(BooksDamaged):
-            Chain(path, lambda: NOON).lines()
+            open_log(path, lambda: NOON).lines()
 
 
 def test_a_clock_that_was_set_back_is_refused_and_months_do_not_return(tmp_path: Path) -> None:
     path = chain(tmp_path)
-    earlier = Chain(path, lambda: NOON - datetime.timedelta(days=20))
+    earlier = open_log(path, lambda: NOON - datetime.timedelta(days=20))
     with pytest.raises(BooksDamaged, match="set the clock"):
         earlier.append([{"what": 9}])
-    soon = Chain(path, lambda: NOON - datetime.timedelta(minutes=3))
+    soon = open_log(path, lambda: NOON - datetime.timedelta(minutes=3))
     soon.append([{"what": 9}])
     times = [line["time"] for line in soon.lines()]
     assert times == sorted(times)
@@ -118,7 +126,7 @@ def test_a_clock_that_was_set_back_is_refused_and_months_do_not_return(tmp_path:
 def test_a_site_with_damaged_books_takes_part_in_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, config(tmp_path, "training.rounds=1"))
     (world.kits.home("site-1") / "ledger.jsonl").unlink()
-    with pytest.raises(RunFailed, match=r"site-1 refuses: .*no books"):
+    with pytest.raises(RunFailed, match=r"site-1 refuses: .*no log"):
         world.run()
     assert all(world.left(site) == [] for site in ("site-2", "site-3"))
 
@@ -155,7 +163,7 @@ def test_scores_are_told_once_for_a_round(tmp_path: Path) -> None:
     assert not SiteBooks(tmp_path).book_scores("run", 1, False, "0")
     assert books.book_scores("run", 1, True, "0")
     assert books.book_scores("run", 2, False, "0")
-    assert len(json.loads((tmp_path / "scores.jsonl.head").read_text())) == 2
+    assert len(json.loads((tmp_path / "scores.jsonl.head").read_text())) == 3
 
 
 def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
@@ -181,7 +189,7 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
     world.between = lambda site, packet, deliver: deliver(site, packet)
     own = home / "runs" / job.run
     (memory,) = (own / "memories").glob("*.jsonl")
-    count = memory.with_suffix(".agreed")
+    count = memory.with_name(f"{memory.name}.head")
     kept = {path: path.read_bytes() for path in (*first, memory, count, own / "ledger.jsonl")}
 
     def refused(why: str) -> None:
@@ -194,7 +202,7 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
     count.unlink()
     refused("the books say that clients 0 sent .* deleted or set back")
     memory.write_bytes(b"".join(memory.read_bytes().splitlines(True)[:-2]))
-    count.write_text(str(int(count.read_text()) - 1))
+    set_back_head(memory)
     refused("the books say that clients 0 sent fedgl.Update in round [12], and what they remember")
     for path, content in first.items():
         path.write_bytes(content)  # books that fit one another, from before the run
@@ -206,7 +214,7 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
 
     (own / "ledger.jsonl").unlink()  # the books have all of it: it is made anew
     world.run(job_id="the last")
-    lines = [entry for entry, _ in read_chained(own / "ledger.jsonl")]
+    lines = [entry for entry, _ in read_log(own / "ledger.jsonl", LOG)]
     assert lines == [json.loads(line)["release"] for line in world.left("site-1")]
 
 
@@ -219,5 +227,5 @@ def test_a_site_whose_books_are_gone_is_not_given_new_ones(tmp_path: Path) -> No
         path.unlink()
     (tmp_path / "runs").mkdir()
     open_books(tmp_path)
-    with pytest.raises(BooksDamaged, match="no books"):
+    with pytest.raises(BooksDamaged, match="no log"):
         SiteBooks(tmp_path).releases()

@@ -90,7 +90,7 @@ def test_clients_whose_books_say_more_than_they_remember_start_no_more(
     with started(run) as (server, federation):
         server.round(1)
         path = run.folder.memories / "client-0.jsonl"
-        after_one, count = path.read_bytes(), path.with_suffix(".agreed")
+        after_one, count = path.read_bytes(), path.with_name("client-0.jsonl.head")
         counted = count.read_bytes()
         federation.begin_round(2)
         server.round(2)

@@ -122,7 +122,7 @@ def test_a_torn_line_in_the_middle_names_the_file_and_the_line(tmp_path: Path) -
     lines = path.read_text().splitlines()
     lines[1] = lines[1][:40]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(RunFolderError, match=r"ledger\.jsonl:2: not a line of this file"):
+    with pytest.raises(RunFolderError, match=r"ledger\.jsonl:2: not the line of this log"):
         list(read_ledger(path))
 
 

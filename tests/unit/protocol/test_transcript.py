@@ -264,8 +264,9 @@ def rewritten(folder: Path, records: list[Record]) -> None:
     data = b""
     for found in records:
         header = asdict(found)
-        body = header.pop("body")
-        head = json.dumps(header, separators=(",", ":")).encode()
+        body, link = header.pop("body"), header.pop("chain")
+        text = json.dumps({"format": 2, **header}, separators=(",", ":"))[:-1]
+        head = f'{text},"link":"{link}"}}'.encode()
         checksum = zlib.crc32(body, zlib.crc32(head))
         data += struct.pack("<4sIQI", MAGIC, len(head), len(body), checksum) + head + body
     (folder / "messages.bin").write_bytes(data)

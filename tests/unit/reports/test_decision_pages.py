@@ -21,6 +21,7 @@ from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.run.findings_file import FindingsFile
 from securefg.run.folder import RunFolder
+from securefg.run.history import digest
 from securefg.run.seal import sign_page, verify_run
 from securefg.settings.config import parse_config
 from tests import small
@@ -128,7 +129,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture
 def copied(run: RunFolder, tmp_path: Path) -> RunFolder:
-    pages = shutil.ignore_patterns("*.html", "signatures.json")
+    pages = shutil.ignore_patterns("*.html", "manifest.json")
     shutil.copytree(run.path, tmp_path / "copy", ignore=pages)
     return RunFolder(tmp_path / "copy")
 
@@ -173,6 +174,9 @@ def test_a_measured_epsilon_stands_beside_the_claim_of_its_own_unit(tmp_path: Pa
     assert "hardly protects" in build_dpo_page(folder).read_text()
 
 
+OUTDATED = "signed over earlier files or with another key; build it again"
+
+
 def wrong(folder: RunFolder, key: str | None = None) -> dict[str, str]:
     return {check.name: check.wrong for check in verify_run(folder, key) if check.wrong}
 
@@ -199,6 +203,46 @@ def test_a_signed_page_that_was_taken_away_is_missed(copied: RunFolder) -> None:
     assert wrong(copied) == {"dpo.html": "it was signed and is not here"}
 
 
+def test_manifest_signed_over_other_files_names_the_page_left_behind(
+    copied: RunFolder,
+) -> None:
+    for page in (build_report(copied), build_dpo_page(copied)):
+        sign_page(copied, page)
+    assert wrong(copied) == {}
+    record = copied.summary().transcript_chain
+    file = FindingsFile.begin(copied.path / "audit", {"record": record}, anew=True)
+    file.add([finding("VIOLATION")])
+    file.close({})
+    sign_page(copied, build_dpo_page(copied))
+    assert wrong(copied) == {"report.html": OUTDATED}
+    (copied.path / "report.html").unlink()
+    assert wrong(copied) == {"report.html": "it was signed and is not here"}
+    sign_page(copied, build_report(copied))
+    assert wrong(copied) == {}
+
+
+def test_manifest_signed_with_another_key_vouches_for_its_own_page_alone(
+    copied: RunFolder, tmp_path: Path
+) -> None:
+    key = tmp_path / "own.key"
+    key.write_text("11" * 32)
+    sign_page(copied, build_report(copied), key)
+    sign_page(copied, build_dpo_page(copied))
+    assert wrong(copied) == {"report.html": OUTDATED}
+
+
+def test_manifest_that_was_edited_vouches_for_no_page(copied: RunFolder) -> None:
+    for page in (build_report(copied), build_dpo_page(copied)):
+        sign_page(copied, page)
+    page, path = copied.path / "report.html", copied.path / "manifest.json"
+    signed = digest(page)
+    page.write_text("forged")
+    path.write_text(path.read_text().replace(signed, digest(page)))
+    assert set(wrong(copied)) == {"report.html", "dpo.html"}
+    sign_page(copied, build_dpo_page(copied))
+    assert wrong(copied) == {"report.html": OUTDATED}
+
+
 def test_a_site_that_shared_nothing_is_in_the_first_sentence(tmp_path: Path) -> None:
     silent = [finding("NOT_DETECTED")]
     page = build_sites_page("run", ["a", "b", "c"], {"a": silent, "b": silent}, tmp_path / "p.html")
@@ -210,7 +254,7 @@ def test_a_site_that_shared_nothing_is_in_the_first_sentence(tmp_path: Path) -> 
 
 def test_another_key_does_not_make_an_old_signature_fit(copied: RunFolder, tmp_path: Path) -> None:
     sign_page(copied, build_report(copied))
-    path = copied.path / "signatures.json"
+    path = copied.path / "manifest.json"
     path.write_text(path.read_text().replace('"key": "', '"key": "00', 1))
     assert "does not fit" in wrong(copied)["report.html"]
     own = tmp_path / "own.key"

@@ -105,7 +105,7 @@ def test_an_edited_history_is_refused(run: Path) -> None:
     audited(run, finding(LEAK))
     path = run / FILE
     path.write_text(path.read_text().replace('"LEAK"', '"NOT_DETECTED"'))
-    with pytest.raises(RunFolderError, match="entry 2 is not the one that was written"):
+    with pytest.raises(RunFolderError, match=r"history\.jsonl:2: not the line of this log"):
         read_history(run)
 
 

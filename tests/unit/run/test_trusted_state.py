@@ -15,14 +15,15 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg.foundation.chained_lines import ChainedLines, read_chained
 from securefg.foundation.errors import RunFolderError, SecurefgError
-from securefg.privacy.ledger import Ledger, read_ledger
+from securefg.foundation.log import read_log
+from securefg.privacy.ledger import LOG, Ledger, ledger_file, read_ledger
 from securefg.protocol.transcript import TranscriptWriter, broken_link
 from securefg.run import runner
 from securefg.run.checkpoint import STATE, _sealed, read_progress
 from securefg.run.execution import Run
 from securefg.run.folder import RunFolder
+from tests.forged_log import forge_log
 from tests.forks import ended, in_a_fork
 from tests.unit.run.interrupted import NOISE, SEEDED, interrupted
 
@@ -114,10 +115,10 @@ def test_a_ledger_that_was_taken_away_is_refused(run: RunFolder) -> None:
 
 def test_a_ledger_forged_with_its_chain_is_refused(run: RunFolder) -> None:
     """Whoever writes the chain anew still contradicts the checkpoints."""
-    entries = [entry for entry, _ in read_chained(run.ledger_path)]
+    entries = [entry for entry, _ in read_log(run.ledger_path, LOG)]
     for entry in entries:
         entry["mechanism"]["noise_multiplier"] = 100.0
-    ChainedLines(run.ledger_path).replace(entries)
+    ledger_file(run.ledger_path).replace(entries)
     with pytest.raises(RunFolderError, match="not the ledger that the checkpoint of round"):
         runner.resume(run)
 
@@ -250,8 +251,8 @@ def test_parties_states_of_another_shape_are_a_line(
 @pytest.mark.parametrize("key", ["round", "step", "attempt"])
 @pytest.mark.parametrize("value", ["1", None, 1.5, [], float("nan")], ids=str)
 def test_a_release_of_no_round_is_refused(key: str, value: object, run: RunFolder) -> None:
-    *before, last = (entry for entry, _ in read_chained(run.ledger_path))
-    ChainedLines(run.ledger_path).replace([*before, {**last, key: value}])
+    *before, last = (entry for entry, _ in read_log(run.ledger_path, LOG))
+    forge_log(run.ledger_path, LOG, [*before, {**last, key: value}])
     with pytest.raises(RunFolderError, match=r"ledger\.jsonl:15: not a release"):
         list(read_ledger(run.ledger_path))
 
@@ -271,9 +272,9 @@ def test_a_release_with_noise_that_no_rule_adds_is_refused(
     change: dict[str, object], run: RunFolder
 ) -> None:
     """An infinite noise would make the epsilon of the whole ledger zero."""
-    *before, last = (entry for entry, _ in read_chained(run.ledger_path))
+    *before, last = (entry for entry, _ in read_log(run.ledger_path, LOG))
     forged = {**last, "mechanism": {**last["mechanism"], **change}}
-    ChainedLines(run.ledger_path).replace([*before, forged])
+    forge_log(run.ledger_path, LOG, [*before, forged])
     with pytest.raises(RunFolderError, match=r"ledger\.jsonl:15: not a release: mechanism"):
         list(read_ledger(run.ledger_path))
 

@@ -211,6 +211,9 @@ def test_a_memory_that_was_changed_in_any_way_ends_all(tmp_path: Path) -> None:
         path.write_text("".join(wrong))
         with pytest.raises(MemoryDamaged, match="was changed"):
             restarted(bed, tmp_path, 0)
+    path.write_text("".join(lines).replace('{"format":2,', "{", 1))
+    with pytest.raises(MemoryDamaged, match="format: found 1; expected 2"):
+        restarted(bed, tmp_path, 0)
     path.write_bytes((tmp_path / "1.jsonl").read_bytes())
     with pytest.raises(MemoryDamaged):
         restarted(bed, tmp_path, 0)
@@ -227,13 +230,22 @@ def test_an_agreement_that_was_cut_off_is_missed(tmp_path: Path) -> None:
         with pytest.raises(MemoryDamaged, match="one of the two was set back"):
             restarted(bed, tmp_path, number)
         path.write_text("".join(lines))
-        count = path.with_suffix(".agreed")
-        count.write_text("-3")
+        head = path.with_name(f"{path.name}.head")
+        head.write_text(head.read_text().replace('"length": 2', '"length": -3'))
         with pytest.raises(MemoryDamaged, match="one of the two was set back"):
             restarted(bed, tmp_path, number)
-        count.unlink()  # a crash came between the line and its count
+        head.unlink()  # a crash came between the line and its head
         restarted(bed, tmp_path, number)
     assert same_sums(ask_round(bed, 2), bed.plain_sums(range(4)))
+
+
+def test_memory_two_agreements_beyond_its_head_is_refused(tmp_path: Path) -> None:
+    bed = kept(tmp_path, 4)
+    for round in (1, 2):
+        ask_round(bed, round)
+    (tmp_path / "0.jsonl.head").unlink()
+    with pytest.raises(MemoryDamaged, match=r"found 2 agreements .* one of the two was set back"):
+        restarted(bed, tmp_path, 0)
 
 
 def test_a_line_that_a_crash_cut_short_is_dropped(tmp_path: Path) -> None:
