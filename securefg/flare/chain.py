@@ -68,16 +68,17 @@ class Chain:
         with self._locked():
             self._load()
             now = self._time()
-            added = []
+            added: list[Line] = []
             for entry in entries:
-                last = self._last
+                last = added[-1] if added else self._last
                 line = {"n": last["n"] + 1, "time": now.isoformat(timespec="seconds"), **entry}
-                self._lines.append({**line, "link": link(last["link"], line)})
-                added.append(json.dumps(self._lines[-1]) + "\n")
+                added.append({**line, "link": link(last["link"], line)})
+            self._seen = (-1, -1)  # where writing fails, the file is read again
             with self._path.open("a") as file:
-                file.writelines(added)
+                file.writelines(json.dumps(line) + "\n" for line in added)
                 file.flush()
                 os.fsync(file.fileno())
+            self._lines.extend(added)
             self._write_head()
 
     @property

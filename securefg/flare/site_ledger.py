@@ -25,6 +25,7 @@ from securefg.flare.chain import BooksDamaged, Chain, Clock, Line, utc_now
 from securefg.flare.job import Job
 from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 from securefg.foundation.errors import BudgetExceeded
+from securefg.foundation.quoting import shortened
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
@@ -33,6 +34,7 @@ Profile = Mapping[Mechanism, int]
 FORMAT = 2
 """Of the lines of ledger.jsonl; a line of format 1 held a single release."""
 MONTH = datetime.timedelta(days=31)
+LONGEST_REASON = 2000
 CHAINS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
 
 
@@ -110,6 +112,8 @@ class SiteBooks:
             failed on it
         """
         time = self._now().isoformat(timespec="seconds")
+        # A server writes parts of the reason, such as the names of unknown fields.
+        reason = shortened(reason, LONGEST_REASON)
         line = {"time": time, "run": run, "submission": submission, "at": at, "reason": reason}
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self.home / "refusals.jsonl").open("a") as file:
