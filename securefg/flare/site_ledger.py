@@ -25,12 +25,14 @@ from securefg.flare.job import Job
 from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 from securefg.foundation.errors import BooksDamaged, BudgetExceeded
 from securefg.foundation.log import Clock, Line, Log, utc_now
+from securefg.foundation.quoting import shortened
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
 
 Profile = Mapping[Mechanism, int]
 MONTH = datetime.timedelta(days=31)
+LONGEST_REASON = 2000
 LOGS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
 
 
@@ -105,6 +107,8 @@ class SiteBooks:
             failed on it
         """
         time = self._now().isoformat(timespec="seconds")
+        # A server writes parts of the reason, such as the names of unknown fields.
+        reason = shortened(reason, LONGEST_REASON)
         line = {"time": time, "run": run, "submission": submission, "at": at, "reason": reason}
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self.home / "refusals.jsonl").open("a") as file:

@@ -15,6 +15,7 @@ the same answer to every refusal and every failure; `refusals.jsonl` has the rea
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from collections import Counter
@@ -149,7 +150,7 @@ class SiteRun:
             raise ProtocolError(f"request {route.number} came after request {self._last}")
         self._last = route.number
         content, blob = self._perform(opened)
-        if FAILED in content.get("results", ()):
+        if FAILED in content.get("results", ()) or content.get("refused") == CANNOT:
             self._hold_back(arrived)
         return seal(self._kit.signer, REPLY, wanted.back(), content, blob)
 
@@ -172,8 +173,8 @@ class SiteRun:
 
     def _refuse(self, error: Exception) -> None:
         """Count a request that no host saw; one too many ends the job at this site."""
-        self._note_refusal(error, "request")
         self._num_refused += 1
+        self._note_refusal(error, "request")
         if self._num_refused == self._policy.max_refusals:
             ended = JobRefused(
                 f"max_refusals: found {self._num_refused} refused requests; expected fewer; the "
@@ -183,7 +184,10 @@ class SiteRun:
 
     def _note_refusal(self, error: Exception, at: str) -> None:
         reason = f"{type(error).__name__}: {error}"
-        self._books.note_refusal(self._job.run, self._job.submission, reason, at)
+        try:
+            self._books.note_refusal(self._job.run, self._job.submission, reason, at)
+        except OSError as fault:  # the answer stays the same
+            logging.getLogger(__name__).error(f"refusals.jsonl: {type(fault).__name__}")
 
     # ------------------------------------------------------------------------------- taking up
 
@@ -360,6 +364,8 @@ class SiteRun:
         ]
         num_clients = self._job.sizes.num_clients
         self._books.spend(self._policy, _worst(seen), self._job.run, num_clients, lines)
+        for line in lines:
+            self._terms.note_answer(line.host, line.round)
         self._ledger.record(releases)
 
     def _answer(self, endpoint: Endpoint, admitted: Admitted) -> Answer | None:

@@ -50,6 +50,7 @@ class Terms:
         self._most = {r.name: max(r.count, int(r.declaration.constant)) for r in planned}
         self._submissions = submissions
         self._last: dict[str, tuple[int, int]] = {}
+        self._answered: dict[str, int] = {}
         self._now: Counter[tuple[str, int]] = Counter()
         self._ever = _counts(before)
 
@@ -96,9 +97,13 @@ class Terms:
         if len(framed) > self._room:
             raise ProtocolError(f"a model of {len(framed)} bytes; the plan has {self._room}")
 
+    def note_answer(self, host: str, round: int) -> None:
+        """Note the round of a request that the host sees; a refused one is not noted."""
+        self._answered[host] = round
+
     def round_of(self, host: str) -> int:
         """The round that the host last answered in."""
-        return self._last.get(host, (0, 0))[0]
+        return self._answered.get(host, 0)
 
     def count(self, releases: list[Release]) -> None:
         """Count what hosts are about to be asked for; raises where the plan has less."""

@@ -12,7 +12,9 @@ def rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> T
     """W = U V^T from the SVD of source^T target: the orthogonal W that brings source W nearest to
     target, row for row (Schönemann 1966); rows may be weighted."""
     weighted = target if weights is None else target * weights[:, None]
-    left, _, right = torch.linalg.svd(source.double().T @ weighted.double())
+    # The SVD raises on NaN and infinity. Whether private rows overflow must not show as a failure.
+    product = (source.double().T @ weighted.double()).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    left, _, right = torch.linalg.svd(product)
     found: Tensor = left @ right
     return found.to(source.dtype)
 

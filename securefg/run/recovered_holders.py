@@ -3,6 +3,10 @@
 A sum by row in which each client adds a constant at the rows that it holds shows, by its value,
 who holds the row (`securefg.secagg.subset_exposure`). Declarations do not tell that a field is of
 this form, so its opened values are compared with who holds what.
+
+Probabilities have a bound besides: without the last class, a holder's add up to at most 1. If a
+node's sum passes the count of its holders less one, all holders were there, and nobody who was away
+is one. Where models are sure of themselves and clients drop out, the others' names follow.
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ import numpy as np
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError
+from securefg.protocol.meanings import Holdings, Predictions
 from securefg.run.assembly import Experiment
 from securefg.run.opened import Opened, is_census
 from securefg.secagg.subset_exposure import (
+    FINEST,
     Bits,
     Floats,
     Membership,
@@ -42,6 +48,15 @@ class _Column:
     tolerance: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Total:
+    """What the probabilities of each row add up to over the clients that were there."""
+
+    present: Bits
+    sums: Floats
+    error: float
+
+
 class HolderSums:
     """A reader of opened sums that keeps those from which a row's holders may follow."""
 
@@ -50,6 +65,8 @@ class HolderSums:
         self._columns: dict[tuple[bytes, bytes], _Column] = {}
         self._read: set[str] = set()
         self._holds: Bits | None = None
+        self._census: Floats | None = None
+        self._totals: list[_Total] = []
 
     def read(self, one: Opened, arrays: Mapping[str, Tensor]) -> None:
         """Look at the values of an opened sum."""
@@ -57,6 +74,7 @@ class HolderSums:
         if self._is_solvable:
             for name, array in self._by_row(one.kind, arrays):
                 self._fit(one, name, array)
+                self._keep_bound(one, name, array)
 
     def num_exposed(self, opened: Sequence[Opened]) -> int | None:
         """Return the number of rows of which at least one holder follows; None if not solved."""
@@ -64,9 +82,16 @@ class HolderSums:
         if unread or not self._is_solvable:
             return None
         try:
-            return int(sum(found.holders.any(1).sum() for found in self._memberships()))
+            named: dict[int, Bits] = {}
+            for rows, found in self._memberships():
+                here = named.setdefault(len(rows), np.zeros(len(rows), np.bool_))
+                here[rows] |= found.holders.any(1)
         except ConfigError:
             return None
+        by_bound = self._named_by_bounds()
+        if by_bound is not None:
+            named[len(by_bound)] = by_bound | named.get(len(by_bound), False)
+        return int(sum(here.sum() for here in named.values()))
 
     @property
     def _is_solvable(self) -> bool:
@@ -110,6 +135,33 @@ class HolderSums:
             key = np.round(own / (4 * found.tolerance)).tobytes(), has_row.tobytes()
             self._columns.setdefault(key, found)
 
+    def _keep_bound(self, one: Opened, name: str, sums: Floats) -> None:
+        """Keep the census of holders, and what probabilities add up to. `sums` ends with the
+        total of its columns."""
+        message = self._x.method.message(one.kind)
+        meaning = message.declarations[name].meaning(self._x.config.method)
+        if is_census(message) and isinstance(meaning, Holdings):
+            self._census = sums[:, -1].round()
+        elif isinstance(meaning, Predictions):
+            masked = self._x.policy.mask(message, name)
+            assert masked is not None
+            present = np.isin(np.arange(self._x.partition.num_clients), list(one.clients))
+            error = sums.shape[1] * masked.grid.error_bound(len(one.clients))
+            total = _Total(present, sums[:, -1], error + FINEST * len(one.clients))
+            self._totals.append(total)
+
+    def _named_by_bounds(self) -> Bits | None:
+        """Rows whose holders are all that are left when those who hold it not are known."""
+        if self._census is None:
+            return None
+        others = np.zeros((len(self._census), self._x.partition.num_clients), np.bool_)
+        for total in self._totals:
+            if len(total.sums) == len(others):
+                is_complete = total.sums > self._census - 1 + total.error
+                others |= is_complete[:, None] & ~total.present
+        named: Bits = (self._census > 0) & (others.sum(1) == others.shape[1] - self._census)
+        return named
+
     def _held(self, num_rows: int) -> Bits:
         if self._holds is None or len(self._holds) != num_rows:
             self._holds = np.zeros((num_rows, self._x.partition.num_clients), np.bool_)
@@ -118,8 +170,8 @@ class HolderSums:
                 self._holds[rows[rows < num_rows].numpy(), shard.client] = True
         return self._holds
 
-    def _memberships(self) -> Iterator[Membership]:
-        """Solve all columns together, for rows that are in the same ones."""
+    def _memberships(self) -> Iterator[tuple[Bits, Membership]]:
+        """Solve all columns together, for rows that are in the same ones. Yields these rows."""
         by_length: dict[int, list[_Column]] = {}
         for column in self._columns.values():
             by_length.setdefault(len(column.sums), []).append(column)
@@ -132,4 +184,5 @@ class HolderSums:
                 rows = (has_row == pattern).all(1)
                 if pattern.any():
                     found = sums[rows][:, pattern]
-                    yield subset_exposure(constants[:, pattern], found, tolerance[pattern])
+                    constant = constants[:, pattern]
+                    yield rows, subset_exposure(constant, found, tolerance[pattern])

@@ -30,7 +30,8 @@ def complemented(
         raise ProtocolError(
             f"fedgl: a pseudo graph of {len(columns)} neighbours whose counts do not add up to them"
         )
-    pseudo = PseudoGraph(counts, columns, values)
+    # PyTorch takes bytes for a mask, and repeats by no short integers.
+    pseudo = PseudoGraph(counts.long(), columns.long(), values)
     return SumOf((adjacency, projected(pseudo, node_ids, settings.beta, settings.degree)))
 
 
