@@ -5,14 +5,11 @@ Each test states what a real site once did.
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from securefg.flare.chain import Chain
 from securefg.flare.site_side import CANNOT, SiteRun
 from securefg.protocol import codec
 from tests.small import config
@@ -89,29 +86,6 @@ def test_clients_long_text_is_not_kept() -> None:
     assert codec._ranges.cache_info().currsize == 0
     assert len(codec.Clients.parse("0-3,7")) == 5
     assert codec._ranges.cache_info().currsize == 1
-
-
-def test_chain_line_that_could_not_be_written_is_not_linked_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once a full disk left a line in memory alone; the next one made the books unreadable."""
-    Chain.open_new(tmp_path / "ledger.jsonl")
-    chain = Chain(tmp_path / "ledger.jsonl")
-    chain.append([{"a": 1}])
-    whole = Path.open
-
-    def full(path: Path, *args: Any, **kwargs: Any) -> Any:
-        if path.name == "ledger.jsonl":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return whole(path, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", full)
-        with pytest.raises(OSError, match="No space"):
-            chain.append([{"a": 2}])
-    assert [line["a"] for line in chain.lines()] == [1]
-    chain.append([{"a": 3}])
-    assert [line["a"] for line in Chain(tmp_path / "ledger.jsonl").lines()] == [1, 3]
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32], ids=str)

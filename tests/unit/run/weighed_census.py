@@ -23,8 +23,12 @@ NAME = "tests.unit.run.weighed_census"
 
 
 class Weighed(Message, kind="weighed_census.Weighed"):
-    holds: Tensor = private("sum", "1 at each held node", means=Holdings(), rows="node")
-    mass: Tensor = private("sum", "the size at each held node", means=Holdings(), rows="node")
+    holds: Tensor = private(
+        "sum", "1 at each held node", means=Holdings(), rows="node", constant=True
+    )
+    mass: Tensor = private(
+        "sum", "the size at each held node", means=Holdings(), rows="node", constant=True
+    )
 
 
 class Settings(fedgl.Settings):
@@ -54,8 +58,8 @@ def planned(
     nodes = info.num_nodes
     return [
         *kept,
-        PlannedRelease(Weighed, "holds", 0, nodes, nodes, bound=1.0, edge=NOTHING),
-        PlannedRelease(Weighed, "mass", 0, nodes, nodes, bound=nodes, edge=NOTHING),
+        PlannedRelease(Weighed, "holds", 0, nodes, nodes, bound=1.0, edge=NOTHING, bare=True),
+        PlannedRelease(Weighed, "mass", 0, nodes, nodes, bound=nodes, edge=NOTHING, bare=True),
     ]
 
 
@@ -64,6 +68,7 @@ METHOD = replace(
     name=NAME,
     settings=Settings,
     messages=(Globals, Update, Count, Weighed),
+    replies={Globals: Update, Count: Weighed},
     planned=planned,
     make_host=Client,
     make_server=Server,
