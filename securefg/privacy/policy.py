@@ -49,6 +49,8 @@ class PlannedRelease:
     noisier   its noise multiplier over that of other releases, where an epsilon for all of them
               sizes the noise: how the method shares the budget out
     not_bare  the reason for which masks without noise are refused, as `key: found X; expected Y`
+    whole     a masked sum of it without noise is opened only over all clients: one that is away
+              would show by what is missing which rows are its own
     bare      True: it leaves only in runs whose sums are masked and carry no noise (a census);
               False: only in all other runs; None: in every run
     """
@@ -67,6 +69,7 @@ class PlannedRelease:
     steered: bool = False
     noisier: float = 1.0
     not_bare: str = ""
+    whole: bool = False
     bare: bool | None = None
 
     def leaves(self, *, bare: bool) -> bool:
@@ -104,7 +107,8 @@ class PlannedRelease:
 class Policy:
     """Rules by `Message.field`, the masked fields among them, and the claim they must keep.
 
-    least_survivors  by message, no smaller cohort is unmasked: the sum would lack planned noise
+    least_survivors  by message, no smaller cohort is unmasked: the sum would lack planned noise, or
+                     show the rows of a client that is away
     cohorts          how many clients are to be asked for each kind of message that is masked
     rounds           in how many rounds each of them leaves; a census is not among them
     min_holders      from how many holders on a node's row may be in a sum that carries no noise
@@ -209,6 +213,7 @@ def make_policy(
     _refuse_noise_without_masks(planned, rules, masked)
     rules |= {name: found.rule for name, found in masked.items()}
     _refuse_noisy_census(planned, masked)
+    whole = _whole_sums(planned, masked, num_clients, largest)
     return Policy(
         rules=rules,
         delta=settings.delta,
@@ -216,7 +221,7 @@ def make_policy(
         budget=settings.budget,
         protects=settings.noise_rng == "system",
         masked=masked,
-        least_survivors=_least_survivors(settings, planned, rules, num_clients, largest),
+        least_survivors=_least_survivors(settings, planned, rules, num_clients, largest) | whole,
         population=population,
         influences={r.name: (_settled(r.node), _settled(r.edge)) for r in planned},
         cohorts=_cohorts(settings, planned, masked, num_clients, largest),
@@ -392,6 +397,27 @@ def _least_survivors(
         if isinstance(rules[release.name], DistributedDiscrete)
     }
     return {kind: count - threat.num_dropped(count) for kind, count in senders.items()}
+
+
+def _whole_sums(
+    planned: Sequence[PlannedRelease],
+    masked: Mapping[str, MaskedField],
+    num_clients: int,
+    population: int,
+) -> dict[str, int]:
+    """Return, by message whose bare sums must be of all clients, how many these are."""
+    bare = [
+        release
+        for release in planned
+        if release.whole and release.name in masked and isinstance(masked[release.name].rule, Plain)
+    ]
+    if bare and num_clients < population:
+        raise ConfigError(
+            f"training.participation: found {num_clients} of {population} clients; expected all "
+            f"under masks without noise: a client that is away shows which rows of {bare[0].name} "
+            "are its own; leave these rows out, or add noise"
+        )
+    return {release.message.kind: population for release in bare}
 
 
 def _calibrated(

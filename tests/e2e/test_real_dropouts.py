@@ -11,7 +11,8 @@ from securefg.run import runner
 from securefg.run.folder import RunFolder
 from tests.small import config
 
-DEADLY = "method={name: tests.contract.failing, deadly: true, pseudo_labels: false}"
+HALVES = "pseudo_labels: false, pseudo_graph: false"
+DEADLY = f"method={{name: tests.contract.failing, deadly: true, {HALVES}}}"
 SHARES = "partition.shares=[0.5, 0.6, 0.7, 0.8, 0.9]"
 
 

@@ -25,7 +25,7 @@ from securefg.federation.roles import (
     require_replies,
 )
 from securefg.foundation.streams import derive_seed, torch_stream
-from securefg.methods.base import Method, asked_at_once, participants
+from securefg.methods.base import Method, participants
 from securefg.methods.fedgl.goal import GlobalGoal, complemented
 from securefg.methods.fedgl.messages import (
     Count,
@@ -244,13 +244,10 @@ class FedGLServer(Server):
         return {name: replies.sum(name).round() for name, is_sent in asked.items() if is_sent}
 
     def _enough_holders(self) -> Tensor | None:
-        """Nodes whose sums may be uploaded. Whoever is not asked in a round may be a holder, so as
-        many more are needed."""
+        """Return the nodes whose sums may be uploaded; None where no census was taken."""
         if not self._cohort.bare or not self._settings.uploads_rows:
             return None
-        total = self._info.num_clients
-        absent = total - asked_at_once(total, self._training.participation)
-        return self._census["holds"].flatten() >= self._cohort.min_holders + absent
+        return self._census["holds"].flatten() >= self._cohort.min_holders
 
     def facts(self) -> dict[str, float]:
         found = {}
@@ -292,12 +289,10 @@ class FedGLServer(Server):
 
     def _fused_bare(self, replies: Replies[Update], field: str) -> Tensor:
         """The same from the census and from sums without what never changes: the last class is what
-        the others leave of a node's holders. Where clients are away, as many of a node's holders
-        are taken to be as of all clients."""
-        present = replies.count / self._info.num_clients
+        the others leave of a node's holders, who are all in the sum."""
         released = self._enough_holders()
         assert released is not None
-        held = self._census["holds"] * present * released[:, None]
+        held = self._census["holds"] * released[:, None]
         summed = replies.sum(field)
         if field == "predictions":
             last = (held - summed.sum(-1, keepdim=True)).clamp_min(0)

@@ -159,9 +159,11 @@ def planned(
             Update, "num_nodes", rounds, bound=nodes, edge=NOTHING, bare=False
         ),
         "predictions": PlannedRelease(
-            Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0
+            Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0, whole=True
         ),
-        "embeddings": PlannedRelease(Update, "embeddings", rounds, nodes * width, nodes),
+        "embeddings": PlannedRelease(
+            Update, "embeddings", rounds, nodes * width, nodes, whole=True
+        ),
         "holds": PlannedRelease(
             Update,
             "holds",
@@ -183,7 +185,16 @@ def planned(
     }
     # The census is taken only where sums carry no noise, so no noise is planned for it.
     holds = PlannedRelease(
-        Held, "holds", 0, nodes, nodes, bound=1.0, node=Influence(rows=1), edge=NOTHING, bare=True
+        Held,
+        "holds",
+        0,
+        nodes,
+        nodes,
+        bound=1.0,
+        node=Influence(rows=1),
+        edge=NOTHING,
+        bare=True,
+        whole=True,
     )
     size = PlannedRelease(Held, "num_nodes", 0, bound=nodes, edge=NOTHING, bare=True)
     census = [holds] * settings.uploads_rows + [size] * settings.is_weighted_by_nodes

@@ -90,7 +90,11 @@ def test_the_class_that_masked_predictions_leave_out_is_completed(tmp_path: Path
     assert right > guessed + 0.1
 
 
-def test_sums_over_some_clients_are_not_completed_by_the_count_of_all(tmp_path: Path) -> None:
+def test_sums_over_some_clients_are_not_completed_by_the_count_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a plan without the rule that bare sums of rows are opened over all clients alone."""
+    monkeypatch.setattr("securefg.privacy.policy._whole_sums", lambda *of: {})
     masked = "privacy={secure_aggregation: {min_holders: 1}}"
     shares = "partition.shares=[0.5, 0.5, 0.5, 0.5, 0.5]"
     truth = run(tmp_path, masked, shares, "training.participation=0.8", "training.rounds=4")

@@ -55,7 +55,11 @@ def test_rows_of_one_holder_that_a_lie_about_the_census_released_are_counted(
     assert recovered(run) == (0, 2 * alone)  # predictions and embeddings
 
 
-def test_rows_whose_other_holder_fell_silent_are_counted(tmp_path: Path) -> None:
+def test_rows_whose_other_holder_fell_silent_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a plan without the rule that bare sums of rows are opened over all clients alone."""
+    monkeypatch.setattr("securefg.privacy.policy._whole_sums", lambda *of: {})
     run = Deployed.new(config(tmp_path, MASKED, SIX))
     x = run.experiment
     with run.started() as (engine, cohort):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from audits.exposure import exposures
 from audits.truth import Truth
+from securefg.foundation.errors import RoundAborted
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Adversary, Record, view
@@ -114,7 +115,7 @@ def sizes_of(run: Deployed) -> list[int]:
 def test_subset_sums_of_masked_fedgl_resolve_no_node_but_those_of_everybody(
     data: tuple[str, ...], more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    run = rounds(Deployed.new(six(tmp_path, *data, *more)), [set(), {2}])
+    run = rounds(Deployed.new(six(tmp_path, *data, *more)), [set(), set()])
     truth, everybody = true_holders(run), frozenset(range(6))
     assert len(set(sizes_of(run))) == 6
     found = attack(run, sizes_of(run))
@@ -125,6 +126,18 @@ def test_subset_sums_of_masked_fedgl_resolve_no_node_but_those_of_everybody(
     assert told["holders_recoverable"] == len(found | complete_rows(run))
 
 
+def test_masked_rows_with_a_client_away_are_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(RoundAborted, match="6 are needed"):
+        rounds(Deployed.new(six(tmp_path)), [set(), {2}])
+
+
+@pytest.fixture
+def opened_over_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan without the rule that bare sums of rows are opened over all clients alone."""
+    monkeypatch.setattr("securefg.privacy.policy._whole_sums", lambda *of: {})
+
+
+@pytest.mark.usefixtures("opened_over_some")
 def test_subset_sums_of_a_census_of_sizes_resolve_every_held_node(tmp_path: Path) -> None:
     chosen = six(tmp_path, *THOUSAND, f"method.name={weighed_census.NAME}")
     run = rounds(Deployed.new(chosen), [set(), {2}])
@@ -234,6 +247,7 @@ SURE = (
 )
 
 
+@pytest.mark.usefixtures("opened_over_some")
 def test_sure_models_and_absent_clients_name_holders_and_the_run_counts_them(
     tmp_path: Path,
 ) -> None:
