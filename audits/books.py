@@ -23,7 +23,7 @@ from audits.empirical_epsilon import epsilon_of_mu
 from audits.truth import Truth
 from securefg.data.partition import MANY_CLIENTS
 from securefg.foundation.errors import RunFolderError
-from securefg.methods.base import AnyMethod
+from securefg.methods.base import AnyMethod, asked_at_once
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.rules import DistributedDiscrete
@@ -254,13 +254,13 @@ def _noises(x: Experiment) -> Iterator[Said]:
     masking = x.config.privacy.secure_aggregation
     if masking is None:
         return
-    clients = x.partition.num_clients
-    threat = masking.threat_among(clients)
+    asked = asked_at_once(x.partition.num_clients, x.config.training.participation)
+    threat = masking.threat_among(x.partition.num_clients)
     for release in x.method.releases(x.config.method, x.config.training, x.public):
         rule = x.policy.rules.get(release.name)
         if release.count == 0 or not isinstance(rule, DistributedDiscrete):
             continue
-        senders = clients if release.senders is None else min(release.senders, clients)
+        senders = asked if release.senders is None else min(release.senders, asked)
         sure = senders - threat.num_dropped(senders) - max(1, threat.num_corrupt(senders))
         if rule.least_noises > sure:
             yield (

@@ -250,7 +250,7 @@ def _by_size_alone(noise: Floats, rounds: int = 1, step: float = 0.0) -> Iterato
     If x is standard normal, so is Phi^-1(2 Phi(|x|) - 1), which keeps the size alone. Rows are
     centred, since noise that is larger than claimed is no repetition.
     """
-    tails = ndtr(-np.maximum(np.abs(noise), max(step / 2, 1e-9)))
+    tails = ndtr(-np.maximum(np.abs(noise), max(step / 2, 1e-3)))
     sizes = -ndtri(np.maximum(2 * tails, 1e-300))
     tests = [*_pairs(sizes, centred=True), *_again_in_a_round(sizes - sizes.mean(), rounds)]
     for test in tests:
