@@ -89,9 +89,7 @@ def training_tests(
         longer = replace(plan, num_steps=count)
         moved = -steps(silent, labels, longer, num_samples, noise, 10 + count) / rate
         later = moved / (sigma * math.sqrt(count))
-        tests += [
-            replace(t, name=f"{t.name}, {count} steps") for t in law_tests(later[:, None, :])
-        ]
+        tests += [replace(t, name=f"{t.name}, {count} steps") for t in law_tests(later[:, None, :])]
     return [*tests, *_coin_tests(steps, plan, num_samples, noise)]
 
 
