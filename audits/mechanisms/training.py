@@ -146,14 +146,14 @@ def _coin_tests(
     if plan.sampling == 1:
         return
     drawn = int((lengths > plan.clip_l2 / 2).sum())
-    yield _count_test("coins of samples", drawn, lengths.size, plan.sampling, True)
+    yield _count_test("coins of samples", drawn, lengths.size, plan.sampling)
     fair = replace(bare, sampling=0.5)
     first = _lengths(steps, fair, SHOWN, noise, 7) > plan.clip_l2 / 2
     none = int((~first.any(1)).sum())
-    yield _count_test("one coin for each sample", none, COINS, 0.5**SHOWN, True)
+    yield _count_test("one coin for each sample", none, COINS, 0.5**SHOWN)
     both = _lengths(steps, replace(fair, num_steps=2), SHOWN, noise, 9) > plan.clip_l2 / 2
     never = int((~both).sum())
-    yield _count_test("coins of two steps", never, both.size, 0.25, True)
+    yield _count_test("coins of two steps", never, both.size, 0.25)
 
 
 def _lengths(
@@ -172,14 +172,14 @@ def _lengths(
     return lengths
 
 
-def _count_test(name: str, found: int, trials: int, chance: float, more: bool) -> LawTest:
+def _count_test(name: str, found: int, trials: int, chance: float) -> LawTest:
     """Two-sided; severe where there are more than planned."""
     p = 2 * min(
         float(binomial_at_least(found, trials, chance)),
         float(binomial_at_least(trials - found, trials, 1 - chance)),
     )
     words = f"{name}: {found} of {trials}, planned is a share of {chance:.3g}"
-    return LawTest(name, min(1.0, p), more and found > trials * chance, words)
+    return LawTest(name, min(1.0, p), found > trials * chance, words)
 
 
 def by_tensors(
@@ -191,8 +191,9 @@ def by_tensors(
     number: int,
 ) -> Floats:
     def loss(weights: tuple[Tensor, ...], sample: Tensor, label: Tensor) -> Tensor:
-        first, second = sample.split(FEATURES // 2, -1)
-        return torch.nn.functional.cross_entropy(first @ weights[0] + second @ weights[1], label)
+        half = FEATURES // 2
+        logits = sample[:half] @ weights[0] + sample[half:] @ weights[1]
+        return torch.nn.functional.cross_entropy(logits, label)
 
     start = (torch.zeros(len(inputs), FEATURES // 2, CLASSES),) * 2
     clients, name = Clients(((0, len(inputs)),)), ("dp_sgd", number)
