@@ -3,7 +3,8 @@
 Every private field that crossed must be booked, with the noise that was planned; no field may leave
 oftener than planned; the summary's epsilon must follow from what is booked, by arithmetic of the
 audit's own, and from the whole plan where a run may end early; no sum may have been opened over
-fewer survivors than its noise was planned for; and no node or edge may have more holders than that.
+fewer survivors than its noise was planned for; no noise may be shared among more clients than are
+sure to add theirs; and no node or edge may have more holders than that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from audits.empirical_epsilon import epsilon_of_mu
 from audits.truth import Truth
 from securefg.data.partition import MANY_CLIENTS
 from securefg.foundation.errors import RunFolderError
-from securefg.methods.base import AnyMethod
+from securefg.methods.base import AnyMethod, asked_at_once
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.rules import DistributedDiscrete
@@ -56,6 +57,7 @@ def reconciled(truth: Truth) -> Finding:
             *as_planned(truth.experiment, releases, attempts),
             *_claimed(truth, releases),
             *_holders(truth),
+            *_noises(truth.experiment),
             *_survivors(truth, records),
         ]
     alike = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
@@ -243,6 +245,28 @@ def _holders(truth: Truth) -> Iterator[Said]:
             yield (
                 Verdict.VIOLATION,
                 f"the noise is for {planned} holders of a {unit}; the partition has {found}",
+            )
+
+
+def _noises(x: Experiment) -> Iterator[Said]:
+    """The noises that are sure to be in a sum and that its reader does not know: of all that are
+    asked, less those who may drop out, less those who may collude, or the reader alone."""
+    masking = x.config.privacy.secure_aggregation
+    if masking is None:
+        return
+    asked = asked_at_once(x.partition.num_clients, x.config.training.participation)
+    threat = masking.threat_among(x.partition.num_clients)
+    for release in x.method.releases(x.config.method, x.config.training, x.public):
+        rule = x.policy.rules.get(release.name)
+        if release.count == 0 or not isinstance(rule, DistributedDiscrete):
+            continue
+        senders = asked if release.senders is None else min(release.senders, asked)
+        sure = senders - threat.num_dropped(senders) - max(1, threat.num_corrupt(senders))
+        if rule.least_noises > sure:
+            yield (
+                Verdict.VIOLATION,
+                f"the noise of {release.name} is shared among {rule.least_noises} clients; of "
+                f"{sure} of {senders} it is sure to be there and unknown to the reader",
             )
 
 

@@ -19,6 +19,10 @@ from securefg.data.shard import Shard
 
 HELPERS: Final = (1, 2, 3, 5, 7, 11, 15, 23, 31, 47)
 LEAVES: Final = (10, 60)
+CROWD: Final = 400
+"""So many leaves has the one neighbour of a person that is linked to a hub of its own."""
+LENGTHS: Final = (0.0, 1e-6, 1e6)
+"""By how much a person's features are made longer: a method must bound features of any length."""
 ROWS: Final = 6
 """So many persons of the shard lend their features."""
 
@@ -113,6 +117,9 @@ def first_tries(shard: Shard, links: int, rng: np.random.Generator) -> Iterator[
     spike = torch.zeros_like(graph.features[0])
     spike[int(rng.integers(len(spike)))] = 1.0
     yield Hostile(spike, 0, links)
+    for length in LENGTHS:
+        node = int(rows[0])
+        yield Hostile(graph.features[node] * length, max(0, int(graph.labels[node])), links)
 
 
 def further_tries(best: Hostile, shard: Shard, links: int) -> Iterator[Hostile]:
@@ -125,6 +132,7 @@ def further_tries(best: Hostile, shard: Shard, links: int) -> Iterator[Hostile]:
         yield replace(best, links=around, helpers=helpers, alike=False)
     for leaves in LEAVES:
         yield replace(best, links=around, leaves=leaves)
+    yield replace(best, links=1, leaves=CROWD)
     yield replace(best, links=0, hubs=most)
     yield replace(best, repeats=30)
     for other in (0, 1, 2 * around, 4 * around):

@@ -10,6 +10,7 @@ declared refutes the claim. That none does proves nothing: the method's page has
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -69,6 +70,8 @@ class Furthest:
         """Keep the case if it is the worst; returns its share of the declared distance."""
         self.count += 1
         share = max(0.0, distance - slack) / allowed if allowed else float(distance > slack) * 1e9
+        if not math.isfinite(distance):  # what is no number is as far away as can be
+            share = 1e9
         if share >= self.share:
             self.share, self.words = share, words
         return share

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from audits.laws import chi2_log_cdf, chi2_log_sf, student_sf
 
@@ -60,7 +60,13 @@ def law_tests(
         _tails(noise, step),
     ]
     in_rounds = [*_pairs_of_a_round(noise, rounds), *_again_in_a_round(noise, rounds)]
-    return [*found, *_pairs(noise), *in_rounds, *_flat_directions(noise)]
+    return [
+        *found,
+        *_pairs(noise),
+        *in_rounds,
+        *_flat_directions(noise),
+        *_by_size_alone(noise, rounds, step),
+    ]
 
 
 def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
@@ -68,7 +74,7 @@ def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
     joined = np.concatenate([part.reshape(len(part), 1, -1) for part in parts], axis=2)
     if not np.isfinite(joined).all():
         return [_no_numbers(joined)]
-    found = [_lagged(joined), *_pairs(joined)]
+    found = [_lagged(joined), *_pairs(joined), *_by_size_alone(joined)]
     return [replace(test, name=f"{test.name}, all fields") for test in found]
 
 
@@ -181,15 +187,20 @@ def _repeated(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
     return LawTest(f"repeated {name}", p, True, f"the noise of {where} occurs {twice} times")
 
 
-def _pairs(noise: Floats) -> Iterator[LawTest]:
-    """Correlations between any two messages, rows and columns."""
+def _pairs(noise: Floats, *, centred: bool = False) -> Iterator[LawTest]:
+    """Correlations between any two messages, rows and columns.
+
+    centred  take the mean of every row off first, which leaves one number less of it
+    """
     for axis, name in enumerate(("messages", "rows", "columns")):
         table = np.moveaxis(noise, axis, 0).reshape(noise.shape[axis], -1)
         if len(table) < 2 or table.shape[1] < 8:
             continue
         if len(table) > MOST_PAIRS:
             table = table[np.linspace(0, len(table) - 1, MOST_PAIRS).astype(int)]
-        p, pair, value = _most_alike(table)
+        if centred:
+            table = table - table.mean(1, keepdims=True)
+        p, pair, value = _most_alike(table, table.shape[1] - 1 - centred)
         yield LawTest(
             f"independence of {name}",
             p,
@@ -233,7 +244,20 @@ def _again_in_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
     yield LawTest("noise again in a later round", p, True, words)
 
 
-def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:
+def _by_size_alone(noise: Floats, rounds: int = 1, step: float = 0.0) -> Iterator[LawTest]:
+    """Noise that comes again with other signs: no correlation shows it, but that of its sizes does.
+
+    If x is standard normal, so is Phi^-1(2 Phi(|x|) - 1), which keeps the size alone. Rows are
+    centred, since noise that is larger than claimed is no repetition.
+    """
+    tails = ndtr(-np.maximum(np.abs(noise), max(step / 2, 1e-3)))
+    sizes = -ndtri(np.maximum(2 * tails, 1e-300))
+    tests = [*_pairs(sizes, centred=True), *_again_in_a_round(sizes - sizes.mean(), rounds)]
+    for test in tests:
+        yield replace(test, name=f"{test.name}, by size alone")
+
+
+def _most_alike(table: Floats, free: int) -> tuple[float, tuple[int, int], float]:
     lengths = np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-300)
     units = (table / lengths).astype(np.float32)  # to find the pair; its value is exact
     likeness = units @ units.T
@@ -241,7 +265,6 @@ def _most_alike(table: Floats) -> tuple[float, tuple[int, int], float]:
     i, j = divmod(int(np.abs(likeness, out=likeness).argmax()), len(table))
     value = float(np.dot(table[i] / lengths[i], table[j] / lengths[j]))
     value = float(np.clip(value, -1 + 1e-15, 1 - 1e-15))
-    free = table.shape[1] - 1
     statistic = abs(value) * math.sqrt(free / (1 - value * value))
     pairs = len(table) * (len(table) - 1) / 2
     return min(1.0, 2 * pairs * student_sf(statistic, free)), (i, j), value

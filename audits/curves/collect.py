@@ -22,7 +22,7 @@ from audits.curves.pooled import (
 )
 from audits.curves.recommend import choose
 from audits.curves.scores import monitored, no_skill, score_of
-from audits.plan import Plan
+from audits.plan import PROMISES, Plan
 from audits.settings import audit_settings
 from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval, interval
@@ -45,6 +45,8 @@ from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.privacy import Unit
 from securefg.sweep import Failure, Point, fault_of, find_runs
 
+PROMISE_CHECKS = frozenset({"books", "mechanisms", "recorded"})
+"""Every run that promises an epsilon has findings of these checks."""
 NOT_AUDITED = "run, and not audited on the curve's terms"
 
 
@@ -127,7 +129,7 @@ def _point(
         no_skill=() if None in chance else tuple(value for value in chance if value is not None),
         alone_accuracies=_alone(plan, setting, runs, score),
         made_by=_made_by([folder for _, folder in found]),
-        leaks=_leaks(audits, plan.asked(setting)),
+        leaks=_leaks(audits, plan.asked(setting)) + _unchecked(setting.epsilon, audits),
         not_asked=_not_asked(audits),
         default_leaks=_default_leaks(plan, found, audits),
         claims=_claims(summaries),
@@ -167,6 +169,17 @@ def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...
     return tuple(found + [_not_run(name) for name in asked.attacks if name not in there])
 
 
+def _unchecked(epsilon: float | None, audits: Sequence[Sequence[Finding]]) -> tuple[Leak, ...]:
+    """A promised epsilon whose checks found nothing at all, in some seed, was not checked."""
+    if epsilon is None:
+        return ()
+    made = [{finding.check for finding in findings} for findings in audits]
+    absent = sorted({name for checks in made for name in PROMISE_CHECKS - checks})
+    because = f"an epsilon is promised and not every seed has a finding of: {', '.join(absent)}"
+    found = _not_run(PROMISES).model_copy(update={"because": because})
+    return (found,) if absent else ()
+
+
 def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
     """Promises are judged apart, unless a check could not tell whether its promise is kept. Of what
     nobody read or took, what was asked for counts; without any name, everybody is asked."""
@@ -179,9 +192,10 @@ def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
 
 
 def _counts(finding: Finding, asked: Asked) -> bool:
-    """Whether a finding counts with the leaks: not if its attack is excluded and did not
-    break off, and not if the run gives the attack nothing and nobody asked for it by name."""
-    if finding.attack in asked.excluded:
+    """Whether a finding counts with the leaks: not if its attack is excluded and did not break
+    off, and not if the run gives the attack nothing and nobody asked for it by name. Checks of
+    promises cannot be excluded."""
+    if finding.attack in asked.excluded and not finding.check:
         return finding.failed
     return finding.measured or finding.attack in COVERAGE or finding.attack in asked.attacks
 

@@ -9,7 +9,8 @@ compared with what the accountant claims for the same releases. `audit.py` plays
     moved    the canary of a node in all releases at once
     loud     the canary far above the clip, which clipping before the noise must make harmless
     linked   whole messages over several rounds, with the uploads of two clients that the adversary
-             knows; a pilot finds how noises hang together, and the canary that exploits it
+             knows; a pilot finds how noises hang together, and the canary that exploits it; and
+             noises of the messages of one round beside each other (`across.py`)
     seed     the noise drawn again from seeds that an adversary would try
     redraw   the noise drawn again for the same clients, round and value: it must be another one
     birthday equal draws among many, which show that seeds are few

@@ -9,6 +9,7 @@ import numpy as np
 
 from audits.guesses import likely_seeds
 from audits.mask_reuse import audit_masks
+from audits.mechanisms.across import play_across
 from audits.mechanisms.canary import play_canary, play_loud
 from audits.mechanisms.family import play_family
 from audits.mechanisms.linked import ROWS, play_linked
@@ -100,9 +101,8 @@ def play_messages(
         rng = np.random.default_rng([seed, number])
         message = AuditedMessage(unlimited, releases, make_channel, trials, rng, confidence)
         audited.append(message)
-    return [r for message in audited for r in _all_games(message, seeds, thorough)] + play_moved(
-        audited
-    )
+    own = [r for message in audited for r in _all_games(message, seeds, thorough)]
+    return [*own, *play_across(audited), *play_moved(audited)]
 
 
 def _all_games(message: AuditedMessage, seeds: Sequence[int], thorough: bool) -> list[Result]:

@@ -3,14 +3,16 @@
 A network of one linear layer trains for one step from zero, with the run's plan. Its step is
 -lr / (q n) times (the drawn samples' clipped gradients plus noise), so what it moved, divided by
 that, shows all parts: the noise where no sample has a gradient, the clip and the sampling where one
-has a gradient far above the clip, the denominator in how far it moves. The two functions that train
+has a gradient far above the clip, the denominator in how far it moves. Without any noise, it shows
+which samples were drawn, each by a coin of its own, and that all were clipped over all weights. The
+two functions that train
 privately are audited alike: for many clients as one tensor, and for any network by Opacus.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +30,11 @@ from securefg.privacy.policy import PlannedRelease
 from securefg.protocol.codec import Clients
 
 TRIALS = 400
+COINS = 200
+SHOWN = 3
+"""So many loud samples are told apart, in as many trials of their own as there are coins."""
+STEPS = 8
+"""So many steps of a plan are played at most, all of whose noises must add up."""
 FEATURES, CLASSES = 6, 4
 LOUD = 1e4
 
@@ -75,14 +82,15 @@ def training_tests(
     sigma = plan.noise_multiplier * plan.clip_l2
     silent, labels = _inputs(num_samples, 0.0)
     quiet = -steps(silent, labels, one, num_samples, noise, 1) / rate / sigma
-    twice = -steps(silent, labels, replace(plan, num_steps=2), num_samples, noise, 2) / rate
     loud = -steps(*_inputs(num_samples, LOUD), one, num_samples, noise, 3) / rate
-    later = twice / (sigma * math.sqrt(2))
-    return [
-        *law_tests(quiet[:, None, :]),
-        *(replace(t, name=f"{t.name}, two steps") for t in law_tests(later[:, None, :])),
-        *_loud_tests(loud, plan, sigma),
-    ]
+    tests = [*law_tests(quiet[:, None, :]), *_loud_tests(loud, plan, sigma)]
+    most = min(STEPS, max(2, plan.num_steps))
+    for count in sorted({min(3, most), most}):
+        longer = replace(plan, num_steps=count)
+        moved = -steps(silent, labels, longer, num_samples, noise, 10 + count) / rate
+        later = moved / (sigma * math.sqrt(count))
+        tests += [replace(t, name=f"{t.name}, {count} steps") for t in law_tests(later[:, None, :])]
+    return [*tests, *_coin_tests(steps, plan, num_samples, noise)]
 
 
 def _inputs(num_samples: int, loudness: float) -> tuple[Tensor, Tensor]:
@@ -125,6 +133,55 @@ def _loud_tests(moved: Floats, plan: DpSgdPlan, sigma: float) -> list[LawTest]:
     return tests
 
 
+def _coin_tests(
+    steps: Steps, plan: DpSgdPlan, num_samples: int, noise: NoiseSource
+) -> Iterator[LawTest]:
+    """Without noise every draw of a loud sample is seen: it moves the weights of its own features,
+    which lie in two tensors, by the clip."""
+    bare = replace(plan, num_steps=1, noise_multiplier=0.0)
+    lengths = _lengths(steps, bare, num_samples, noise, 5)
+    longest = float(lengths.max() / plan.clip_l2)
+    words = f"a loud sample moves a step by {longest:.4g} of the clip"
+    yield LawTest("any sample beyond the clip", float(longest < 1 + 1e-3), True, words)
+    if plan.sampling == 1:
+        return
+    drawn = int((lengths > plan.clip_l2 / 2).sum())
+    yield _count_test("coins of samples", drawn, lengths.size, plan.sampling)
+    fair = replace(bare, sampling=0.5)
+    first = _lengths(steps, fair, SHOWN, noise, 7) > plan.clip_l2 / 2
+    none = int((~first.any(1)).sum())
+    yield _count_test("one coin for each sample", none, COINS, 0.5**SHOWN)
+    both = _lengths(steps, replace(fair, num_steps=2), SHOWN, noise, 9) > plan.clip_l2 / 2
+    never = int((~both).sum())
+    yield _count_test("coins of two steps", never, both.size, 0.25)
+
+
+def _lengths(
+    steps: Steps, plan: DpSgdPlan, num_samples: int, noise: NoiseSource, number: int
+) -> Floats:
+    """(trials, samples): how far each of the first samples, all of them loud, moved its weights."""
+    shown, half = min(num_samples, SHOWN), FEATURES // 2
+    inputs = torch.zeros(COINS, num_samples, FEATURES)
+    for sample in range(shown):
+        inputs[:, sample, [sample, sample + half]] = LOUD
+    labels = torch.zeros(COINS, num_samples, dtype=torch.int64)
+    rate = plan.lr / (plan.sampling * num_samples)
+    moved = steps(inputs, labels, plan, num_samples, noise, number) / rate
+    by_half = moved.reshape(COINS, 2, half, CLASSES)
+    lengths: Floats = np.sqrt(np.square(by_half).sum((1, 3)))[:, :shown]
+    return lengths
+
+
+def _count_test(name: str, found: int, trials: int, chance: float) -> LawTest:
+    """Two-sided; severe where there are more than planned."""
+    p = 2 * min(
+        float(binomial_at_least(found, trials, chance)),
+        float(binomial_at_least(trials - found, trials, 1 - chance)),
+    )
+    words = f"{name}: {found} of {trials}, planned is a share of {chance:.3g}"
+    return LawTest(name, min(1.0, p), found > trials * chance, words)
+
+
 def by_tensors(
     inputs: Tensor,
     labels: Tensor,
@@ -134,12 +191,14 @@ def by_tensors(
     number: int,
 ) -> Floats:
     def loss(weights: tuple[Tensor, ...], sample: Tensor, label: Tensor) -> Tensor:
-        return torch.nn.functional.cross_entropy(sample @ weights[0], label)
+        half = FEATURES // 2
+        logits = sample[:half] @ weights[0] + sample[half:] @ weights[1]
+        return torch.nn.functional.cross_entropy(logits, label)
 
-    start = (torch.zeros(len(inputs), FEATURES, CLASSES),)
+    start = (torch.zeros(len(inputs), FEATURES // 2, CLASSES),) * 2
     clients, name = Clients(((0, len(inputs)),)), ("dp_sgd", number)
     found = train(start, Samples(inputs, labels), loss, plan, noise, clients, name)
-    return found.weights[0].double().numpy().reshape(len(inputs), -1)
+    return torch.cat(found.weights, 1).double().numpy().reshape(len(inputs), -1)
 
 
 def by_modules(

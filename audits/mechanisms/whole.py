@@ -108,6 +108,8 @@ def _values(
     units = values.reshape(trials, *((-1, values.shape[2]) if rule.per == "row" else (1, -1)))
     sizes = np.abs(units[1::2])
     units[1::2] *= sizes == sizes.max(2, keepdims=True)  # one number alone, as a label's row has
+    alone = np.arange(3, trials, 4)  # one row alone, which a clip over all rows lets pass
+    units[alone] *= (np.arange(units.shape[1]) == alone[:, None] // 4 % units.shape[1])[..., None]
     whole = values / _norms(values, rule) * rule.clip_l2
     shrink = 0.5 * (message.size(release) / rule.clip_l2) ** (1 / (STEPS - 1))
     sent = []
@@ -181,12 +183,15 @@ def _beyond_the_clip(
     """How far any unit came out along the direction in which it was loud; and all of them together,
     since a clip that is wrong by a little hides in the noise of every single one."""
     axes = (1, 2) if rule.per == "message" else (2,)
-    parts = []
+    parts, lone = [], []
     for turn, (values, out) in enumerate(zip(sent, seen, strict=True)):
         loud = _steps(len(values), turn) == len(LOUDNESS) - 1
-        directions = values[loud] / _norms(values[loud], rule)
-        parts.append((out[loud] * directions).sum(axes))
-    lengths = np.concatenate(parts) / rule.clip_l2
+        norms = _norms(values[loud], rule)
+        along = (out[loud] * (values[loud] / norms)).sum(axes)
+        there = norms.reshape(along.shape) > 1e-300
+        parts.append(along[there])
+        lone.append(along[there & (there.sum(-1, keepdims=True) == 1)])
+    lengths, single = (np.concatenate(found) / rule.clip_l2 for found in (parts, lone))
     noise = sigma / rule.clip_l2
     excess = float(lengths.max() - 1) / noise
     p = min(1.0, lengths.size * math.exp(-(max(excess, 0.0) ** 2) / 2))
@@ -195,6 +200,10 @@ def _beyond_the_clip(
     excess = (float(lengths.mean()) - 1) / noise * math.sqrt(lengths.size)
     words = f"values far above the clip came out {float(lengths.mean()):.4g} of it long on average"
     yield LawTest("values beyond the clip on average", float(ndtr(-excess)), True, words)
+    if 0 < single.size < lengths.size:
+        excess = (float(single.mean()) - 1) / noise * math.sqrt(single.size)
+        words = f"a loud row beside zeros came out {float(single.mean()):.4g} clips long on average"
+        yield LawTest("a row alone beyond the clip", float(ndtr(-excess)), True, words)
 
 
 def grid_step(rule: object, sigma: float) -> float:
