@@ -236,9 +236,11 @@ def test_crash_of_a_game_is_failed_and_inconclusive(
         assert finding.because.startswith("it failed: TypeError: no such")
 
 
-def test_crash_of_the_null_control_is_inconclusive(
+def test_crash_of_the_null_control_is_named_beside_the_gain(
     truth_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_edges, "make", breaking_when_blind)
     done = audited(truth_of("nothing", "plain", "blind"), "released_edges")
-    assert {f.verdict for f in edges_found(done)} == {Verdict.INCONCLUSIVE}
+    for finding in edges_found(done):
+        assert finding.verdict is Verdict.LEAK
+        assert "the null control was not computed" in finding.because

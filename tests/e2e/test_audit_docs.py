@@ -89,7 +89,7 @@ def test_the_example_leaks_then_keeps_and_breaks_its_promise(
         (noised, "ε ≥ 3.7 (claimed 3.85)"),
         (noised, "-0.170 [-0.223, -0.118]"),
         (noised, "+0.021 [-0.019, +0.061]"),
-        (noised, "a gain of up to +0.061 could hide here"),
+        (noised, "a gain of up to +0.061 could"),
         (cheat, "an upload has length 175 in all"),
     ]:
         assert figure in page
