@@ -101,7 +101,7 @@ def test_the_documented_layout_is_all_that_a_reader_needs(
 ) -> None:
     folder = examples[0] / "examples-out" / "plain"
     data = (folder / "transcript" / "messages.bin").read_bytes()
-    link, offset = hashlib.sha256(b"securefg transcript").hexdigest(), 0
+    link, offset = hashlib.sha256(b"securefg log 2\ntranscript").hexdigest(), 0
     kinds = []
     while offset < len(data):
         magic, head_length, body_length, checksum = struct.unpack_from("<4sIQI", data, offset)
@@ -110,13 +110,13 @@ def test_the_documented_layout_is_all_that_a_reader_needs(
         assert magic == b"SFGT"
         assert zlib.crc32(head + body) == checksum
         header = json.loads(head)
-        claimed = header.pop("chain")
-        signed = json.dumps(header, separators=(",", ":"), sort_keys=True)
-        link = hashlib.sha256(link.encode() + signed.encode() + body).hexdigest()
+        claimed = header.pop("link")
+        covered = head[: head.rindex(b',"link":"')] + b"\n"
+        link = hashlib.sha256(link.encode() + covered + body).hexdigest()
         assert claimed == link
         kinds.append(header["kind"])
         offset = start + head_length + body_length
     assert kinds == (["fedavg.Model"] + ["fedavg.Update"] * 10) * 5
     assert f"chain: {link}" in (folder / "foreign.yaml").read_text()
     page = Path("docs/transcript_format.md").read_text()
-    assert [key for key in (*header, "chain") if f"`{key}`" not in page] == []
+    assert [key for key in (*header, "link") if f"`{key}`" not in page] == []
