@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,10 @@ def draw(name: str, seed: int) -> Partition:
 
 
 @pytest.fixture(params=[*(name for name in SHIPPED if name != "metis"), "two_rings"])
-def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.syspath_prepend(EXAMPLE)
-    return str(request.param)
+    yield str(request.param)
+    sys.modules.pop("two_rings", None)  # a module that is loaded needs no trust any more
 
 
 def test_draw_depends_on_the_named_stream_alone(name: str) -> None:

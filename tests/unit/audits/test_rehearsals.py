@@ -61,12 +61,22 @@ def test_pseudo_labels_that_the_settings_leave_out_are_refused(tmp_path: Path) -
     assert finding.gain is None
 
 
-def test_two_like_rounds_of_which_one_is_without_a_client_undo_masks(tmp_path: Path) -> None:
+def test_two_like_rounds_of_which_one_is_without_a_client_undo_masks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a plan without the rule that bare sums of rows are opened over all clients alone."""
+    monkeypatch.setattr("securefg.privacy.policy._whole_sums", lambda *of: {})
     finding = played(tmp_path, "silenced_client", FIVE, MASKED)
     assert finding.verdict is Verdict.LEAK
     assert finding.value is not None
     assert finding.value.value > 0.9
     assert finding.details["gain_without_lie"] < 0.05
+
+
+def test_silenced_client_under_masks_leaves_no_sum_of_rows(tmp_path: Path) -> None:
+    finding = played(tmp_path, "silenced_client", FIVE, MASKED)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.gain is None
 
 
 def test_a_cohort_that_must_be_whole_is_not_summed_without_a_client(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,13 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "own_data"
 
 
 @pytest.fixture(autouse=True)
-def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLE)
+    yield
     for name in ("two_rings", "wrong"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+        sys.modules.pop(name, None)
 
 
 def config(**partition: object) -> RunConfig:
