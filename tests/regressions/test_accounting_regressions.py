@@ -145,7 +145,7 @@ def test_a_ledger_line_that_is_no_object_is_named(tmp_path: Path, line: str) -> 
     path = tmp_path / "ledger.jsonl"
     Ledger(3, path).record([release(ZERO)])
     path.write_text(line + "\n" + path.read_text())
-    with pytest.raises(RunFolderError, match=r"ledger\.jsonl:1: not a line of"):
+    with pytest.raises(RunFolderError, match=r"ledger\.jsonl:1: not the line of this log"):
         list(read_ledger(path))
 
 
