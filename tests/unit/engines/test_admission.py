@@ -16,6 +16,7 @@ from securefg.federation.engine import Engine
 from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.registry import get_method
 from securefg.protocol import codec
+from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Envelope
 from securefg.run.assembly import Experiment, prepare, start_engine
 from securefg.run.folder import RunFolder
@@ -109,15 +110,20 @@ def test_host_plan_holds_no_graph_and_no_labels(tmp_path: Path) -> None:
         assert public.trainers is None
 
 
-@pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_method_shipped_bounds_every_field_that_a_server_sends(name: str, tmp_path: Path) -> None:
+def small_experiment(name: str, root: Path) -> Experiment:
+    """Prepare a small run of a shipped method with the partition that it needs."""
     one_node = ("fedmlp", "gfl_appnp", "nfedgnn", "mlps", "label_propagation")
     partition = "one_node" if name in one_node else "random"
     if name.startswith("ppfl"):
         partition = "public_private"
     rounds = f"training.rounds={1 if name == 'two_sums' else 4}"
     chosen = (f"partition={{name: {partition}}}", rounds)
-    experiment = prepare(config(tmp_path, *chosen, method=name))
+    return prepare(config(root, *chosen, method=name))
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_method_shipped_bounds_every_field_that_a_server_sends(name: str, tmp_path: Path) -> None:
+    experiment = small_experiment(name, tmp_path)
     method = get_method(name)
     assert method.unbounded(experiment.config.method, experiment.public) == []
     assert method.has_known_replies
@@ -133,3 +139,42 @@ def test_method_of_ones_own_with_known_network_has_bounds(
     assert method.unbounded(experiment.config.method, experiment.public) == []
     (bound,) = method.bounds(experiment.config.method, experiment.public).values()
     assert bound.kind == "real"
+
+
+def value_within(bound: Bound) -> Any:
+    """Return a value at the bound's lower end, or 0."""
+    low = 2 if bound.round else max(bound.low, -3.0) if bound.has_range else 0.0
+    if bound.round or not bound.shape:
+        return {"real": float, "whole": int, "truth": bool}[bound.kind](low)
+    dtype = {"real": torch.get_default_dtype(), "whole": torch.int64, "truth": torch.bool}
+    return torch.full([size or 3 for size in bound.shape], low, dtype=dtype[bound.kind])
+
+
+def values_outside(bound: Bound) -> Iterator[Any]:
+    """Values of another kind, shape or range than the bound admits."""
+    good = value_within(bound)
+    yield "text"
+    if not isinstance(good, torch.Tensor):
+        yield from (torch.zeros(2), float("nan"), True if bound.kind != "truth" else 1)
+        return
+    yield good[None]
+    yield good.double() if bound.kind == "real" else good.float()
+    if bound.kind == "real":
+        yield torch.full_like(good, float("nan"))
+        yield torch.full_like(good, float("inf"))
+    if bound.low > -torch.inf:
+        yield torch.full_like(good, bound.low - 1)
+    if bound.high < torch.inf:
+        yield torch.full_like(good, bound.high + 1)
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_bounds_of_every_request_refuse_values_outside(name: str, tmp_path: Path) -> None:
+    """Requests of masked runs are among them: censuses, recipients' sums."""
+    experiment = small_experiment(name, tmp_path)
+    bounds = get_method(name).bounds(experiment.config.method, experiment.public)
+    for (kind, field), bound in bounds.items():
+        check_value(f"{kind}.{field}", value_within(bound), bound, Rounds(2, 2))
+        for bad in values_outside(bound):
+            with pytest.raises(ProtocolError, match=field):
+                check_value(f"{kind}.{field}", bad, bound, Rounds(2, 2))
