@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from attacks.base import Array
 from audits.games.base import BinaryGame, Game, OutcomeGame, somebody_elses
@@ -41,7 +41,7 @@ def _among(so: NDArray[np.bool_], scores: Array, prior: Array | None) -> float |
     share = float(so.mean())
     if prior is not None:
         share = max(share, clopper_pearson(_best(so, prior), TEN).high)
-    return float(binom.sf(_best(so, scores) - 1, TEN, min(share, 1.0)))
+    return float(bdtrc(_best(so, scores) - 1, TEN, min(share, 1.0)))
 
 
 def _best(so: NDArray[np.bool_], scores: Array) -> int:
