@@ -15,7 +15,9 @@ PAGES = ("configs/curve_green.yaml", "configs/curve_red.yaml")
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_demo_names_the_green_and_the_red_page_last() -> None:
-    shown = subprocess.run(["make", "-n", "demo"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        ["make", "-n", "--no-print-directory", "demo"], capture_output=True, text=True, check=True
+    )
     last = shown.stdout.splitlines()[-2:]
     for line, config in zip(last, PAGES, strict=True):
         assert f"securefg curve {config}" in line
