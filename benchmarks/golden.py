@@ -58,8 +58,10 @@ def collect(root: Path, only: str, audits: bool, out: Path) -> None:
 
 def run_config(config: Path, runs: Path, audited: bool) -> dict[str, Any]:
     """The results of one config in its small form, or why it has none."""
-    overrides = [f"training.rounds={ROUNDS}", f"output.root={runs}", "output.transcript_every=1"]
+    overrides = [f"output.root={runs}", "output.transcript_every=1"]
     text = config.read_text()
+    if "rounds: 1," not in text:
+        overrides.append(f"training.rounds={ROUNDS}")
     if "mechanism" in text or "dp_sgd" in text:
         overrides.append("privacy.noise_rng=seeded")
     if "num_nodes: 1000000" in text:
