@@ -14,7 +14,7 @@ from torch import Tensor
 
 from audits.exposure import exposures
 from audits.truth import Truth
-from securefg.foundation.errors import RoundAborted
+from securefg.foundation.errors import RoundAborted, SecurefgError
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Adversary, Record, view
@@ -129,6 +129,22 @@ def test_subset_sums_of_masked_fedgl_resolve_no_node_but_those_of_everybody(
 def test_masked_rows_with_a_client_away_are_not_opened(tmp_path: Path) -> None:
     with pytest.raises(RoundAborted, match="6 are needed"):
         rounds(Deployed.new(six(tmp_path)), [set(), {2}])
+
+
+def test_clients_open_no_rows_for_a_server_that_ignores_the_quorum(tmp_path: Path) -> None:
+    run = Deployed.new(six(tmp_path))
+    x = run.experiment
+    with run.started() as (engine, cohort):
+        server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
+        server.round(1)
+        assert cohort._aggregator is not None
+        cohort._aggregator._least_survivors = {}
+        cohort.begin_round(2)
+        engine.silent = {2}
+        with pytest.raises(SecurefgError, match="5 survivors, under the 6"):
+            server.round(2)
+    opened = [r for r in run.records() if r.kind == "fedgl.Update.sum"]
+    assert [record.round for record in opened] == [1]
 
 
 @pytest.fixture
