@@ -27,7 +27,7 @@ from audits.truth import Truth
 from securefg.data.graph import undirected
 from securefg.data.shard import Shard
 from securefg.foundation.streams import numpy_stream
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.run.findings import Finding, Verdict
 
 ATTACK = "declared_influence"

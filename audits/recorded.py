@@ -31,7 +31,8 @@ from audits.truth import Truth
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Host, Site
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn

@@ -17,7 +17,7 @@ from audits.known_noise import noise_on, without_known_noise
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Meaning, Networks, Other, Weights
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view

@@ -18,7 +18,8 @@ from torch import Tensor
 from securefg.federation.channel import Channel, Sealed
 from securefg.privacy.ledger import Ledger, Release
 from securefg.privacy.noise import NoiseSource
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, Plain, TrainedWithNoise
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn

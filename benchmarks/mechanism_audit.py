@@ -27,7 +27,8 @@ from audits.mechanisms.results import MechanismResult, violations
 from audits.uploads import open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
 from securefg.run.assembly import prepare

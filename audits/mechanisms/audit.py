@@ -29,7 +29,8 @@ from audits.mechanisms.whole import play_whole
 from audits.uploads import MakeChannel, claimed_fields, open_channel
 from securefg.engines.hosting import noise_source
 from securefg.federation.channel import Channel
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.run.assembly import Experiment
 
 

@@ -21,7 +21,8 @@ from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields
 from securefg.privacy.accountants import claim
 from securefg.privacy.influence import NOTHING
 from securefg.privacy.ledger import Mechanism
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
 from securefg.settings.privacy import Unit
 

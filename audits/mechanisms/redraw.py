@@ -21,7 +21,7 @@ from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest
 from audits.uploads import Host
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 from securefg.protocol.codec import Clients, Turn
 

@@ -22,7 +22,7 @@ from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult, Result
 from audits.noise_law import LawTest
 from audits.uploads import Host, open_channel
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import LocalGaussian
 
 AUDIT = 10.0

@@ -26,7 +26,7 @@ from audits.noise_law import Floats, LawTest, law_tests
 from securefg.privacy.accountants import tightest
 from securefg.privacy.dp_sgd import DpSgdPlan, Samples, train, train_module
 from securefg.privacy.noise import NoiseSource
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 
 TRIALS = 400

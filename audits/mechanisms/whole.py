@@ -21,7 +21,8 @@ from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest, joint_tests, law_tests
 from audits.uploads import Host
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 
 LOUDNESS = (0.0, 0.5, 1e4)

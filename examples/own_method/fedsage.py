@@ -9,7 +9,7 @@ from securefg.federation.evaluation import Evaluator, score_logits
 from securefg.federation.roles import Host, PublicInfo
 from securefg.methods.base import AveragingServer, Method
 from securefg.models.any_network import layout_of, load_vector, seeded, vector_of
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Weights
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.methods.base import MethodSettings

@@ -16,7 +16,8 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.base import AnyMethod
 from securefg.privacy.ledger import Release
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message

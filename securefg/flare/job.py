@@ -19,7 +19,8 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.streams import derive_seed
 from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.run.choosing import settled
 from securefg.settings.config import RunConfig, parse_config

@@ -45,7 +45,8 @@ from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Mechanism
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Adjacency, Per, Unit

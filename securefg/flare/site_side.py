@@ -69,7 +69,8 @@ from securefg.foundation.errors import (
 from securefg.foundation.json_text import read_json
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Mechanism, ledger_file
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients
 from securefg.run.device import choose_device

@@ -17,8 +17,8 @@ from securefg.federation.evaluation import Evaluator, LocalScore
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.foundation.streams import torch_stream
-from securefg.privacy.policy import PlannedRelease
 from securefg.privacy.population import Population
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, reals
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning, Networks, Size, Weights

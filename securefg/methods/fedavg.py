@@ -36,7 +36,7 @@ from securefg.privacy.dp_sgd import (
     watch,
 )
 from securefg.privacy.influence import NOTHING, Influence
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Networks, Size, Weights

@@ -16,7 +16,7 @@ from securefg.secagg.ring import Ring
 from securefg.settings.secagg import SecureAggregationSettings
 
 if TYPE_CHECKING:
-    from securefg.privacy.policy import PlannedRelease
+    from securefg.privacy.releases import PlannedRelease
 LEAST_SIGMA: Final = 3.0
 """Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
 

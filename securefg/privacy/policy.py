@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
 from securefg.privacy.influence import (
-    NOTHING,
     WHOLE_MESSAGE,
     Fixed,
     Influence,
@@ -19,6 +18,7 @@ from securefg.privacy.ledger import Mechanism, OpenedBy
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
 from securefg.privacy.population import Population
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import (
     DistributedDiscrete,
     LocalGaussian,
@@ -26,81 +26,10 @@ from securefg.privacy.rules import (
     Rule,
     TrainedWithNoise,
 )
-from securefg.protocol.messages import Declaration, Message
+from securefg.protocol.messages import Message
 from securefg.secagg.graph_parameters import choose
-from securefg.settings.privacy import FieldSettings, Per, PrivacySettings, Unit
+from securefg.settings.privacy import FieldSettings, PrivacySettings, Unit
 from securefg.settings.secagg import Threat
-
-
-@dataclass(frozen=True)
-class PlannedRelease:
-    """A private field that a method will send.
-
-    count     how often in the run, at most
-    dim       how many numbers a client sends at once
-    num_rows  in how many rows, where the field has rows
-    bound     what no number passes by its nature (a count, a probability), where there is such
-    trained   the DP-SGD that makes the value, where the noise is in the training
-    senders   how many clients send it, where those are not all
-    norm      the L2 norm that no client's message passes by its nature; the clip, where given
-    node      what one node moves of one holder's message; by default all of it
-    edge      what one edge moves
-    steered   what the server sent to single clients, now or before, moves the value
-    noisier   its noise multiplier over that of other releases, where an epsilon for all of them
-              sizes the noise: how the method shares the budget out
-    not_bare  the reason for which masks without noise are refused, as `key: found X; expected Y`
-    whole     a masked sum of it without noise is opened only over all clients: one that is away
-              would show by what is missing which rows are its own
-    bare      True: it leaves only in runs whose sums are masked and carry no noise (a census);
-              False: only in all other runs; None: in every run
-    """
-
-    message: type[Message]
-    field: str
-    count: int
-    dim: int = 1
-    num_rows: int = 1
-    bound: float | None = None
-    trained: TrainedWithNoise | None = None
-    senders: int | None = None
-    norm: float | None = None
-    node: Influence = WHOLE_MESSAGE
-    edge: Influence = WHOLE_MESSAGE
-    steered: bool = False
-    noisier: float = 1.0
-    not_bare: str = ""
-    whole: bool = False
-    bare: bool | None = None
-
-    def leaves(self, *, bare: bool) -> bool:
-        """Whether it leaves in a run whose sums are, or are not, masked without noise."""
-        return self.bare is None or self.bare is bare
-
-    @property
-    def most_rounds(self) -> int:
-        """In how many rounds it leaves at most; a census is planned for none and leaves in one."""
-        return max(self.count, int(self.declaration.constant))
-
-    @property
-    def name(self) -> str:
-        return f"{self.message.__name__}.{self.field}"
-
-    @property
-    def declaration(self) -> Declaration:
-        return self.message.declarations[self.field]
-
-    def influence(self, unit: Unit) -> Influence:
-        """What one unit moves of a message; a client, or a row, is not bounded but by the clip."""
-        return {"node": self.node, "edge": self.edge}.get(unit, WHOLE_MESSAGE)
-
-    def moved_l2(self, unit: Unit) -> float | None:
-        """The distance that noise is sized for. What the unit does not move at all needs none for
-        its sake; noise that covers a node then costs least and leaves the others a promise."""
-        found = self.influence(unit)
-        return self.node.moved_l2 if found == NOTHING else found.moved_l2
-
-    def unit_dim(self, per: Per) -> int:
-        return self.dim if per == "message" else self.dim // self.num_rows
 
 
 @dataclass(frozen=True)

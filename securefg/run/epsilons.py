@@ -10,7 +10,8 @@ import torch
 from securefg.privacy.accountants import Claim, claim, claims
 from securefg.privacy.influence import reach
 from securefg.privacy.ledger import Ledger, Mechanism, Release
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import Experiment
 from securefg.run.summary import SEEDED, ClaimedEpsilon, LinkEpsilon

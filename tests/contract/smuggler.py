@@ -13,7 +13,7 @@ from torch import Tensor
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods.base import Method
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, public

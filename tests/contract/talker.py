@@ -23,7 +23,7 @@ from securefg.federation.evaluation import (
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.methods.base import Method
 from securefg.models.any_network import layout_of, load_vector, seeded, vector_of
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import (
     Networks,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.methods.fedgl import algorithm as fedgl
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import reals
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other

@@ -22,7 +22,8 @@ from securefg.privacy.accountants import (
 from securefg.privacy.cross_checks import CROSS_CHECKS, opacus_prv
 from securefg.privacy.dp_accounting_library import pld_accountant
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.stages import clip_l2, num_rows
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other

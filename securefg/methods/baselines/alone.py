@@ -21,7 +21,7 @@ from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp
 from securefg.models.gat import Gat
 from securefg.models.network import Network, glorot, split
 from securefg.models.training import Trainer
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message, round_number
 from securefg.settings.execution import TrainingSettings

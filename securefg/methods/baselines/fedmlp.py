@@ -27,7 +27,7 @@ from securefg.privacy.dp_sgd import (
     train,
 )
 from securefg.privacy.influence import NOTHING
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Weights

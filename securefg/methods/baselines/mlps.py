@@ -19,7 +19,7 @@ from securefg.methods.baselines.fedmlp import require_one_node_each
 from securefg.models.classifiers import mlp, mlp_shapes
 from securefg.models.many_mlps import ClientSamples, local_sgd
 from securefg.models.network import glorot, split
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings

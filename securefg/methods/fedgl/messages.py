@@ -14,7 +14,7 @@ from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.base import refused_weighting
 from securefg.models.gcn import GcnShape, gcn_layout
 from securefg.privacy.influence import NOTHING, Influence
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import (
     Bound,
     PublicSizes,

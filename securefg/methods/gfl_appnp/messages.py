@@ -12,7 +12,7 @@ from securefg.models.two_layer_mlp import (
     mlp,
 )
 from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, PublicSizes, reals
 from securefg.protocol.meanings import (
     GraphOperator,

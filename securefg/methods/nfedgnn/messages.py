@@ -7,7 +7,7 @@ from torch import Tensor
 from securefg.federation.roles import PublicInfo
 from securefg.models.neighbourhoods import Neighbourhoods
 from securefg.models.user_init import shared_weights
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import exactly, reals, require_same, whole_numbers
 from securefg.protocol.meanings import (
     Answers,

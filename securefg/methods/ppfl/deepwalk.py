@@ -39,7 +39,7 @@ from securefg.models.skip_gram import (
     initial_embedding,
     random_walks,
 )
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings

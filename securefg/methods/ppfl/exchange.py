@@ -26,7 +26,7 @@ from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import ReplyTo, participants
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public

@@ -31,7 +31,7 @@ from securefg.methods.ppfl.exchange import (
 )
 from securefg.models.probes import held_out_f1
 from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings

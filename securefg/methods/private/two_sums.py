@@ -53,7 +53,7 @@ from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import Method
 from securefg.models.discriminant import Moments, class_scores, head, is_clear
 from securefg.privacy.influence import NOTHING, Fixed, Influence
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, PublicSizes, reals
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Statistic, Weights

@@ -30,7 +30,8 @@ from securefg.foundation.streams import derive_seed
 from securefg.privacy import masked as masked_module
 from securefg.privacy import rules as rules_module
 from securefg.privacy.noise import NoiseSource, SystemNoise
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import LocalGaussian
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.meanings import Other

@@ -19,7 +19,8 @@ from securefg.flare.site_policy import (
 )
 from securefg.foundation.errors import BudgetExceeded, ConfigError, PrivacyError, RunFailed
 from securefg.privacy.ledger import Mechanism, Release
-from securefg.privacy.policy import PlannedRelease, Policy
+from securefg.privacy.policy import Policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.run import runner
 from securefg.run.assembly import prepare

@@ -24,7 +24,8 @@ from securefg.federation.roles import Site
 from securefg.methods.private.two_sums import AskMoments, AskSums
 from securefg.privacy.accountants import steps_for
 from securefg.privacy.noise import SystemNoise
-from securefg.privacy.policy import PlannedRelease, make_policy
+from securefg.privacy.policy import make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rounding import round_rows
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, TrainedWithNoise
 from securefg.privacy.stages import clip_l2

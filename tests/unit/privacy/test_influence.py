@@ -13,8 +13,9 @@ from securefg.privacy.accountants import Step, claim, claims, tightest
 from securefg.privacy.dp_sgd import DpSgdPlan
 from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence, reach
 from securefg.privacy.ledger import Ledger, Mechanism, Release
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.population import Population
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other

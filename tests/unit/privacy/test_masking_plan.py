@@ -16,7 +16,8 @@ from torch import Tensor
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
 from securefg.privacy.noise import SeededNoise
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other

@@ -10,7 +10,8 @@ from torch import Tensor
 from securefg.foundation.errors import ConfigError, MaskingRefused, NoRule
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Mechanism, Reach
-from securefg.privacy.policy import PlannedRelease, Policy, make_policy
+from securefg.privacy.policy import Policy, make_policy
+from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rules import LocalGaussian, Plain
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public

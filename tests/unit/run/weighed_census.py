@@ -13,7 +13,7 @@ from securefg.methods.fedgl import algorithm as fedgl
 from securefg.methods.fedgl import messages
 from securefg.methods.fedgl.messages import Count, Globals, Held, Update
 from securefg.privacy.influence import NOTHING
-from securefg.privacy.policy import PlannedRelease
+from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Holdings
 from securefg.protocol.messages import Message, private
