@@ -94,8 +94,8 @@ def configs(trials: int) -> None:
         )
 
 
-def sound(audits: int, trials: int) -> None:
-    """An equal number of audits for every mechanism and epsilon."""
+def sound(audits: int, trials: int, first_seed: int) -> None:
+    """An equal number of audits for every mechanism and epsilon, each with a seed of its own."""
     each = -(-audits // ((len(MECHANISMS) + 1) * len(EPSILONS)))
     print("\n| mechanism | epsilon | audits | VIOLATION | canary shows, share of claim |")
     print("|---|---|---|---|---|")
@@ -105,7 +105,8 @@ def sound(audits: int, trials: int) -> None:
             policy, planned = _mechanism(name, epsilon)
             game = "moved" if name == "two_sums" else "canary"
             flagged, shares = 0, []
-            for seed in range(total, total + each):  # no two audits draw the same
+            first = first_seed + total
+            for seed in range(first, first + each):  # no two audits draw the same
                 results = audit_releases(policy, planned, seeded(seed), trials, seed)
                 found = violations(results)
                 if found:
@@ -138,13 +139,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--audits", type=int, default=200)
     parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--only", choices=("configs", "sound"))
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if asked.only != "sound":
         configs(100_000)
     if asked.only != "configs":
-        sound(asked.audits, asked.trials)
+        sound(asked.audits, asked.trials, asked.first_seed)
 
 
 if __name__ == "__main__":
