@@ -131,14 +131,14 @@ def _setting(
     curve: CurveConfig, base: RunConfig, series: str, defence: Defence, epsilon: float | None
 ) -> Setting:
     named = Setting(series, defence.name, epsilon, "", ())
-    configs = [defended(base, defence, epsilon, seed) for seed in range(curve.seeds)]
+    configs = [defended(base, defence, epsilon, seed) for seed in curve.run_seeds]
     runs = tuple(Point(f"{named.key} seed {c.seed}", c) for c in configs)
     unit = configs[0].privacy.unit if epsilon is not None else ""
     return Setting(series, defence.name, epsilon, unit, runs)
 
 
 def _level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level:
-    configs = [base.model_copy(update={"seed": seed}) for seed in range(curve.seeds)]
+    configs = [base.model_copy(update={"seed": seed}) for seed in curve.run_seeds]
     return Level(series, kind, tuple(Point(f"{series} · {kind} seed {c.seed}", c) for c in configs))
 
 

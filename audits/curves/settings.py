@@ -94,8 +94,14 @@ class CurveConfig(Settings):
     sweeps: tuple[Sweep, ...] = Field(min_length=1)
     adversaries: tuple[str, ...] = ("server",)
     seeds: int = Field(3, ge=1)
+    first_seed: int = Field(0, ge=0, description="seed of the first run; the others follow")
     trials: int = Field(20_000, ge=1000, description="of every noise mechanism")
     limits: Limits = Limits()
+
+    @property
+    def run_seeds(self) -> range:
+        """The seeds that every point is run with."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     @field_validator("adversaries")
     @classmethod

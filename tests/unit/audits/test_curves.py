@@ -65,6 +65,12 @@ def test_every_defence_at_every_strength_is_run_for_every_seed(tmp_path: Path) -
     assert set(plan.audits) == {point.config.hash for point in plan.points}
 
 
+def test_plan_curve_with_a_first_seed_runs_the_seeds_from_it_on(tmp_path: Path) -> None:
+    path = written(tmp_path, first_seed=40)
+    plan = plan_curve(load_curve(path), path)
+    assert {point.config.seed for point in plan.points} == {40, 41}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
