@@ -9,8 +9,7 @@ from papers.table import Reproduction, as_csv, as_markdown
 from securefg.foundation.errors import InputError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.versions import versions
-from securefg.reports.figures.canvas import Figure
-from securefg.reports.figures.standalone import standalone
+from securefg.reports.figures.canvas import Figure, standalone
 from securefg.reports.templating import page_environment
 
 DOCS_OPENING = """# Reproduction

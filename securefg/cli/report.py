@@ -42,8 +42,7 @@ def report(
     quiet: Quietly = False,
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
-    from securefg.reports.dpo import build_dpo_page
-    from securefg.reports.exports import export
+    from securefg.reports.exports import build_dpo_page, export
     from securefg.run.folder import RunFolder
     from securefg.run.seal import sign_page
 

@@ -1,20 +1,25 @@
-"""A run's results in other forms than a page: Markdown to paste, JSON and CSV to compute with."""
+"""A run's results in other forms: Markdown, JSON, CSV, and a page for an impact assessment."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.quoting import printable
+from securefg.foundation.units import number, percent
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.figures.numbers import csv_text
+from securefg.reports.figures.charts import csv_text
+from securefg.reports.findings_section import findings_section, forest, tested, worst_sentence
 from securefg.reports.headline import headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
+from securefg.reports.templating import page_environment
+from securefg.reports.verdicts import verdicts
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
 
@@ -121,3 +126,92 @@ FORMATS: dict[str, Callable[[Results], str]] = {
     "json": as_json,
     "csv": as_csv,
 }
+
+
+REFERENCES = (
+    (
+        "GDPR Article 35(7)(a) to (d)",
+        "sections 1 to 4 of this page, in its order",
+    ),
+    (
+        "EDPB Opinion 28/2024, on whether an AI model is anonymous",
+        "section 3: what was extracted from the model and from the messages by means that are "
+        "reasonably likely to be used, and the chance of it",
+    ),
+    (
+        "NIST SP 800-226, evaluating differential privacy guarantees",
+        "sections 3 and 4: epsilon, delta and unit of every claim, and the measured lower bound",
+    ),
+    (
+        "OWASP AISVS C11.2 and C12.5, membership inference, inversion, and privacy in "
+        "federated learning",
+        "section 3: membership, reconstruction and link attacks with their controls",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ClaimBeside:
+    unit: str
+    claim: str
+    meaning: str
+    measured: str
+    beside: str
+
+
+def build_dpo_page(folder: RunFolder) -> Path:
+    path = folder.path / "dpo.html"
+    write_atomically(path, render_dpo(read_results(folder)))
+    return path
+
+
+def render_dpo(results: Results) -> str:
+    """The page as text. Everything that comes from the folder is escaped."""
+    context, summary = results.config.context, results.summary
+    scores = summary.test_scores
+    return (
+        page_environment()
+        .get_template("dpo.html")
+        .render(
+            headline=headline(results),
+            worst=worst_sentence(results.findings),
+            context=context,
+            subjects="not stated" if context.num_subjects is None else number(context.num_subjects),
+            clients=number(results.partition.num_clients),
+            score=percent(summary.test_accuracy),
+            majority=percent(scores.majority) if scores else "not known",
+            balanced=percent(scores.balanced_accuracy) if scores else "",
+            chance=percent(1 / max(sum(1 for c in scores.per_class if c.count), 1))
+            if scores
+            else "",
+            findings=findings_section(results.findings),
+            forest=forest(results.findings),
+            tested=tested(results.findings),
+            claims=_claims(results),
+            chain=summary.transcript_chain,
+            fingerprints=summary.fingerprints or "the data is not here",
+            config_hash=summary.config_hash,
+            references=REFERENCES,
+            version=summary.versions.get("securefg", ""),
+        )
+    )
+
+
+def _claims(results: Results) -> list[ClaimBeside]:
+    """Every claimed epsilon with what it means, beside the largest lower bound of the same unit."""
+    return [
+        ClaimBeside(
+            unit=verdict.unit,
+            claim=claim.bound(verdict.unit),
+            meaning=verdict.meaning,
+            measured=_measured(results, verdict.unit),
+            beside="" if claim.epsilon is None else "; ".join(claim.not_covered),
+        )
+        for verdict, claim in zip(verdicts(results), results.summary.epsilon.values(), strict=True)
+    ]
+
+
+def _measured(results: Results, unit: str) -> str:
+    found = [f for f in results.findings or () if f.unit == unit]
+    bounds = [f.epsilon_lower for f in found if f.epsilon_lower is not None]
+    return f"at least {max(bounds):.3g}" if bounds else f"not measured per {unit}"

@@ -12,7 +12,7 @@ from typing import Any
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.reports.curve.data import CurveData
-from securefg.reports.figures.standalone import standalone
+from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
 from securefg.reports.rounds import curves

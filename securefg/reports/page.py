@@ -11,16 +11,12 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.units import bytes_text, number, seconds_text
 from securefg.reports.fields import declaration, received, released
-from securefg.reports.findings_section import findings_section
-from securefg.reports.forest import forest
+from securefg.reports.findings_section import findings_section, forest, tested, worst_sentence
 from securefg.reports.headline import headline
 from securefg.reports.partition import partition_section
-from securefg.reports.results import Results, read_results
+from securefg.reports.results import Kind, Results, read_results
 from securefg.reports.rounds import curves
 from securefg.reports.templating import page_environment
-from securefg.reports.tested import tested
-from securefg.reports.traffic import Kind
-from securefg.reports.worst import worst_sentence
 from securefg.run.folder import RunFolder
 
 

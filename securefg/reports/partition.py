@@ -10,10 +10,16 @@ import numpy as np
 
 from securefg.data.statistics import ClientStatistics, PartitionStatistics
 from securefg.foundation.units import degree_range, number, plural, span
-from securefg.reports.figures.bars import BarChart, Row, draw_bars
 from securefg.reports.figures.canvas import Figure, LegendEntry, ticks
-from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
-from securefg.reports.figures.numbers import bar_numbers, map_numbers
+from securefg.reports.figures.charts import (
+    BarChart,
+    HeatMap,
+    Row,
+    bar_numbers,
+    draw_bars,
+    draw_heat_map,
+    map_numbers,
+)
 
 MAX_ROWS = 64
 

@@ -1,12 +1,17 @@
-"""What a finished run left in its folder, read once and typed; the page is made of this."""
+"""What a finished run left in its folder, read once and typed; the pages are made of this."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from securefg.data.statistics import PartitionStatistics
@@ -15,8 +20,9 @@ from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import explain_fault
 from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
-from securefg.reports.bookings import Booked, read_bookings
-from securefg.reports.traffic import Traffic, read_traffic
+from securefg.privacy.ledger import Mechanism, Release, read_ledger
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Record, read_transcript
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.history import require_as_it_ended
@@ -26,6 +32,155 @@ from securefg.run.reconcile import unbooked
 from securefg.run.stored_findings import findings_of
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Booked:
+    """All releases of one field under one protection.
+
+    mechanism      as booked; `num_rows` is the largest, since clients may differ in it
+    num_clients    how many clients released it
+    fewest, most   releases per client, among those that released it at all
+    """
+
+    mechanism: Mechanism
+    releases: int
+    num_clients: int
+    fewest: int
+    most: int
+    first_round: int
+    last_round: int
+
+
+class _Bookings:
+    def __init__(self, num_clients: int) -> None:
+        self.counts: NDArray[np.int64] = np.zeros(num_clients, dtype=np.int64)
+        self.rounds: set[int] = set()
+        self.num_rows = 1
+
+    def add(self, release: Release) -> None:
+        for low, high in release.clients.ranges:
+            self.counts[low:high] += 1
+        self.rounds.add(release.round)
+        self.num_rows = max(self.num_rows, release.mechanism.num_rows)
+
+    def booked(self, mechanism: Mechanism) -> Booked:
+        active = self.counts[self.counts > 0]
+        return Booked(
+            mechanism=replace(mechanism, num_rows=self.num_rows),
+            releases=int(active.sum()),
+            num_clients=len(active),
+            fewest=int(active.min()),
+            most=int(active.max()),
+            first_round=min(self.rounds),
+            last_round=max(self.rounds),
+        )
+
+
+def read_bookings(path: Path, num_clients: int) -> tuple[Booked, ...]:
+    """Sums over a ledger file, in the order in which the fields first left."""
+    tallies: dict[Mechanism, _Bookings] = {}
+    for release in read_ledger(path):
+        if not len(release.clients):
+            continue
+        size = max(num_clients, _beyond(release.clients))
+        key = replace(release.mechanism, num_rows=1)
+        tallies.setdefault(key, _Bookings(size)).add(release)
+    return tuple(tally.booked(mechanism) for mechanism, tally in tallies.items())
+
+
+def _beyond(clients: Clients) -> int:
+    return max(high for _, high in clients.ranges)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """All messages of one kind.
+
+    messages         one per receiver
+    records, kept    a broadcast is stored once, and its body may have been thinned out
+    fields           in how many kept bodies a field was; counted for what went down alone
+    """
+
+    kind: str
+    up: bool
+    messages: int
+    payload: int
+    envelope: int
+    records: int
+    kept: int
+    fields: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """`damage` says why the transcript could not be read to its end, where that is so."""
+
+    kinds: tuple[Kind, ...] = ()
+    drop_reasons: tuple[tuple[str, int], ...] = ()
+    damage: str | None = None
+
+    def bytes_sent(self, up: bool) -> int:
+        return sum(kind.payload + kind.envelope for kind in self.kinds if kind.up == up)
+
+
+@dataclass
+class _KindTally:
+    up: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)
+
+    def add(self, record: Record) -> None:
+        self.counts["messages"] += len(record.receivers)
+        self.counts["payload"] += record.payload
+        self.counts["envelope"] += record.envelope
+        self.counts["records"] += 1
+        if not record.thinned:
+            self.counts["kept"] += 1
+            self.fields.update([] if record.up else record.fields().keys())
+
+    def kind(self, name: str) -> Kind:
+        counts = self.counts
+        return Kind(
+            kind=name,
+            up=self.up,
+            messages=counts["messages"],
+            payload=counts["payload"],
+            envelope=counts["envelope"],
+            records=counts["records"],
+            kept=counts["kept"],
+            fields=dict(self.fields),
+        )
+
+
+def read_traffic(folder: Path) -> Traffic:
+    """Sums over a transcript; a damaged or missing one is told of, not hidden."""
+    tallies: dict[tuple[str, bool], _KindTally] = {}
+    reasons: Counter[str] = Counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            for record in read_transcript(folder):
+                _count(record, tallies, reasons)
+            damage = _first_text(str(warning.message) for warning in caught)
+        except RunFolderError as error:
+            damage = str(error)
+    kinds = tuple(tally.kind(name) for (name, _), tally in tallies.items())
+    return Traffic(kinds, tuple(reasons.most_common()), damage)
+
+
+def _count(
+    record: Record, tallies: dict[tuple[str, bool], _KindTally], reasons: Counter[str]
+) -> None:
+    if record.kind == "dropped":
+        reasons[record.note] += len(Clients.parse(record.clients))
+        return
+    tallies.setdefault((record.kind, record.up), _KindTally(record.up)).add(record)
+
+
+def _first_text(texts: Iterator[str]) -> str | None:
+    return next(texts, None)
+
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 

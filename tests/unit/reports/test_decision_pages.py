@@ -10,13 +10,12 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.interval import Interval
-from securefg.reports import tested as coverage
-from securefg.reports.dpo import _claims, build_dpo_page
-from securefg.reports.forest import forest
+from securefg.reports import findings_section as coverage
+from securefg.reports.compare import build_sites_page
+from securefg.reports.exports import _claims, build_dpo_page
+from securefg.reports.findings_section import forest, worst_sentence
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results
-from securefg.reports.sites import build_sites_page
-from securefg.reports.worst import worst_sentence
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.run.findings_file import FindingsFile

@@ -7,8 +7,7 @@ import os
 from securefg.protocol.transcript import Record, TranscriptWriter
 from securefg.reports.headline import headline
 from securefg.reports.page import message_section
-from securefg.reports.results import read_results
-from securefg.reports.traffic import read_traffic
+from securefg.reports.results import read_results, read_traffic
 from securefg.run.folder import RunFolder
 from tests.unit.reports.runs import MakeRun
 
