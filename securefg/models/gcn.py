@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.models.neighbor_sampling import sampled_rows
 from securefg.models.network import Shapes, dropped, glorot, num_parameters, split
-from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
+from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix, sampled_rows
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
 

@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection
 from securefg.foundation.errors import SecurefgError
 from securefg.run.assembly import Experiment
 from securefg.run.observing import RoundReport
-from securefg.sweep.cache import Failure, locked
-from securefg.sweep.point import At, Ended, Point, Work
+from securefg.sweep.cache import At, Ended, Failure, Point, Work, locked
 
 PARENT_IS_GONE = 3
 SECONDS_BETWEEN_REPORTS = 0.5

@@ -29,8 +29,8 @@ from securefg.methods.ppfl.exchange import (
     replies,
     rows_of,
 )
+from securefg.models.gat import PublicGat, PublicGatTrainer, Pull
 from securefg.models.probes import held_out_f1
-from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message

@@ -6,8 +6,7 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from securefg.data.graph import Graph, Split, undirected
-from securefg.models.gat import Gat
-from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
+from securefg.models.gat import Gat, PublicGat, PublicGatTrainer, Pull
 
 CPU = torch.device("cpu")
 
