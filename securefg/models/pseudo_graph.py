@@ -1,10 +1,11 @@
 """FedGL's global pseudo graph: built exactly or nearly so, kept sparse, projected to clients.
 
 Above a number of nodes faiss finds the largest inner products approximately, and the recall is
-measured. A search for inner products is one for distances once every row has a coordinate more that brings it
-to one length (Bachrach et al. 2014): |q' - x'|^2 = |q'|^2 + M^2 - 2 q.x with x' = (x, sqrt(M^2 -
-|x|^2)) and q' = (q, 0). The rows x' are clustered (an inverted file), and a query is compared with
-the rows of the `PROBED` nearest of 2 sqrt(N) clusters: time grows with N^1.5.
+measured. A search for inner products is one for distances once every row has a coordinate more that
+brings it to one length (Bachrach et al. 2014): |q' - x'|^2 = |q'|^2 + M^2 - 2 q.x with
+x' = (x, sqrt(M^2 - |x|^2)) and q' = (q, 0). The rows x' are clustered (an inverted file), and a
+query is compared with the rows of the `PROBED` nearest of 2 sqrt(N) clusters: time grows with
+N^1.5.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ from securefg.reports.findings_section import (
     Forest,
     Tested,
     count_words,
+    describe_coverage,
     findings_section,
     forest,
-    tested,
     worst_sentence,
 )
 from securefg.reports.results import Results, read_results
-from securefg.reports.templating import page_environment
+from securefg.reports.templating import render_page
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
 
@@ -80,8 +80,7 @@ def compare(paths: Sequence[Path]) -> Comparison:
 def write_comparison(comparison: Comparison, path: Path) -> Path:
     """One page; its links lead to the runs' own pages."""
     links = [_link(folder, path) for folder in comparison.folders]
-    template = page_environment().get_template("compare.html")
-    write_atomically(path, template.render(comparison=comparison, links=links))
+    write_atomically(path, render_page("compare.html", comparison=comparison, links=links))
     return path
 
 
@@ -193,15 +192,12 @@ def build_sites_page(
     parts = [_site_part(name, shared.get(name)) for name in sites]
     missing = [name for name in sites if name not in shared]
     everything = [one for findings in shared.values() for one in findings]
-    text = (
-        page_environment()
-        .get_template("sites.html")
-        .render(
-            run=run,
-            parts=parts,
-            missing=missing,
-            worst=_worst_of_sites(sites, missing, everything if shared else None),
-        )
+    text = render_page(
+        "sites.html",
+        run=run,
+        parts=parts,
+        missing=missing,
+        worst=_worst_of_sites(sites, missing, everything if shared else None),
     )
     write_atomically(path, text)
     return path
@@ -227,5 +223,5 @@ def _site_part(name: str, findings: Sequence[Finding] | None) -> SitePart:
         worst=unknown if findings is None else worst_sentence(findings),
         findings=findings_section(findings),
         forest=forest(findings),
-        tested=tested(findings),
+        tested=describe_coverage(findings),
     )

@@ -14,11 +14,16 @@ from securefg.foundation.quoting import printable
 from securefg.foundation.units import number, percent
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.figures.charts import csv_text
-from securefg.reports.findings_section import findings_section, forest, tested, worst_sentence
+from securefg.reports.findings_section import (
+    describe_coverage,
+    findings_section,
+    forest,
+    worst_sentence,
+)
 from securefg.reports.headline import headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
-from securefg.reports.templating import page_environment
+from securefg.reports.templating import render_page
 from securefg.reports.verdicts import verdicts
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
@@ -169,31 +174,26 @@ def render_dpo(results: Results) -> str:
     """The page as text. Everything that comes from the folder is escaped."""
     context, summary = results.config.context, results.summary
     scores = summary.test_scores
-    return (
-        page_environment()
-        .get_template("dpo.html")
-        .render(
-            headline=headline(results),
-            worst=worst_sentence(results.findings),
-            context=context,
-            subjects="not stated" if context.num_subjects is None else number(context.num_subjects),
-            clients=number(results.partition.num_clients),
-            score=percent(summary.test_accuracy),
-            majority=percent(scores.majority) if scores else "not known",
-            balanced=percent(scores.balanced_accuracy) if scores else "",
-            chance=percent(1 / max(sum(1 for c in scores.per_class if c.count), 1))
-            if scores
-            else "",
-            findings=findings_section(results.findings),
-            forest=forest(results.findings),
-            tested=tested(results.findings),
-            claims=_claims(results),
-            chain=summary.transcript_chain,
-            fingerprints=summary.fingerprints or "the data is not here",
-            config_hash=summary.config_hash,
-            references=REFERENCES,
-            version=summary.versions.get("securefg", ""),
-        )
+    return render_page(
+        "dpo.html",
+        headline=headline(results),
+        worst=worst_sentence(results.findings),
+        context=context,
+        subjects="not stated" if context.num_subjects is None else number(context.num_subjects),
+        clients=number(results.partition.num_clients),
+        score=percent(summary.test_accuracy),
+        majority=percent(scores.majority) if scores else "not known",
+        balanced=percent(scores.balanced_accuracy) if scores else "",
+        chance=percent(1 / max(sum(1 for c in scores.per_class if c.count), 1)) if scores else "",
+        findings=findings_section(results.findings),
+        forest=forest(results.findings),
+        tested=describe_coverage(results.findings),
+        claims=_claims(results),
+        chain=summary.transcript_chain,
+        fingerprints=summary.fingerprints or "the data is not here",
+        config_hash=summary.config_hash,
+        references=REFERENCES,
+        version=summary.versions.get("securefg", ""),
     )
 
 

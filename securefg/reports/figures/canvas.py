@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from securefg.reports.templating import page_environment
+from securefg.reports.templating import render_page
 
 # All drawings have this width, about that of a phone, so their text keeps its size on any screen.
 WIDTH = 380.0
@@ -161,17 +161,14 @@ def standalone(figure: Figure) -> str:
     legend = list(_placed(figure.legend, width))
     top = max((y for _, y, _ in legend), default=TITLE_HEIGHT - LINE_HEIGHT) + LINE_HEIGHT / 2
     sized = f'<svg width="{width:g}" height="{height:g}" {figure.svg.removeprefix("<svg ")}'
-    return (
-        page_environment()
-        .get_template("figure.svg")
-        .render(
-            figure=figure,
-            width=f"{width:g}",
-            height=f"{top + height + MARGIN:g}",
-            top=f"{top:g}",
-            legend=legend,
-            drawing=Markup(sized),
-        )
+    return render_page(
+        "figure.svg",
+        figure=figure,
+        width=f"{width:g}",
+        height=f"{top + height + MARGIN:g}",
+        top=f"{top:g}",
+        legend=legend,
+        drawing=Markup(sized),
     )
 
 

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.interval import Interval
-from securefg.reports import findings_section as coverage
 from securefg.reports.compare import build_sites_page
 from securefg.reports.exports import _claims, build_dpo_page
-from securefg.reports.findings_section import forest, worst_sentence
+from securefg.reports.findings_section import describe_coverage, forest, worst_sentence
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results
 from securefg.run import runner
@@ -104,8 +103,8 @@ def test_a_forest_is_ranked_and_within_its_axis() -> None:
 
 
 def test_what_was_not_tested_is_said_even_where_nothing_was() -> None:
-    assert coverage.tested(None).not_tested == ("nothing was tested: the run was not audited",)
-    parts = coverage.tested(
+    assert describe_coverage(None).not_tested == ("nothing was tested: the run was not audited",)
+    parts = describe_coverage(
         [finding("LEAK"), finding("INCONCLUSIVE", attack="drift", measured=False)]
     )
     assert parts.tested == ("membership loss by the server",)
