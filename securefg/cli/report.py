@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from securefg.cli.common import Quietly, Trusting
+from securefg.cli.common import Quietly, Trusting, show_line
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.quoting import printable
@@ -55,9 +55,7 @@ def report(
     if written.suffix == ".html":
         sign_page(folder, written, key)
     if not quiet:
-        Console(markup=False).print(
-            printable(str(written), keep=""), soft_wrap=True, highlight=False
-        )
+        show_line(str(written))
 
 
 def compare(
@@ -87,4 +85,4 @@ def compare(
     page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
     if not quiet:
         console.print(table)
-        console.print(printable(f"page  {page}", keep=""), highlight=False, soft_wrap=True)
+        show_line(f"page  {page}", console)
