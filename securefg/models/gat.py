@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, elu, leaky_relu
 
 from securefg.data.graph import Graph
-from securefg.models.network import Network, Shapes, Stream, Weights, dropped, glorot, split
+from securefg.models.network import Network, Stream, Weights, dropped, glorot, split
 from securefg.models.sparse import feature_matrix
 from securefg.models.training import Trained
 
@@ -46,17 +46,35 @@ class Gat(Network):
         self._edges = with_loops(graph.edge_index, graph.num_nodes).to(device)
         self._features = feature_matrix(graph.features).to(device)
 
-    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        first, target0, source0, second, target1, source1, *readout = weights
+    def hidden(
+        self,
+        weights: Weights,
+        dropout: float = 0.0,
+        stream: Stream = None,
+        edges: Tensor | None = None,
+    ) -> Tensor:
+        """The first layer's output, (N, hidden), over other edges where they are given."""
+        first, target, source, *_ = weights
         values = dropped(self._features.values, dropout, stream)
         latents = self._features.matmul(first, values)
         latents = latents.view(len(latents), self._heads, -1)
-        hidden = elu(attend(latents, target0, source0, self._edges, dropout, stream).flatten(1))
+        ends = self._edges if edges is None else edges
+        return elu(attend(latents, target, source, ends, dropout, stream).flatten(1))
+
+    def scores(
+        self, hidden: Tensor, weights: Weights, dropout: float = 0.0, stream: Stream = None
+    ) -> Tensor:
+        """Class scores of every node, (N, C), from the first layer's output."""
+        second, target, source, *readout = weights[3:]
         latents = (dropped(hidden, dropout, stream) @ second).unsqueeze(1)
-        scores = attend(latents, target1, source1, self._edges, dropout, stream).squeeze(1)
+        scores = attend(latents, target, source, self._edges, dropout, stream).squeeze(1)
         for matrix in readout:
             scores = dropped(elu(scores), dropout, stream) @ matrix
         return scores
+
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        """Class scores of every node, (N, C); dropout acts when a stream is given."""
+        return self.scores(self.hidden(weights, dropout, stream), weights, dropout, stream)
 
 
 def attend(
@@ -105,49 +123,20 @@ class Pull:
     beta: float
 
 
-class PublicGat:
+class PublicGat(Gat):
     """Heads side by side, `hidden` units in all, ELU, then one head that gives the scores."""
 
     def __init__(self, graph: Graph, hidden: int, heads: int, device: torch.device) -> None:
-        self._heads, units, classes = heads, hidden // heads, graph.num_classes
-        first = ((graph.num_features, hidden), (heads, units), (heads, units))
-        self.shapes: Shapes = (*first, (hidden, classes), (1, classes), (1, classes))
+        super().__init__(graph, hidden, heads, linear_readout=False, device=device)
         self._loops = with_loops(graph.edge_index[:, :0], graph.num_nodes).to(device)
-        self._edges = with_loops(graph.edge_index, graph.num_nodes).to(device)
-        self._features = feature_matrix(graph.features).to(device)
 
     def initial(self, stream: torch.Generator) -> tuple[Tensor, ...]:
+        """Glorot-uniform weights, matrix by matrix."""
         return split(glorot(self.shapes, stream), self.shapes)
 
-    def hidden(
-        self,
-        weights: Sequence[Tensor],
-        dropout: float = 0.0,
-        stream: torch.Generator | None = None,
-        edges: Tensor | None = None,
-    ) -> Tensor:
-        """The first layer's output."""
-        first, target, source, *_ = weights
-        values = dropped(self._features.values, dropout, stream)
-        latents = self._features.matmul(first, values)
-        latents = latents.view(len(latents), self._heads, -1)
-        ends = self._edges if edges is None else edges
-        return elu(attend(latents, target, source, ends, dropout, stream).flatten(1))
-
-    def hidden_without_edges(self, weights: Sequence[Tensor]) -> Tensor:
+    def hidden_without_edges(self, weights: Weights) -> Tensor:
         """What every client that holds a node makes of it, whatever its edges are."""
         return self.hidden(weights, edges=self._loops)
-
-    def logits(
-        self,
-        hidden: Tensor,
-        weights: Sequence[Tensor],
-        dropout: float = 0.0,
-        stream: torch.Generator | None = None,
-    ) -> Tensor:
-        *_, second, target, source = weights
-        latents = (dropped(hidden, dropout, stream) @ second).unsqueeze(1)
-        return attend(latents, target, source, self._edges, dropout, stream).squeeze(1)
 
 
 class PublicGatTrainer(Trained):
@@ -172,7 +161,7 @@ class PublicGatTrainer(Trained):
         """Full-batch epochs; a client without labels only follows the pull."""
         for _ in range(epochs if len(nodes) or pull else 0):
             hidden = self._network.hidden(self.weights, dropout, stream)
-            logits = self._network.logits(hidden, self.weights, dropout, stream)
+            logits = self._network.scores(hidden, self.weights, dropout, stream)
             loss = cross_entropy(logits[nodes], classes) if len(nodes) else logits.sum() * 0
             if pull is not None:
                 loss = loss + pull.beta * _distance(hidden[pull.nodes], pull.rows)

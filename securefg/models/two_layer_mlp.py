@@ -28,7 +28,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from securefg.models.network import Shapes, glorot, num_parameters, split
+from securefg.models.network import Shapes, TwoLayers, split
 
 
 class Layers(NamedTuple):
@@ -38,21 +38,13 @@ class Layers(NamedTuple):
     second: Tensor
 
 
-@dataclass(frozen=True)
-class MlpShape:
-    """The sizes from which everybody can lay out the flat parameter vector."""
-
-    num_features: int
-    hidden: int
-    num_classes: int
+class MlpShape(TwoLayers):
+    """The sizes of the perceptron, whose matrices are W1 (H x d) and W2 (C x H)."""
 
     @property
     def matrices(self) -> Shapes:
+        """The shapes of both matrices, (h, d) and (C, h)."""
         return (self.hidden, self.num_features), (self.num_classes, self.hidden)
-
-    @property
-    def num_parameters(self) -> int:
-        return num_parameters(self.matrices)
 
     @property
     def compact_size(self) -> int:
@@ -62,10 +54,6 @@ class MlpShape:
     def split(self, vector: Tensor) -> Layers:
         """Both layers as views of the vector."""
         return Layers(*split(vector, self.matrices))
-
-    def initial(self, stream: torch.Generator) -> Tensor:
-        """Glorot-uniform weights, as one vector."""
-        return glorot(self.matrices, stream)
 
 
 def each_by(rows: Tensor, matrix: Tensor) -> Tensor:

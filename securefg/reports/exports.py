@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +73,7 @@ def _findings(findings: Sequence[Finding] | None) -> str:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return _plain(text)
+    return "\n".join("| " + " | ".join(map(_plain, line)) + " |" for line in lines)
 
 
 _MEANT = str.maketrans({c: f"\\{c}" for c in "\\`*_[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -155,15 +150,6 @@ REFERENCES = (
 )
 
 
-@dataclass(frozen=True)
-class ClaimBeside:
-    unit: str
-    claim: str
-    meaning: str
-    measured: str
-    beside: str
-
-
 def build_dpo_page(folder: RunFolder) -> Path:
     path = folder.path / "dpo.html"
     write_atomically(path, render_dpo(read_results(folder)))
@@ -188,27 +174,14 @@ def render_dpo(results: Results) -> str:
         findings=findings_section(results.findings),
         forest=forest(results.findings),
         tested=describe_coverage(results.findings),
-        claims=_claims(results),
+        claims=zip(verdicts(results), summary.epsilon.values(), strict=True),
+        measured=lambda unit: _measured(results, unit),
         chain=summary.transcript_chain,
         fingerprints=summary.fingerprints or "the data is not here",
         config_hash=summary.config_hash,
         references=REFERENCES,
         version=summary.versions.get("securefg", ""),
     )
-
-
-def _claims(results: Results) -> list[ClaimBeside]:
-    """Every claimed epsilon with what it means, beside the largest lower bound of the same unit."""
-    return [
-        ClaimBeside(
-            unit=verdict.unit,
-            claim=claim.bound(verdict.unit),
-            meaning=verdict.meaning,
-            measured=_measured(results, verdict.unit),
-            beside="" if claim.epsilon is None else "; ".join(claim.not_covered),
-        )
-        for verdict, claim in zip(verdicts(results), results.summary.epsilon.values(), strict=True)
-    ]
 
 
 def _measured(results: Results, unit: str) -> str:

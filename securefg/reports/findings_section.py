@@ -206,13 +206,10 @@ def _rank(verdict: str) -> int:
 
 @dataclass(frozen=True)
 class ForestRow:
-    """Places on the axis are percents of its width."""
+    """A finding with its anchor, and its places on the axis in percents of the width."""
 
+    finding: Finding
     anchor: str
-    name: str
-    verdict: str
-    tone: str
-    figures: str
     low: float
     width: float
     dot: float
@@ -220,6 +217,8 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Forest:
+    """The rows, the place of a gain of zero, and (place, text) of the ticks."""
+
     rows: tuple[ForestRow, ...]
     zero: float
     ticks: tuple[tuple[float, str], ...]
@@ -248,14 +247,6 @@ def forest(findings: Sequence[Finding] | None) -> Forest | None:
 
 def _forest_row(one: Finding, place: Callable[[float], float]) -> ForestRow:
     assert one.gain is not None
-    by = "" if one.adversary == "-" else f", {adversary_words(one.adversary)}"
-    return ForestRow(
-        anchor=finding_anchor(one.attack, one.adversary),
-        name=f"{attack_words(one.attack)}{by}",
-        verdict=VERDICT_WORDS.get(one.verdict, one.verdict),
-        tone=one.verdict.lower(),
-        figures=f"{signed(one.gain.value)} ({signed(one.gain.low)} to {signed(one.gain.high)})",
-        low=place(one.gain.low),
-        width=round(place(one.gain.high) - place(one.gain.low), 2),
-        dot=place(one.gain.value),
-    )
+    low, high, dot = (place(value) for value in (one.gain.low, one.gain.high, one.gain.value))
+    anchor = finding_anchor(one.attack, one.adversary)
+    return ForestRow(one, anchor, low, round(high - low, 2), dot)

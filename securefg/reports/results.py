@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel
 
 from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.errors import RunFolderError
@@ -93,7 +91,7 @@ def _beyond(clients: Clients) -> int:
     return max(high for _, high in clients.ranges)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Kind:
     """All messages of one kind.
 
@@ -104,12 +102,22 @@ class Kind:
 
     kind: str
     up: bool
-    messages: int
-    payload: int
-    envelope: int
-    records: int
-    kept: int
-    fields: dict[str, int]
+    messages: int = 0
+    payload: int = 0
+    envelope: int = 0
+    records: int = 0
+    kept: int = 0
+    fields: Counter[str] = field(default_factory=Counter)
+
+    def add(self, record: Record) -> None:
+        """Count one record of the transcript."""
+        self.messages += len(record.receivers)
+        self.payload += record.payload
+        self.envelope += record.envelope
+        self.records += 1
+        if not record.thinned:
+            self.kept += 1
+            self.fields.update([] if record.up else record.fields().keys())
 
 
 @dataclass(frozen=True)
@@ -124,65 +132,23 @@ class Traffic:
         return sum(kind.payload + kind.envelope for kind in self.kinds if kind.up == up)
 
 
-@dataclass
-class _KindTally:
-    up: bool
-    counts: Counter[str] = field(default_factory=Counter)
-    fields: Counter[str] = field(default_factory=Counter)
-
-    def add(self, record: Record) -> None:
-        self.counts["messages"] += len(record.receivers)
-        self.counts["payload"] += record.payload
-        self.counts["envelope"] += record.envelope
-        self.counts["records"] += 1
-        if not record.thinned:
-            self.counts["kept"] += 1
-            self.fields.update([] if record.up else record.fields().keys())
-
-    def kind(self, name: str) -> Kind:
-        counts = self.counts
-        return Kind(
-            kind=name,
-            up=self.up,
-            messages=counts["messages"],
-            payload=counts["payload"],
-            envelope=counts["envelope"],
-            records=counts["records"],
-            kept=counts["kept"],
-            fields=dict(self.fields),
-        )
-
-
 def read_traffic(folder: Path) -> Traffic:
     """Sums over a transcript; a damaged or missing one is told of, not hidden."""
-    tallies: dict[tuple[str, bool], _KindTally] = {}
+    kinds: dict[tuple[str, bool], Kind] = {}
     reasons: Counter[str] = Counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             for record in read_transcript(folder):
-                _count(record, tallies, reasons)
-            damage = _first_text(str(warning.message) for warning in caught)
+                if record.kind == "dropped":
+                    reasons[record.note] += len(Clients.parse(record.clients))
+                else:
+                    key = (record.kind, record.up)
+                    kinds.setdefault(key, Kind(*key)).add(record)
+            damage = next((str(warning.message) for warning in caught), None)
         except RunFolderError as error:
             damage = str(error)
-    kinds = tuple(tally.kind(name) for (name, _), tally in tallies.items())
-    return Traffic(kinds, tuple(reasons.most_common()), damage)
-
-
-def _count(
-    record: Record, tallies: dict[tuple[str, bool], _KindTally], reasons: Counter[str]
-) -> None:
-    if record.kind == "dropped":
-        reasons[record.note] += len(Clients.parse(record.clients))
-        return
-    tallies.setdefault((record.kind, record.up), _KindTally(record.up)).add(record)
-
-
-def _first_text(texts: Iterator[str]) -> str | None:
-    return next(texts, None)
-
-
-Parsed = TypeVar("Parsed", bound=BaseModel)
+    return Traffic(tuple(kinds.values()), tuple(reasons.most_common()), damage)
 
 
 @dataclass(frozen=True)
@@ -206,7 +172,7 @@ def read_results(folder: RunFolder) -> Results:
     summary, rounds = folder.summary(), rounds_of(folder)
     _require_what_was_told(folder, summary, rounds)
     _require_books(folder)
-    partition = _parse(PartitionStatistics, folder.path / "partition.json")
+    partition = _read_partition(folder.path / "partition.json")
     require_as_it_ended(folder.path)
     config = folder.config()
     attempts = folder.path / "attempts.jsonl"
@@ -262,8 +228,8 @@ def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:
         raise RunFolderError(f"{folder.metrics_path}: not a line of metrics: {error}") from error
 
 
-def _parse(model: type[Parsed], path: Path) -> Parsed:
+def _read_partition(path: Path) -> PartitionStatistics:
     try:
-        return model.model_validate_json(read_bounded(path))
+        return PartitionStatistics.model_validate_json(read_bounded(path))
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: {explain_fault(error)}") from error

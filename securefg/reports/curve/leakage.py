@@ -22,6 +22,7 @@ from securefg.reports.curve.words import (
     adversary_words,
     attack_words,
     by_whom,
+    capital,
     defence_words,
     gain_words,
     setting_words,
@@ -66,7 +67,7 @@ def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
 def _panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
     first = found[0][1]
     title = f"{attack_words(first.attack)}, by {adversary_words(first.adversary)}"
-    title = title[:1].upper() + title[1:]
+    title = capital(title)
     known = [(point, leak) for point, leak in found if leak.gain is not None]
     leaks = {point.key: leak for point, leak in known}
     points = [point for point, _ in known]
@@ -116,9 +117,8 @@ def _null_band(known: Found) -> tuple[tuple[float, float, float], ...]:
 
 
 def _caption(leak: Leak, unknown: int, all_: int) -> str:
-    metric = leak.metric[:1].upper() + leak.metric[1:]
     lost = f" Not measured at {unknown} of {all_} settings." if unknown else ""
-    return f"{metric}, per {leak.unit or 'run'}.{lost}"
+    return f"{capital(leak.metric)}, per {leak.unit or 'run'}.{lost}"
 
 
 def _table(found: Found) -> Table:
@@ -174,7 +174,7 @@ def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | Non
     )
     return Figure(
         "Measured against claimed epsilon",
-        f"{verdict[:1].upper()}{verdict[1:]}. At every setting the mechanism that comes nearest "
+        f"{capital(verdict)}. At every setting the mechanism that comes nearest "
         "to its claim is shown.",
         draw_plot(plot, height=BOUNDS_HEIGHT),
         legend(traces),

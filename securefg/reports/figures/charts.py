@@ -14,6 +14,8 @@ from securefg.foundation.units import number
 from securefg.reports.figures.canvas import (
     CHARACTER,
     WIDTH,
+    Figure,
+    LegendEntry,
     Scale,
     canvas,
     coordinate,
@@ -347,17 +349,24 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def line_numbers(chart: LineChart) -> str:
+    """The values of all series as CSV, a row per round."""
     columns = ("round", *(series.name for series in chart.series))
     values = zip(*(series.values for series in chart.series), strict=True)
     return csv_text(columns, ((r, *v) for r, v in zip(chart.rounds, values, strict=True)))
 
 
-def bar_numbers(chart: BarChart) -> str:
-    first = chart.axis or chart.row_word
-    return csv_text((first, *chart.parts), ((row.label, *row.values) for row in chart.rows))
+def bar_figure(
+    title: str, caption: str, chart: BarChart, legend: tuple[LegendEntry, ...] = ()
+) -> Figure:
+    """The chart with its numbers as CSV."""
+    columns = (chart.axis or chart.row_word, *chart.parts)
+    numbers = csv_text(columns, ((row.label, *row.values) for row in chart.rows))
+    return Figure(title, caption, draw_bars(chart), legend, csv=numbers)
 
 
-def map_numbers(chart: HeatMap) -> str:
+def map_figure(title: str, caption: str, chart: HeatMap) -> Figure:
+    """The heat map with its numbers as CSV."""
     columns = (chart.row_word, *(f"{chart.axis} {name}" for name in chart.columns))
     rows = zip(chart.rows, chart.values, strict=True)
-    return csv_text(columns, ((name, *values) for name, values in rows))
+    numbers = csv_text(columns, ((name, *values) for name, values in rows))
+    return Figure(title, caption, draw_heat_map(chart), csv=numbers)

@@ -94,7 +94,7 @@ def test_the_worst_finding_is_one_sentence(findings: list[Finding] | None, words
 def test_a_forest_is_ranked_and_within_its_axis() -> None:
     drawn = forest([finding("NOT_DETECTED", 0.0), finding("LEAK", 0.9), finding("LEAK", 0.3)])
     assert drawn is not None
-    assert [row.verdict for row in drawn.rows] == ["leak", "leak", "not detected"]
+    assert [row.finding.verdict for row in drawn.rows] == ["LEAK", "LEAK", "NOT_DETECTED"]
     for row in drawn.rows:
         assert 0 <= row.low <= row.dot <= row.low + row.width <= 100.01
     assert drawn.rows[0].dot > drawn.rows[1].dot > drawn.zero - 1
