@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 class Gate(StrEnum):
+    """The mildest verdict that makes a command fail."""
+
     VIOLATION = "VIOLATION"
     LEAK = "LEAK"
 

@@ -17,6 +17,8 @@ from securefg.foundation.quoting import printable
 
 
 class Format(StrEnum):
+    """The forms that a report can have."""
+
     html = "html"
     md = "md"
     json = "json"
@@ -24,6 +26,8 @@ class Format(StrEnum):
 
 
 class Reader(StrEnum):
+    """The readers that a page is made for."""
+
     dpo = "dpo"
 
 

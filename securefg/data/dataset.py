@@ -47,10 +47,12 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
+        """C: labels are 0 to C - 1."""
         return int(self.labels.max()) + 1
 
     @property
     def num_splits(self) -> int:
+        """S, the number of public splits."""
         return self.train.shape[0]
 
     def tensors(self) -> dict[str, Tensor]:
@@ -60,6 +62,7 @@ class Dataset:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Dataset:
+        """Restore what `tensors` stored."""
         rest = {name: value for name, value in tensors.items() if name != "directed"}
         return cls(**rest, directed=bool(tensors["directed"]))
 

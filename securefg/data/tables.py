@@ -39,6 +39,7 @@ class Table:
         )
 
     def fault(self, row: int, found: str, wanted: str) -> DataError:
+        """Return the error for a row of the table."""
         return fault(self.path, self.lines[row], found, wanted)
 
 

@@ -26,7 +26,8 @@ class Operator(Protocol):
         """The same without a gradient."""
         ...
 
-    def product_transposed(self, dense: Tensor) -> Tensor: ...
+    def product_transposed(self, dense: Tensor) -> Tensor:
+        """The transpose @ dense, without a gradient."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,11 @@ class SumOf:
         return product
 
     def product(self, dense: Tensor) -> Tensor:
+        """(A + B) @ dense, without a gradient."""
         return reduce(add, (term.product(dense) for term in self.terms))
 
     def product_transposed(self, dense: Tensor) -> Tensor:
+        """(A + B)^T @ dense, without a gradient."""
         return reduce(add, (term.product_transposed(dense) for term in self.terms))
 
 

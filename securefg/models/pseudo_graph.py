@@ -128,6 +128,7 @@ CHECKED_ROWS = 256
 
 
 def faiss() -> ModuleType:
+    """Import the optional package; raise `ConfigError` where it is missing."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:

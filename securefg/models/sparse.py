@@ -64,6 +64,7 @@ class SparseMatrix:
 
     @classmethod
     def from_dense(cls, dense: Tensor) -> SparseMatrix:
+        """From the non-zero entries of a dense matrix."""
         row, column = dense.nonzero(as_tuple=True)
         shape = (dense.shape[0], dense.shape[1])
         return cls.from_sorted_entries(row, column, dense[row, column], shape)
@@ -75,6 +76,7 @@ class SparseMatrix:
 
     @cached_property
     def csr_transposed(self) -> Tensor:
+        """The transpose of M as PyTorch's own tensor."""
         return self.transposed(self.values_transposed)
 
     def transposed(self, values: Tensor) -> Tensor:
@@ -113,6 +115,7 @@ class SparseMatrix:
         )
 
     def to(self, device: torch.device) -> SparseMatrix:
+        """The matrix on another device."""
         names = [field.name for field in fields(self) if field.name != "shape"]
         moved = {name: getattr(self, name).to(device) for name in names}
         return SparseMatrix(**moved, shape=self.shape)
@@ -125,12 +128,15 @@ class DenseMatrix:
     values: Tensor
 
     def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
+        """values @ dense."""
         return values @ dense
 
     def product(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        """M @ dense, or values @ dense."""
         return (self.values if values is None else values) @ dense
 
     def product_transposed(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        """The transpose of what `product` multiplies by, @ dense."""
         return (self.values if values is None else values).T @ dense
 
     def at(self, rows: Tensor) -> DenseMatrix:
@@ -138,6 +144,7 @@ class DenseMatrix:
         return DenseMatrix(self.values[rows])
 
     def to(self, device: torch.device) -> DenseMatrix:
+        """The matrix on another device."""
         return DenseMatrix(self.values.to(device))
 
 
@@ -226,6 +233,7 @@ class Incoming:
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int) -> Incoming:
+        """From (2, E) edges in any order."""
         order = torch.argsort(edge_index[1], stable=True)
         return cls(pointers(edge_index[1], num_nodes), edge_index[0][order])
 

@@ -64,16 +64,20 @@ class Trained:
         self._optimizer = (Adam if optimizer == "adam" else Sgd)(self.weights, decays, lr)
 
     def vector(self) -> Tensor:
+        """All weights as one vector, detached."""
         return torch.cat([w.detach().flatten() for w in self.weights])
 
     def step(self, loss: Tensor) -> None:
+        """One step of the optimizer along the gradient of the loss."""
         self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
     def state(self) -> dict[str, Tensor]:
+        """Weights and optimizer, for a checkpoint."""
         return {"weights": self.vector(), **self._optimizer.state()}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from a stored state."""
         stored = split(state["weights"], self._shapes)
         for own, given in zip(self.weights, stored, strict=True):
             own.copy_(given)
@@ -109,6 +113,7 @@ class Targets:
     factor: float = 1.0
 
     def loss(self, logits: Tensor) -> Tensor:
+        """The factor times the mean cross-entropy at the nodes."""
         return self.factor * cross_entropy(logits[self.nodes], self.classes)
 
     def slope(self, logits: Tensor) -> Tensor:

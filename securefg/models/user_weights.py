@@ -37,6 +37,7 @@ class SparseFeatures:
 
     @classmethod
     def of(cls, dense: Tensor) -> SparseFeatures:
+        """From dense features, (users, d)."""
         user, column = dense.nonzero(as_tuple=True)
         counts = torch.bincount(user, minlength=len(dense))
         offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -44,6 +45,7 @@ class SparseFeatures:
 
     @property
     def num_users(self) -> int:
+        """The number of users."""
         return len(self.offsets) - 1
 
     @property
@@ -53,6 +55,7 @@ class SparseFeatures:
         return torch.repeat_interleave(users, self.offsets.diff())
 
     def to(self, device: torch.device) -> SparseFeatures:
+        """The features on another device."""
         return SparseFeatures(
             self.offsets.to(device),
             self.columns.to(device),

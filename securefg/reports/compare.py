@@ -49,6 +49,7 @@ class Line:
 
     @property
     def differs(self) -> bool:
+        """Whether the runs differ in it."""
         return len(set(self.values)) > 1
 
 

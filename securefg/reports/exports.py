@@ -39,6 +39,7 @@ def export(folder: RunFolder, kind: str) -> Path:
 
 
 def as_markdown(results: Results) -> str:
+    """The head of the page and the findings, to paste."""
     top = headline(results)
     parts = [f"# {_plain(top.title)}", _plain(f"{top.method} on {top.dataset}: {top.about}.")]
     parts += [f"**{_plain(title)}.** {_plain(text)}" for title, text in top.notices]
@@ -85,6 +86,7 @@ def _plain(text: str) -> str:
 
 
 def as_json(results: Results) -> str:
+    """Summary, config, partition, rounds and findings as one object."""
     findings = results.findings
     tree: dict[str, Any] = {
         "summary": results.summary.model_dump(mode="json"),
@@ -151,6 +153,7 @@ REFERENCES = (
 
 
 def build_dpo_page(folder: RunFolder) -> Path:
+    """Write `dpo.html` into the run's folder."""
     path = folder.path / "dpo.html"
     write_atomically(path, render_dpo(read_results(folder)))
     return path

@@ -126,6 +126,7 @@ class Tested:
 
 
 def describe_coverage(findings: Sequence[Finding] | None) -> Tested:
+    """Say what was tested, what was not and why, and what was assumed."""
     found = findings or ()
     made = [f for f in found if f.measured and not f.failed]
     left = [f for f in found if not f.measured or f.failed]

@@ -114,6 +114,7 @@ MAX_BINS = 12
 
 
 def population_figures(partition: PartitionStatistics, samples: bool) -> tuple[Figure, ...]:
+    """Histograms over the clients, and totals by class and degree."""
     clients = partition.clients
     what = "samples" if samples else "nodes"
     return (

@@ -129,6 +129,7 @@ class Traffic:
     damage: str | None = None
 
     def bytes_sent(self, up: bool) -> int:
+        """Payload and envelopes of all messages in one direction."""
         return sum(kind.payload + kind.envelope for kind in self.kinds if kind.up == up)
 
 
@@ -222,6 +223,7 @@ def _require_books(folder: RunFolder) -> None:
 
 
 def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:
+    """Read the metrics of every round; raise `RunFolderError` for a faulty line."""
     try:
         return tuple(RoundReport(**line) for line in folder.metrics())
     except TypeError as error:

@@ -169,6 +169,7 @@ def _placed(config: RunConfig, path: Path) -> RunConfig:
 def parse_config(
     tree: dict[str, Any], overrides: Sequence[str] = (), default_name: str = "run"
 ) -> RunConfig:
+    """Check a tree of settings with its overrides; raise `ConfigError` for a fault."""
     tree = {"name": default_name, **copy.deepcopy(tree)}
     tree.pop("resolved", None)  # a run folder's own config.yaml can be run again
     for override in overrides:

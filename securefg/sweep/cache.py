@@ -1,4 +1,4 @@
-"""What a sweep keeps in its root: run folders found by hash, locks, and the points that failed."""
+"""The points of a sweep, the work at each, and what its root keeps: runs, locks, failures."""
 
 from __future__ import annotations
 
@@ -105,10 +105,12 @@ def _taken(handle: int) -> bool:
 
 
 def keep_failure(root: Path, failure: Failure) -> None:
+    """Store why a point failed."""
     write_json(_failure_path(root, failure.config_hash), asdict(failure))
 
 
 def forget_failure(root: Path, config_hash: str) -> None:
+    """Remove what is stored of an earlier failure."""
     _failure_path(root, config_hash).unlink(missing_ok=True)
 
 
@@ -142,8 +144,11 @@ class Work(Protocol):
     once `finished` says so it is never called again. It returns False where it was interrupted.
     """
 
-    def finished(self, config: RunConfig) -> bool: ...
-    def execute(self, config: RunConfig, observer: Observer) -> bool: ...
+    def finished(self, config: RunConfig) -> bool:
+        """Whether nothing is left to do."""
+
+    def execute(self, config: RunConfig, observer: Observer) -> bool:
+        """Do what is missing; False where it was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +156,12 @@ class Runs:
     """Train: start the run, or resume what there is of it."""
 
     def finished(self, config: RunConfig) -> bool:
+        """Whether the run of this config is finished."""
         folder = find_run(config.output.root, config.hash)
         return folder is not None and folder.finished
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
+        """Start or resume the run; False where it was interrupted."""
         folder = find_run(config.output.root, config.hash)
         if folder is not None:
             return launch.resume(folder, observer).summary is not None

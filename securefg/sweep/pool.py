@@ -99,6 +99,7 @@ class Pool:
         self._told_to_stop = False
 
     def run(self) -> SweepOutcome:
+        """Work until all points have ended or the sweep is interrupted."""
         try:
             while self._busy() or (self._waiting and not self._interrupt.requested):
                 self._deal()

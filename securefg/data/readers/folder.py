@@ -211,6 +211,7 @@ def npz_features(path: Path) -> NDArray[Any]:
 
 
 def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """`y` of shape (N,); -1 is a node without a label."""
     y = _integers(path, "y")
     if y.shape != (num_nodes,):
         raise _fault(path, "y", f"shape {y.shape}", f"one label for each of {num_nodes} nodes")
@@ -222,6 +223,7 @@ def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
 
 
 def npz_edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """`edge_index` of shape (2, E)."""
     ends = _integers(path, "edge_index")
     if ends.ndim != 2 or ends.shape[0] != 2 or not ends.shape[1]:
         raise _fault(path, "edge_index", f"shape {ends.shape}", "(2, E), at least one edge")

@@ -52,6 +52,7 @@ class TextTable:
         return len(self.lines)
 
     def column(self, name: str) -> list[str | None]:
+        """The values of a column; raise `DataError` where there is none of that name."""
         if name not in self.columns:
             raise DataError(
                 f"{self.path}, line 1: found no column {name!r}; wanted one of "
@@ -60,6 +61,7 @@ class TextTable:
         return self.columns[name]
 
     def fault(self, row: int, found: str, wanted: str) -> None:
+        """Note a fault of a row."""
         self.faults.append(Fault(self.path, self.lines[row], found, wanted))
 
 
@@ -327,6 +329,7 @@ def _is_wanted(table: TextTable, row: int, settings: TableSettings) -> bool:
 
 
 def client_names(found: Gathered) -> tuple[str, ...]:
+    """The names of all organisations that hold a node, sorted."""
     return tuple(sorted({name for names in found.holders for name in names}))
 
 

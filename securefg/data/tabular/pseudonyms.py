@@ -42,6 +42,7 @@ def new_key(path: Path) -> None:
 
 
 def read_key(path: Path) -> bytes:
+    """Read a key of `new_key`; raise `DataError` for any other file."""
     try:
         key = bytes.fromhex(path.read_text().strip())
     except (OSError, ValueError) as error:

@@ -58,6 +58,7 @@ CHOICE = (
 
 
 def cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
+    """One card per series."""
     series = {one.name: one for one in data.series}
     return tuple(_card(data, series[choice.series], choice, marks) for choice in data.choices)
 

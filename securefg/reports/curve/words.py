@@ -42,6 +42,7 @@ VERDICT_WORDS = {
 
 
 def defence_words(name: str) -> str:
+    """What the page calls a defence."""
     return _DEFENCES.get(name, name.replace("_", " "))
 
 
@@ -56,6 +57,7 @@ def adversary_words(name: str) -> str:
 
 
 def attack_words(name: str) -> str:
+    """What the page calls an attack."""
     return name.replace("_", " ")
 
 
@@ -65,6 +67,7 @@ def setting_words(point: CurvePoint) -> str:
 
 
 def strength_words(point: CurvePoint) -> str:
+    """The promised epsilon and its unit; empty where nothing is promised."""
     if point.epsilon is None:
         return ""
     per = f" per\N{NO-BREAK SPACE}{point.unit}" if point.unit else ""
@@ -107,6 +110,7 @@ def score_words(points: Iterable[CurvePoint]) -> str:
 
 
 def capital(words: str) -> str:
+    """The words with a capital at the start."""
     return words[:1].upper() + words[1:]
 
 
@@ -148,6 +152,7 @@ def measured_whole(point: CurvePoint) -> bool:
 
 
 def by_whom(leak: Leak) -> str:
+    """The attack and its adversary."""
     return f"{attack_words(leak.attack)} by {adversary_words(leak.adversary)}"
 
 

@@ -36,6 +36,7 @@ class Cell:
 
     @property
     def value(self) -> str:
+        """What a download holds."""
         return self.raw or self.text
 
 
@@ -104,6 +105,7 @@ def _step(rough: float) -> float:
 
 
 def text_width(texts: list[str]) -> float:
+    """The width of the longest text at the charts' font size."""
     return CHARACTER * max((len(text) for text in texts), default=0)
 
 
@@ -137,6 +139,7 @@ def coordinate(value: float) -> str:
 
 
 def title(text: str) -> Markup:
+    """A tooltip."""
     return element("title", text)
 
 

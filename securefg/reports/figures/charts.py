@@ -41,6 +41,7 @@ class Series:
 
     @property
     def style(self) -> str:
+        """The CSS class of the line."""
         return f"s{self.colour} dashed" if self.dashed else f"s{self.colour}"
 
 
@@ -62,6 +63,7 @@ class LineChart:
 
 
 def draw_lines(chart: LineChart) -> Markup:
+    """Draw the series over their rounds as SVG."""
     known = [v for s in chart.series for v in s.values if v is not None]
     low = 0.0 if chart.from_zero or not known else min(known)
     marks = ticks(low, max(known, default=1.0))
@@ -206,6 +208,7 @@ class BarChart:
 
 
 def draw_bars(chart: BarChart) -> Markup:
+    """Draw the rows as horizontal bars in SVG."""
     pitch = 24.0 if len(chart.rows) <= 12 else max(6.0, 300 / len(chart.rows))
     totals = [sum(row.values) for row in chart.rows]
     left = 10 + text_width([row.label for row in chart.rows])
@@ -270,6 +273,7 @@ class HeatMap:
 
 
 def draw_heat_map(chart: HeatMap) -> Markup:
+    """Draw the cells as SVG, the shade by the share."""
     left = 10 + text_width(list(chart.rows))
     width = (WIDTH - left) / len(chart.columns)
     height = 24.0 if len(chart.rows) <= 12 else max(5.0, 300 / len(chart.rows))

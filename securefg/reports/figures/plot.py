@@ -225,6 +225,7 @@ class Frame:
 
 
 def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup:
+    """Draw a plot of this size as SVG."""
     frame = _frame(plot, width, height)
     parts = [
         *_band(plot, frame),
