@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -161,13 +161,13 @@ def telling(console: Console, first: str, quiet: bool) -> Iterator[Callable[[str
         yield told
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: list[Finding]) -> None:
     """Write the findings as JSON to standard output."""
     dumped = [finding.model_dump(mode="json") for finding in findings]
     sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
 
 
-def show_findings(console: Console, findings: Sequence[Finding], between: Table | None) -> None:
+def show_findings(console: Console, findings: list[Finding], between: Table | None) -> None:
     """Print a table of what was measured, a table between, and one of what was not measured."""
     from audits.table import findings_table, not_measured_table
 

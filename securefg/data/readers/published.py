@@ -110,11 +110,14 @@ def read_heterophilous(path: Path) -> Dataset:
         raise DataError(f"{path}: found arrays that do not fit {count} labels")
     if edges.size and not 0 <= edges.min() <= edges.max() < count:
         raise DataError(f"{path}: found node {edges.max()} in edges; wanted 0 to {count - 1}")
+    train, val, test = (torch.from_numpy(mask.astype(bool)) for mask in masks)
     return Dataset(
         torch.from_numpy(features.astype(np.float32)),
         undirected(torch.from_numpy(edges.astype(np.int64).T.copy()), count),
         torch.from_numpy(labels.astype(np.int64)),
-        *(torch.from_numpy(mask.astype(bool)) for mask in masks),
+        train,
+        val,
+        test,
     )
 
 
