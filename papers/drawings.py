@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from papers.entry import Cell, Drawing, Measured
+from papers.spreads import BoxChart, CategoryChart, Points, Spread, box, draw_boxes, draw_categories
 from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.units import significant
-from securefg.reports.figures.boxes import BoxChart, box, draw_boxes
 from securefg.reports.figures.canvas import Figure, LegendEntry
-from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
-from securefg.reports.figures.lines import LineChart, Series, draw_lines
+from securefg.reports.figures.charts import LineChart, Series, draw_lines
 from securefg.reports.partition import partition_section
 from securefg.reports.rounds import MAX_POINTS
 from securefg.run.folder import RunFolder

@@ -11,9 +11,9 @@ from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from papers.entry import Measured
+from papers.spreads import Scatter, draw_scatter
 from securefg.foundation.errors import RunFolderError
 from securefg.methods.registry import get_method
-from securefg.reports.figures.boxes import Scatter, draw_scatter
 from securefg.reports.figures.canvas import Figure
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder

@@ -9,9 +9,8 @@ from papers.table import Reproduction, as_csv, as_markdown
 from securefg.foundation.errors import InputError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.versions import versions
-from securefg.reports.figures.canvas import Figure
-from securefg.reports.figures.standalone import standalone
-from securefg.reports.templating import page_environment
+from securefg.reports.figures.canvas import Figure, standalone
+from securefg.reports.templating import render_page
 
 DOCS_OPENING = """# Reproduction
 
@@ -30,8 +29,8 @@ def write_outputs(result: Reproduction, figures: Sequence[Figure], folder: Path)
 
 def page(result: Reproduction, figures: Sequence[Figure]) -> str:
     """One file that opens from disk and asks the network for nothing."""
-    template = page_environment().get_template("reproduction.html")
-    return template.render(result=result, figures=figures, version=versions()["securefg"])
+    version = versions()["securefg"]
+    return render_page("reproduction.html", result=result, figures=figures, version=version)
 
 
 def write_section(path: Path, result: Reproduction, figures: Sequence[Figure] = ()) -> None:

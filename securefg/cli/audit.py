@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,18 +13,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-from securefg.cli.common import PART_FAILED, Quietly, Trusting
+from securefg.cli.common import PART_FAILED, Quietly, Trusting, show_line
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
-from securefg.foundation.quoting import printable
 
 if TYPE_CHECKING:
     from audits.plan import Plan
     from audits.run import Audit
+    from securefg.run.findings import Finding
 
 
 class Gate(StrEnum):
+    """The mildest verdict that makes a command fail."""
+
     VIOLATION = "VIOLATION"
     LEAK = "LEAK"
 
@@ -99,8 +103,7 @@ def audit(
     console = Console(stderr=as_json)
     found, page = _carried_out(run, plan, console, quiet or as_json, trust_modules)
     if as_json:
-        dumped = [finding.model_dump(mode="json") for finding in found.findings]
-        sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
+        print_findings(found.findings)
     elif not quiet:
         _show(console, run, found, page)
     gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
@@ -119,13 +122,8 @@ def _carried_out(
 
     with (
         only_known_modules(unless=trust_modules),
-        nullcontext() if quiet else console.status("reading the run") as status,
+        telling(console, "reading the run", quiet) as told,
     ):
-
-        def told(what: str, done: int, total: int) -> None:
-            if status is not None:
-                status.update(f"{done} of {total}: {escape(what)}")
-
         try:
             found = carry_out(run, plan, told)
         except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
@@ -139,7 +137,7 @@ def _pages(run: Path) -> Path:
     """The run's page, and the printable one where there is any, with the findings that are stored
     now: none is left that tells of earlier ones."""
     from securefg.reports import build_report
-    from securefg.reports.dpo import build_dpo_page
+    from securefg.reports.exports import build_dpo_page
     from securefg.run.folder import RunFolder
     from securefg.run.seal import sign_page
 
@@ -151,15 +149,40 @@ def _pages(run: Path) -> Path:
     return page
 
 
-def _show(console: Console, run: Path, found: Audit, page: Path | None) -> None:
+@contextmanager
+def telling(console: Console, first: str, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show what is being done and how much of it is done, unless `quiet`."""
+    with nullcontext() if quiet else console.status(first) as status:
+
+        def told(what: str, done: int, total: int) -> None:
+            if status is not None:
+                status.update(f"{done} of {total}: {escape(what)}")
+
+        yield told
+
+
+def print_findings(findings: list[Finding]) -> None:
+    """Write the findings as JSON to standard output."""
+    dumped = [finding.model_dump(mode="json") for finding in findings]
+    sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
+
+
+def show_findings(console: Console, findings: list[Finding], between: Table | None) -> None:
+    """Print a table of what was measured, a table between, and one of what was not measured."""
     from audits.table import findings_table, not_measured_table
 
-    console.print(findings_table(found.findings, console.width))
-    if any(not finding.measured for finding in found.findings):
-        console.print()
-        console.print(not_measured_table(found.findings))
+    tables = [findings_table(findings, console.width), between]
+    if any(not finding.measured for finding in findings):
+        tables.append(not_measured_table(findings))
+    for number, table in enumerate(filter(None, tables)):
+        if number:
+            console.print()
+        console.print(table)
+
+
+def _show(console: Console, run: Path, found: Audit, page: Path | None) -> None:
+    show_findings(console, found.findings, None)
     written = {"findings": run / "audit" / "findings.json", "report": page}
     for name, path in written.items():
         if path is not None:
-            text = printable(f"{name:<8}  {path}", keep="")
-            console.print(text, highlight=False, markup=False, soft_wrap=True)
+            show_line(f"{name:<8}  {path}", console)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.console import Console
 
 from securefg.foundation.quoting import printable
+
+if TYPE_CHECKING:
+    from securefg.sweep.cache import Failure
 
 INTERRUPTED: Final = 130
 PART_FAILED: Final = 3
@@ -20,6 +25,23 @@ Trusting = Annotated[
     typer.Option("--trust-modules", help="Import modules that the folder's config names."),
 ]
 Quietly = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors.")]
+
+
+def show_line(text: str, console: Console | None = None) -> None:
+    """Print one line as it is: no markup, no wrapping, nothing that moves the cursor."""
+    shown = printable(text, keep="")
+    (console or Console()).print(shown, highlight=False, markup=False, soft_wrap=True)
+
+
+def end_sweep(failed: Sequence[Failure], interrupted: bool) -> None:
+    """Name the points that failed; exit where there are any, or where the sweep was interrupted."""
+    for failure in failed:
+        complain(f"failed: {failure.key}: {failure.reason}")
+    if interrupted:
+        complain("interrupted; run the same command again to continue")
+        raise typer.Exit(INTERRUPTED)
+    if failed:
+        raise typer.Exit(1)
 
 
 def complain(message: str) -> None:

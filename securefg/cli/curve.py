@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from securefg.cli.common import INTERRUPTED, Quietly, complain
+from securefg.cli.common import Quietly, end_sweep, show_line
 
 
 def curve(
@@ -38,12 +38,6 @@ def curve(
     drawn = draw_curve(config, root, jobs, seeds, display, overrides or [])
     for choice in () if quiet else drawn.data.choices:
         console.print(f"[bold]{escape(choice.series)}[/]: {escape(choice.words)}", highlight=False)
-    for failure in drawn.failed:
-        complain(f"failed: {failure.key}: {failure.reason}")
     if not quiet:
-        console.print(f"page  {drawn.page}", highlight=False, markup=False, soft_wrap=True)
-    if drawn.interrupted:
-        complain("interrupted; run the same command again to continue")
-        raise typer.Exit(INTERRUPTED)
-    if drawn.failed:
-        raise typer.Exit(1)
+        show_line(f"page  {drawn.page}", console)
+    end_sweep(drawn.failed, drawn.interrupted)

@@ -27,8 +27,7 @@ def check(folder: Folder, settings: Settings = None, schema: Agreed = None) -> N
     from rich.table import Table
 
     from securefg.cli.common import complain
-    from securefg.data.tabular.check import described
-    from securefg.data.tabular.prepare import prepared
+    from securefg.data.tabular.prepare import described, prepared
     from securefg.data.tabular.schema import read_schema
     from securefg.settings.tables import table_settings
 
@@ -76,7 +75,7 @@ def prepare(
 @app.command("new-key")
 def make_key(file: Annotated[Path, typer.Argument(help="The new key's file.")]) -> None:
     """A key for pseudonyms: for the organisations, never for the server."""
-    from securefg.data.pseudonyms import new_key
+    from securefg.data.tabular.pseudonyms import new_key
 
     new_key(file)
     typer.echo(f"wrote {file}; give it to the other organisations, and not to the server")
@@ -90,8 +89,7 @@ def pseudonymise(
     settings: Settings = None,
 ) -> None:
     """Copy tables with every node's id replaced by a keyed pseudonym; say what that tells."""
-    from securefg.data.pseudonyms import TELLS, read_key
-    from securefg.data.tabular.pseudonymise import write_pseudonymised
+    from securefg.data.tabular.pseudonyms import TELLS, read_key, write_pseudonymised
     from securefg.settings.tables import table_settings
 
     count = write_pseudonymised(folder, out, read_key(key), table_settings(folder, settings))

@@ -61,7 +61,7 @@ def assemble(
     from securefg.flare.plan_file import FederationPlan
     from securefg.flare.site_findings import read_shared
     from securefg.foundation.errors import DataError
-    from securefg.reports.sites import build_sites_page
+    from securefg.reports.compare import build_sites_page
 
     plan, root = FederationPlan.read(kits), Root.load(Kits(kits).admin / "startup")
     found = {}

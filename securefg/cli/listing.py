@@ -12,6 +12,8 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 class Kind(StrEnum):
+    """What can be listed."""
+
     methods = "methods"
     datasets = "datasets"
     partitions = "partitions"

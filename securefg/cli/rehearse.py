@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from securefg.cli.audit import Gate
+from securefg.cli.audit import Gate, print_findings, show_findings, telling
 from securefg.cli.common import PART_FAILED, Overrides, Quietly
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import printable
@@ -49,17 +45,10 @@ def rehearse(
             "recorded runs are for `securefg audit`"
         )
     console = Console(stderr=as_json)
-    silent = quiet or as_json
-    with nullcontext() if silent else console.status("dealing out the data") as status:
-
-        def told(what: str, done: int, total: int) -> None:
-            if status is not None:
-                status.update(f"{done} of {total}: {escape(what)}")
-
+    with telling(console, "dealing out the data", quiet or as_json) as told:
         found = carry_out(load_config(config, overrides or []), tuple(only or ()), seed, told)
     if as_json:
-        dumped = [finding.model_dump(mode="json") for finding in found.findings]
-        sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
+        print_findings(found.findings)
     elif not quiet:
         _show(console, found)
     if fail_on is Gate.LEAK and any(f.verdict is Verdict.LEAK for f in found.findings):
@@ -70,14 +59,8 @@ def rehearse(
 
 def _show(console: Console, found: Rehearsal) -> None:
     from audits.rehearsals.table import lies_table
-    from audits.table import findings_table, not_measured_table
 
-    console.print(findings_table(found.findings, console.width))
-    console.print()
-    console.print(lies_table(found.findings))
-    if any(not finding.measured for finding in found.findings):
-        console.print()
-        console.print(not_measured_table(found.findings))
+    show_findings(console, found.findings, lies_table(found.findings))
     floor = f"would take no part: {found.floor}" if found.floor else "would take part"
     text = printable(f"\na site with the default floor {floor}", keep="\n")
     console.print(text, highlight=False, markup=False)

@@ -10,13 +10,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from securefg.cli.common import Quietly, Trusting
+from securefg.cli.common import Quietly, Trusting, show_line
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.quoting import printable
 
 
 class Format(StrEnum):
+    """The forms that a report can have."""
+
     html = "html"
     md = "md"
     json = "json"
@@ -24,6 +26,8 @@ class Format(StrEnum):
 
 
 class Reader(StrEnum):
+    """The readers that a page is made for."""
+
     dpo = "dpo"
 
 
@@ -42,8 +46,7 @@ def report(
     quiet: Quietly = False,
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
-    from securefg.reports.dpo import build_dpo_page
-    from securefg.reports.exports import export
+    from securefg.reports.exports import build_dpo_page, export
     from securefg.run.folder import RunFolder
     from securefg.run.seal import sign_page
 
@@ -56,9 +59,7 @@ def report(
     if written.suffix == ".html":
         sign_page(folder, written, key)
     if not quiet:
-        Console(markup=False).print(
-            printable(str(written), keep=""), soft_wrap=True, highlight=False
-        )
+        show_line(str(written))
 
 
 def compare(
@@ -88,4 +89,4 @@ def compare(
     page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
     if not quiet:
         console.print(table)
-        console.print(printable(f"page  {page}", keep=""), highlight=False, soft_wrap=True)
+        show_line(f"page  {page}", console)

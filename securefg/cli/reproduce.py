@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from securefg.cli.common import INTERRUPTED, Overrides, complain
+from securefg.cli.common import Overrides, end_sweep, show_line
 from securefg.foundation.errors import InputError
 
 
@@ -63,11 +63,5 @@ def reproduce(
     told = carry_out(asked, console)
     for result, path in told.pages:
         console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
-        console.print(f"  {path}", highlight=False, soft_wrap=True)
-    for failure in told.failed:
-        complain(f"failed: {failure.key}: {failure.reason}")
-    if told.interrupted:
-        complain("interrupted; run the same command again to continue")
-        raise typer.Exit(INTERRUPTED)
-    if told.failed:
-        raise typer.Exit(1)
+        show_line(f"  {path}", console)
+    end_sweep(told.failed, told.interrupted)

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from securefg.cli.common import INTERRUPTED, Overrides, Quietly, complain
+from securefg.cli.common import INTERRUPTED, Overrides, Quietly, complain, show_line
 from securefg.foundation.errors import InputError, RunFolderError
-from securefg.foundation.quoting import printable
 
 
 def run(
@@ -78,10 +77,8 @@ def run(
         sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
     elif not quiet:
         console.print(summary_table(outcome.summary))
-        console.print(
-            printable(f"run     {outcome.folder.path}", keep=""), highlight=False, soft_wrap=True
-        )
-        console.print(printable(f"report  {report}", keep=""), highlight=False, soft_wrap=True)
+        show_line(f"run     {outcome.folder.path}", console)
+        show_line(f"report  {report}", console)
     if outcome.summary.stopped.startswith((DIVERGED, ABORTED)):
         complain(outcome.summary.stopped)
         raise typer.Exit(1)

@@ -18,6 +18,8 @@ MINUTES_AT_REST = 10
 
 
 class Clean(StrEnum):
+    """What can be removed."""
+
     checkpoints = "checkpoints"
     unfinished = "unfinished"
 
@@ -35,6 +37,7 @@ class Entry:
 
     @property
     def state(self) -> str:
+        """Whether the run is finished and audited, in words."""
         done = "finished" if self.finished else "unfinished"
         return f"{done}, audited" if self.audited else done
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from securefg.foundation.units import bytes_text
-from securefg.run.summary import Recovered, Summary
+from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
+from securefg.settings.privacy import Unit
 
 
 def summary_table(summary: Summary) -> Table:
@@ -19,13 +22,7 @@ def summary_table(summary: Summary) -> Table:
     if summary.test_scores is not None:
         for name, value in summary.test_scores.figures().items():
             table.add_row(f"test {name.replace('_', ' ')}", f"{value:.4f}")
-    for unit, claim in summary.epsilon.items():
-        table.add_row(f"epsilon per {unit}", claim.bound(unit))
-        for one in claim.by_links:
-            found = "infinite" if one.epsilon is None else f"{one.epsilon:.4f}"
-            table.add_row("", f"{found} with at most {one.links} links ({one.whose})")
-    for what in dict.fromkeys(w for claim in summary.epsilon.values() for w in claim.not_covered):
-        table.add_row("not covered", what)
+    add_epsilons(table, summary.epsilon, ".4f")
     for setting, words in summary.chosen.items():
         table.add_row("chosen", f"{setting} {words}")
     if not summary.noise_protects:
@@ -45,6 +42,17 @@ def summary_table(summary: Summary) -> Table:
         table.add_row("drop-outs", str(summary.dropped))
     table.add_row("seconds", f"{summary.seconds:.1f}")
     return table
+
+
+def add_epsilons(table: Table, claims: Mapping[Unit, ClaimedEpsilon], form: str) -> None:
+    """Add a row per claimed epsilon, and one per thing that none of them covers."""
+    for unit, claim in claims.items():
+        table.add_row(f"epsilon per {unit}", claim.bound(unit))
+        for one in claim.by_links:
+            found = "infinite" if one.epsilon is None else format(one.epsilon, form)
+            table.add_row("", f"{found} with at most {one.links} links ({one.whose})")
+    for what in dict.fromkeys(what for claim in claims.values() for what in claim.not_covered):
+        table.add_row("not covered", what)
 
 
 def _masked_words(summary: Summary, recovered: Recovered) -> str:

@@ -45,6 +45,7 @@ class Canaries:
 
     @property
     def nodes(self) -> Tensor:
+        """The node ids of the canaries, (m,)."""
         return torch.arange(self.first, self.first + len(self.labels))
 
     def edges(self, chosen: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,16 +32,27 @@ class Dataset:
     directed: bool = False
     owners: Tensor | None = None
 
+    @classmethod
+    def without_split(
+        cls, features: Tensor, edge_index: Tensor, labels: Tensor, **others: Any
+    ) -> Dataset:
+        """A dataset that is published without a split."""
+        none = no_split(len(labels))
+        return cls(features, edge_index, labels, none, none, none, **others)
+
     @property
     def num_nodes(self) -> int:
+        """N."""
         return self.labels.shape[0]
 
     @property
     def num_classes(self) -> int:
+        """C: labels are 0 to C - 1."""
         return int(self.labels.max()) + 1
 
     @property
     def num_splits(self) -> int:
+        """S, the number of public splits."""
         return self.train.shape[0]
 
     def tensors(self) -> dict[str, Tensor]:
@@ -50,6 +62,7 @@ class Dataset:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Dataset:
+        """Restore what `tensors` stored."""
         rest = {name: value for name, value in tensors.items() if name != "directed"}
         return cls(**rest, directed=bool(tensors["directed"]))
 

@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from securefg.data.csbm import draw_csbm
 from securefg.data.dataset import Dataset, Source
+from securefg.data.drawn_graphs import draw_csbm, draw_subcora
 from securefg.data.graph import Graph, sorted_edges, undirected
-from securefg.data.readers import (
-    amlsim,
-    facebook,
-    folder,
-    geometric,
-    heterophilous,
-    text_lists,
-    twitch,
-)
+from securefg.data.readers import folder, geometric, published
 from securefg.data.sources import cached, locate
 from securefg.data.splits import choose_split
-from securefg.data.subcora import draw_subcora
 from securefg.foundation.errors import DataError
 from securefg.foundation.extensions import find_module
 from securefg.foundation.streams import torch_stream
 from securefg.settings.data import DataSettings
 from securefg.settings.datasets import DATASETS, GROUP, Norm, dataset_info
-
-
-class _Reader(NamedTuple):
-    files: Callable[[str], tuple[str, ...]]
-    read: Callable[[Path, str], Dataset]
-
-
-_READERS: Mapping[str, _Reader] = MappingProxyType(
-    {
-        "cora": _Reader(geometric.files, geometric.read),
-        "citeseer": _Reader(geometric.files, geometric.read),
-        "pubmed": _Reader(geometric.files, geometric.read),
-        "chameleon": _Reader(geometric.files, geometric.read),
-        "squirrel": _Reader(geometric.files, geometric.read),
-        "acm": _Reader(text_lists.files, text_lists.read),
-        "wiki": _Reader(text_lists.files, text_lists.read),
-        "wikics": _Reader(geometric.files, geometric.read),
-        "cornell5": _Reader(facebook.files, facebook.read),
-        "johnshopkins55": _Reader(facebook.files, facebook.read),
-        "amherst41": _Reader(facebook.files, facebook.read),
-        "reed98": _Reader(facebook.files, facebook.read),
-        "twitch": _Reader(twitch.files, twitch.read),
-        "tolokers": _Reader(heterophilous.files, heterophilous.read),
-        "chameleonfiltered": _Reader(heterophilous.files, heterophilous.read),
-        "squirrelfiltered": _Reader(heterophilous.files, heterophilous.read),
-        "amlsim": _Reader(amlsim.files, amlsim.read),
-    }
-)
 
 
 def load(settings: DataSettings, seed: int) -> Graph:
@@ -104,7 +63,7 @@ def normalize_rows(features: Tensor, norm: Norm = "l1") -> Tensor:
 def _dataset(settings: DataSettings, seed: int) -> Dataset:
     if settings.folder is not None:
         return folder.read(settings.folder)
-    return _published(settings) if settings.name in _READERS else _outside(settings, seed)
+    return _published(settings) if settings.name in DATASETS else _outside(settings, seed)
 
 
 def _outside(settings: DataSettings, seed: int) -> Dataset:
@@ -128,7 +87,8 @@ def _outside(settings: DataSettings, seed: int) -> Dataset:
 
 
 def _published(settings: DataSettings) -> Dataset:
-    reader, name = _READERS[settings.name], settings.name
+    name = settings.name
+    reader = published if name in published.FILES else geometric
     files = reader.files(name)
     root = locate(name, files, settings.root)
     paths = [root / file for file in files]

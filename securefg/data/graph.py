@@ -23,6 +23,7 @@ class Split:
         return Split(self.train[nodes], self.val[nodes], self.test[nodes])
 
     def to(self, device: torch.device | str) -> Split:
+        """The masks on another device."""
         return Split(self.train.to(device), self.val.to(device), self.test.to(device))
 
     @property
@@ -56,10 +57,12 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
+        """N."""
         return self.labels.shape[0]
 
     @property
     def num_features(self) -> int:
+        """d."""
         return self.features.shape[-1]
 
     @property
@@ -69,6 +72,7 @@ class Graph:
         return entries if self.directed else entries // 2
 
     def to(self, device: torch.device | str) -> Graph:
+        """The graph on another device."""
         return replace(
             self,
             features=self.features.to(device),

@@ -63,10 +63,12 @@ class Partition:
 
     @property
     def num_clients(self) -> int:
+        """K."""
         return len(self.offsets) - 1
 
     @property
     def sizes(self) -> Tensor:
+        """The number of nodes of every client, (K,)."""
         return self.offsets.diff()
 
     @property
@@ -85,6 +87,7 @@ class Partition:
         return self.owners * self.num_nodes + self.nodes
 
     def check_fits(self, graph: Graph) -> None:
+        """Raise `DataError` for a graph with another number of nodes."""
         if graph.num_nodes != self.num_nodes:
             raise DataError(
                 f"partition {self.name!r} is of {self.num_nodes} nodes; "
@@ -92,6 +95,7 @@ class Partition:
             )
 
     def save(self, path: Path) -> None:
+        """Write the partition to a safetensors file, whole or not at all."""
         tensors = {"nodes": self.nodes, "offsets": self.offsets}
         if self.public is not None:
             tensors["public"] = self.public
@@ -102,6 +106,7 @@ class Partition:
 
     @classmethod
     def load(cls, path: Path) -> Partition:
+        """Read what `save` wrote; raise `DataError` for a faulty file."""
         try:
             with safe_open(path, framework="pt") as file:
                 facts = file.metadata() or {}

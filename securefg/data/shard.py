@@ -139,6 +139,7 @@ def _induced(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
 
 
 def save_shards(path: Path, shards: Sequence[Shard]) -> None:
+    """Write shards to one safetensors file, whole or not at all."""
     arrays: dict[str, Tensor] = {}
     for i, shard in enumerate(shards):
         graph = shard.graph
@@ -168,6 +169,7 @@ def save_shards(path: Path, shards: Sequence[Shard]) -> None:
 
 
 def load_shards(path: Path) -> tuple[Shard, ...]:
+    """Read what `save_shards` wrote; raise `DataError` for a faulty file."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             facts = json.loads(file.metadata()["shards"])

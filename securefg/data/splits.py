@@ -1,16 +1,20 @@
-"""Choosing which nodes train, validate and test."""
+"""Which nodes train, validate and test; checks of a split, and wrong labels in training."""
 
 from __future__ import annotations
+
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from securefg.data.dataset import Dataset, mask
-from securefg.data.graph import Split
+from securefg.data.graph import Graph, Split
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
 from securefg.settings.data import SplitSettings
+from securefg.settings.execution import TrainingSettings
 
 # ACM and Wiki come without a split. Theirs is drawn once, from this seed, whatever the run's is.
 FIXED_SEED = 20
@@ -111,3 +115,41 @@ def _check_index(name: str, index: int, num_splits: int) -> None:
         )
     if index >= num_splits:
         raise ConfigError(f"data.split.index: {index}; allowed for {name}: 0 to {num_splits - 1}")
+
+
+def check_split(graph: Graph, training: TrainingSettings) -> None:
+    """Of all clients' nodes together."""
+    split = graph.split
+    for name, chosen in (("training", split.train), ("test", split.test)):
+        if not bool(chosen.any()):
+            raise ConfigError(f"data.split: no client holds a {name} node; wanted at least one")
+    selects = training.keep == "best" or training.patience is not None
+    if selects and not bool(split.val.any()):
+        raise ConfigError(
+            "data.split: no client holds a validation node, and the kept model is chosen by them; "
+            "allowed: a split with validation nodes, or training.keep: last with patience: null"
+        )
+    if graph.num_classes < 2:
+        raise ConfigError("data: every node is of one class; wanted two or more to tell apart")
+    trained = set(graph.labels[split.train.expand_as(graph.labels)].tolist())
+    missing = sorted(set(range(graph.num_classes)) - trained)
+    if missing:
+        warnings.warn(
+            f"data.split: no training node is of class {', '.join(map(str, missing[:10]))}: no "
+            "model can learn it, and its nodes count as wrong",
+            stacklevel=2,
+        )
+
+
+def with_label_noise(graph: Graph, share: float, stream: np.random.Generator) -> Graph:
+    """`share` of the training nodes get another class, uniformly; no other label changes."""
+    if not share:
+        return graph
+    if graph.labels.dim() != 1:
+        raise ConfigError(f"data.label_noise: {share}; allowed for samples with labels apart: 0")
+    train = graph.split.train.nonzero()[:, 0].numpy()
+    chosen = torch.from_numpy(stream.permutation(train)[: round(share * len(train))])
+    shift = torch.from_numpy(stream.integers(1, graph.num_classes, len(chosen)))
+    labels = graph.labels.clone()
+    labels[chosen] = (labels[chosen] + shift) % graph.num_classes
+    return replace(graph, labels=labels)

@@ -31,7 +31,15 @@ class Table:
         if bad.size:
             raise self.fault(int(bad[0]), str(self.values[bad[0], column]), wanted)
 
+    def require_nodes(self, column: int, num_nodes: int) -> None:
+        """Raise at the first row whose entry in `column` is no node of 0 to num_nodes - 1."""
+        nodes = self.values[:, column]
+        self.require(
+            (nodes >= 0) & (nodes < num_nodes), column, f"a node from 0 to {num_nodes - 1}"
+        )
+
     def fault(self, row: int, found: str, wanted: str) -> DataError:
+        """Return the error for a row of the table."""
         return fault(self.path, self.lines[row], found, wanted)
 
 

@@ -27,7 +27,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import AveragingServer, Counted, HowMany, Method, refused_weighting
 from securefg.models import any_network
-from securefg.models.neighbor_sampling import Incoming, batches
+from securefg.models.sparse import Incoming, batches
 from securefg.privacy.dp_sgd import (
     DpSgdPlan,
     refuse_where_gradients_are_not_the_samples,

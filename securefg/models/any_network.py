@@ -151,6 +151,7 @@ def seeded(seed: int) -> Any:
 
 
 def vector_of(module: nn.Module) -> Tensor:
+    """All parameters as one vector, detached."""
     return parameters_to_vector(module.parameters()).detach()
 
 

@@ -32,6 +32,7 @@ class Field:
 
     @classmethod
     def whole(cls, adjacency: SparseMatrix, features: FeatureMatrix) -> Field:
+        """Of all nodes."""
         return cls(features, adjacency, adjacency)
 
     @classmethod
@@ -107,6 +108,7 @@ class Pass:
         self._values, self._scale = field.features.values, 1.0
 
     def forward(self, dropout: float, stream: torch.Generator | None) -> Tensor:
+        """The logits of the batch; dropout acts when a stream is given."""
         first, second = self._weights
         self._values = self._field.features.values
         self._scale = 1.0 if stream is None else 1 / (1 - dropout)

@@ -27,6 +27,7 @@ def mlp(weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
 
 
 def mlp_shapes(num_features: int, hidden: int, num_classes: int) -> Shapes:
+    """The shapes of W0 and W1."""
     return (num_features, hidden), (hidden, num_classes)
 
 
@@ -40,6 +41,7 @@ class Mlp(Network):
         self._features = feature_matrix(graph.features).to(device)
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        """ReLU(X W0) W1."""
         first, second = weights
         values = dropped(self._features.values, dropout, stream)
         hidden = torch.relu(self._features.matmul(first, values))
@@ -57,6 +59,7 @@ class Gcn(Network):
         _, self._adjacency, self._features = gcn_inputs(graph, hidden, device)
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        """A_hat ReLU(A_hat X W0) W1."""
         return gcn(weights, self._adjacency, self._features, dropout, stream)[1]
 
 
@@ -74,6 +77,7 @@ class Appnp(Network):
         self._teleport, self._steps = teleport, steps
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        """A_tilde ReLU(X W0) W1."""
         hidden = self._mlp.logits(weights, dropout, stream)
         return propagate(self._adjacency, hidden, self._teleport, self._steps)
 
@@ -93,6 +97,7 @@ class GraphSage(Network):
         self._features = feature_matrix(graph.features).to(device)
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        """Class scores of every node, (N, C)."""
         own0, others0, own1, others1 = weights
         values = dropped(self._features.values, dropout, stream)
         both = self._features.matmul(torch.cat([own0, others0], 1), values)

@@ -35,6 +35,7 @@ class Moments:
     by_class: Tensor
 
     def plus(self, other: Moments, weight: float) -> Moments:
+        """Add the weighted moments of another set."""
         return Moments(self.second + weight * other.second, self.by_class + weight * other.by_class)
 
 

@@ -2,17 +2,27 @@
 
 torch-geometric's GATConv gives the same scores to 1e-7 and takes 2.3 times the CPU time of a
 training step on Cora (`benchmarks/networks.py`).
+
+`PublicGatTrainer` pulls the hidden layer towards given rows at the public nodes:
+
+    L = CE + beta * mean over public nodes of (1 - cos(h_u, x'_u))
+
+with h the first layer's output (PPFL-GNN, Algorithm 2).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
-from torch.nn.functional import elu, leaky_relu
+from torch.nn.functional import cosine_similarity, cross_entropy, elu, leaky_relu
 
 from securefg.data.graph import Graph
-from securefg.models.network import Network, Stream, Weights, dropped
+from securefg.models.network import Network, Stream, Weights, dropped, glorot, split
 from securefg.models.sparse import feature_matrix
+from securefg.models.training import Trained
 
 NEGATIVE_SLOPE = 0.2
 
@@ -36,17 +46,35 @@ class Gat(Network):
         self._edges = with_loops(graph.edge_index, graph.num_nodes).to(device)
         self._features = feature_matrix(graph.features).to(device)
 
-    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        first, target0, source0, second, target1, source1, *readout = weights
+    def hidden(
+        self,
+        weights: Weights,
+        dropout: float = 0.0,
+        stream: Stream = None,
+        edges: Tensor | None = None,
+    ) -> Tensor:
+        """The first layer's output, (N, hidden), over other edges where they are given."""
+        first, target, source, *_ = weights
         values = dropped(self._features.values, dropout, stream)
         latents = self._features.matmul(first, values)
         latents = latents.view(len(latents), self._heads, -1)
-        hidden = elu(attend(latents, target0, source0, self._edges, dropout, stream).flatten(1))
+        ends = self._edges if edges is None else edges
+        return elu(attend(latents, target, source, ends, dropout, stream).flatten(1))
+
+    def scores(
+        self, hidden: Tensor, weights: Weights, dropout: float = 0.0, stream: Stream = None
+    ) -> Tensor:
+        """Class scores of every node, (N, C), from the first layer's output."""
+        second, target, source, *readout = weights[3:]
         latents = (dropped(hidden, dropout, stream) @ second).unsqueeze(1)
-        scores = attend(latents, target1, source1, self._edges, dropout, stream).squeeze(1)
+        scores = attend(latents, target, source, self._edges, dropout, stream).squeeze(1)
         for matrix in readout:
             scores = dropped(elu(scores), dropout, stream) @ matrix
         return scores
+
+    def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
+        """Class scores of every node, (N, C); dropout acts when a stream is given."""
+        return self.scores(self.hidden(weights, dropout, stream), weights, dropout, stream)
 
 
 def attend(
@@ -84,3 +112,61 @@ def softmax_within(scores: Tensor, group: Tensor, num_groups: int) -> Tensor:
 def with_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
     """The edges and a loop at every node."""
     return torch.cat([edge_index, torch.arange(num_nodes).repeat(2, 1)], 1)
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Rows that the hidden layer is to resemble, and how much that counts."""
+
+    nodes: Tensor
+    rows: Tensor
+    beta: float
+
+
+class PublicGat(Gat):
+    """Heads side by side, `hidden` units in all, ELU, then one head that gives the scores."""
+
+    def __init__(self, graph: Graph, hidden: int, heads: int, device: torch.device) -> None:
+        super().__init__(graph, hidden, heads, linear_readout=False, device=device)
+        self._loops = with_loops(graph.edge_index[:, :0], graph.num_nodes).to(device)
+
+    def initial(self, stream: torch.Generator) -> tuple[Tensor, ...]:
+        """Glorot-uniform weights, matrix by matrix."""
+        return split(glorot(self.shapes, stream), self.shapes)
+
+    def hidden_without_edges(self, weights: Weights) -> Tensor:
+        """What every client that holds a node makes of it, whatever its edges are."""
+        return self.hidden(weights, edges=self._loops)
+
+
+class PublicGatTrainer(Trained):
+    """A network's weights under Adam, both kept from call to call."""
+
+    def __init__(
+        self, network: PublicGat, weights: Sequence[Tensor], lr: float, weight_decay: float
+    ) -> None:
+        self._network = network
+        vector = torch.cat([w.flatten() for w in weights])
+        super().__init__(vector, network.shapes, [weight_decay] * len(weights), lr)
+
+    def train(
+        self,
+        epochs: int,
+        nodes: Tensor,
+        classes: Tensor,
+        pull: Pull | None,
+        dropout: float,
+        stream: torch.Generator,
+    ) -> None:
+        """Full-batch epochs; a client without labels only follows the pull."""
+        for _ in range(epochs if len(nodes) or pull else 0):
+            hidden = self._network.hidden(self.weights, dropout, stream)
+            logits = self._network.scores(hidden, self.weights, dropout, stream)
+            loss = cross_entropy(logits[nodes], classes) if len(nodes) else logits.sum() * 0
+            if pull is not None:
+                loss = loss + pull.beta * _distance(hidden[pull.nodes], pull.rows)
+            self._optimizer.step(torch.autograd.grad(loss, self.weights))
+
+
+def _distance(rows: Tensor, towards: Tensor) -> Tensor:
+    return (1 - cosine_similarity(rows, towards, dim=1)).mean()

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.models.neighbor_sampling import sampled_rows
-from securefg.models.network import Shapes, dropped, glorot, num_parameters, split
-from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
+from securefg.models.network import TwoLayers, dropped, split
+from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix, sampled_rows
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
 
@@ -27,7 +26,8 @@ class Operator(Protocol):
         """The same without a gradient."""
         ...
 
-    def product_transposed(self, dense: Tensor) -> Tensor: ...
+    def product_transposed(self, dense: Tensor) -> Tensor:
+        """The transpose @ dense, without a gradient."""
 
 
 @dataclass(frozen=True)
@@ -43,35 +43,20 @@ class SumOf:
         return product
 
     def product(self, dense: Tensor) -> Tensor:
+        """(A + B) @ dense, without a gradient."""
         return reduce(add, (term.product(dense) for term in self.terms))
 
     def product_transposed(self, dense: Tensor) -> Tensor:
+        """(A + B)^T @ dense, without a gradient."""
         return reduce(add, (term.product_transposed(dense) for term in self.terms))
 
 
-@dataclass(frozen=True)
-class GcnShape:
-    """The sizes from which everybody can lay out the flat parameter vector."""
-
-    num_features: int
-    hidden: int
-    num_classes: int
-
-    @property
-    def matrices(self) -> Shapes:
-        return (self.num_features, self.hidden), (self.hidden, self.num_classes)
-
-    @property
-    def num_parameters(self) -> int:
-        return num_parameters(self.matrices)
+class GcnShape(TwoLayers):
+    """The sizes of a two-layer GCN."""
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:
         """W0 (d x h) and W1 (h x C) as views of the vector."""
         return split(vector, self.matrices)
-
-    def initial(self, stream: torch.Generator) -> Tensor:
-        """Glorot-uniform weights, as one vector."""
-        return glorot(self.matrices, stream)
 
 
 def gcn(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,7 +37,31 @@ def split(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
 
 
 def num_parameters(shapes: Shapes) -> int:
+    """The number of entries of all matrices."""
     return sum(rows * columns for rows, columns in shapes)
+
+
+@dataclass(frozen=True)
+class TwoLayers:
+    """The sizes from which everybody can lay out the flat parameter vector of two matrices."""
+
+    num_features: int
+    hidden: int
+    num_classes: int
+
+    @property
+    def matrices(self) -> Shapes:
+        """The shapes of both matrices, (d, h) and (h, C)."""
+        return (self.num_features, self.hidden), (self.hidden, self.num_classes)
+
+    @property
+    def num_parameters(self) -> int:
+        """The length of the vector."""
+        return num_parameters(self.matrices)
+
+    def initial(self, stream: torch.Generator) -> Tensor:
+        """Glorot-uniform weights, as one vector."""
+        return glorot(self.matrices, stream)
 
 
 def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:

@@ -33,6 +33,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
+        """One step along these gradients, one per parameter."""
         self.step_count += 1
         parts = (self.parameters, gradients, self.first, self.second, self.weight_decay)
         for w, g, m, v, decay in zip(*parts, strict=True):
@@ -63,11 +64,13 @@ class Adam:
         w.addcdiv_(m, spread, value=-self.lr / correction1)
 
     def state(self) -> dict[str, Tensor]:
+        """Moments and step count, for a checkpoint."""
         moments = {f"first.{i}": m.clone() for i, m in enumerate(self.first)}
         moments |= {f"second.{i}": v.clone() for i, v in enumerate(self.second)}
         return {**moments, "step_count": torch.tensor(self.step_count)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from a stored state."""
         self.step_count = int(state["step_count"])
         for i in range(len(self.parameters)):
             self.first[i].copy_(state[f"first.{i}"])
@@ -84,10 +87,12 @@ class Sgd:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
+        """One step along these gradients, one per parameter."""
         for w, g, decay in zip(self.parameters, gradients, self.weight_decay, strict=True):
             w.sub_(g.add(w, alpha=decay) if decay else g, alpha=self.lr)
 
     def state(self) -> dict[str, Tensor]:
+        """Nothing to store."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:

@@ -36,6 +36,7 @@ class Neighbours:
 
     @property
     def degrees(self) -> Nodes:
+        """The number of neighbours of every node, (N,)."""
         return np.diff(self.offsets)
 
 
@@ -62,6 +63,8 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class SkipGramShape:
+    """The sizes of a skip-gram model."""
+
     dim: int = 16
     window: int = 5
     negatives: int = 5
@@ -93,11 +96,13 @@ class SkipGram:
 
     @property
     def embedding(self) -> Matrix:
+        """x, (N, dim); writing into it sets it."""
         vectors: Matrix = self._model.wv.vectors
         return vectors
 
     @property
     def contexts(self) -> Matrix:
+        """c, (N, dim); writing into it sets it."""
         contexts: Matrix = self._model.syn1neg
         return contexts
 

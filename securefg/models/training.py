@@ -1,8 +1,13 @@
-"""Training on labelled nodes: of any network, and of a GCN over changing inputs, sampled too."""
+"""Training on labelled nodes: of any network, and of a GCN over changing inputs, sampled too.
+
+The gradients of the GCN are written down: the products are those that autograd makes of `gcn`, in
+the same order, so weights are trained to the same bits; its bookkeeping for every product is what
+is saved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -12,13 +17,35 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.models.gcn import GcnShape, Operator, sampled_gcn
-from securefg.models.gcn_gradients import gcn_gradients
-from securefg.models.neighbor_sampling import batches
-from securefg.models.network import Network, Shapes, split
+from securefg.models.network import Network, Shapes, keep_mask, split
 from securefg.models.optimizers import Adam, Sgd
-from securefg.models.sparse import FeatureMatrix, SparseMatrix
+from securefg.models.sparse import FeatureMatrix, SparseMatrix, batches
 from securefg.settings.methods.alone import Optimizer
 from securefg.settings.methods.sampling import NeighborSampling
+
+Slope = Callable[[Tensor], Tensor]
+
+
+@torch.no_grad()
+def gcn_gradients(
+    weights: Sequence[Tensor],
+    adjacency: Operator,
+    features: FeatureMatrix,
+    slope: Slope,
+    dropout: float,
+    stream: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Of the loss of the logits in training, by W0 and W1."""
+    first, second = weights
+    values = features.values * keep_mask(features.values.shape, dropout, stream)
+    hidden = adjacency.product(features.product(first, values)).relu_()
+    kept = keep_mask(hidden.shape, dropout, stream)
+    thinned = hidden * kept
+    by_mixed = adjacency.product_transposed(slope(adjacency.product(thinned @ second)))
+    by_hidden = (by_mixed @ second.T).mul_(kept)
+    by_hidden.masked_fill_(hidden <= 0, 0)
+    by_first = features.product_transposed(adjacency.product_transposed(by_hidden), values)
+    return by_first, thinned.T @ by_mixed
 
 
 class Trained:
@@ -37,16 +64,20 @@ class Trained:
         self._optimizer = (Adam if optimizer == "adam" else Sgd)(self.weights, decays, lr)
 
     def vector(self) -> Tensor:
+        """All weights as one vector, detached."""
         return torch.cat([w.detach().flatten() for w in self.weights])
 
     def step(self, loss: Tensor) -> None:
+        """One step of the optimizer along the gradient of the loss."""
         self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
     def state(self) -> dict[str, Tensor]:
+        """Weights and optimizer, for a checkpoint."""
         return {"weights": self.vector(), **self._optimizer.state()}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from a stored state."""
         stored = split(state["weights"], self._shapes)
         for own, given in zip(self.weights, stored, strict=True):
             own.copy_(given)
@@ -82,6 +113,7 @@ class Targets:
     factor: float = 1.0
 
     def loss(self, logits: Tensor) -> Tensor:
+        """The factor times the mean cross-entropy at the nodes."""
         return self.factor * cross_entropy(logits[self.nodes], self.classes)
 
     def slope(self, logits: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""Runs side by side: settings that differ, what came out, what was promised, what leaked."""
+"""Pages that put runs, or the sites of a deployed run, side by side."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,22 @@ from securefg.foundation.units import (
     epsilon_text,
     number,
     percent,
+    plural,
     seconds_text,
 )
 from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.reports.findings_section import count_words
+from securefg.reports.findings_section import (
+    FindingsSection,
+    Forest,
+    Tested,
+    count_words,
+    describe_coverage,
+    findings_section,
+    forest,
+    worst_sentence,
+)
 from securefg.reports.results import Results, read_results
-from securefg.reports.templating import page_environment
+from securefg.reports.templating import render_page
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder
 
@@ -39,6 +49,7 @@ class Line:
 
     @property
     def differs(self) -> bool:
+        """Whether the runs differ in it."""
         return len(set(self.values)) > 1
 
 
@@ -70,8 +81,7 @@ def compare(paths: Sequence[Path]) -> Comparison:
 def write_comparison(comparison: Comparison, path: Path) -> Path:
     """One page; its links lead to the runs' own pages."""
     links = [_link(folder, path) for folder in comparison.folders]
-    template = page_environment().get_template("compare.html")
-    write_atomically(path, template.render(comparison=comparison, links=links))
+    write_atomically(path, render_page("compare.html", comparison=comparison, links=links))
     return path
 
 
@@ -163,3 +173,56 @@ def _finding(one: Finding | None) -> str:
 def _quality(score: str, run: Results) -> str:
     found = run.summary.test_scores
     return "n/a" if found is None else percent(found.figures().get(score))
+
+
+@dataclass(frozen=True)
+class SitePart:
+    """One site's findings as the page shows them; None where the site has shared none."""
+
+    name: str
+    worst: str
+    findings: FindingsSection | None
+    forest: Forest | None
+    tested: Tested
+
+
+def build_sites_page(
+    run: str, sites: Sequence[str], shared: Mapping[str, Sequence[Finding]], path: Path
+) -> Path:
+    """`sites` are all that took part: one that shared nothing is named as such."""
+    parts = [_site_part(name, shared.get(name)) for name in sites]
+    missing = [name for name in sites if name not in shared]
+    everything = [one for findings in shared.values() for one in findings]
+    text = render_page(
+        "sites.html",
+        run=run,
+        parts=parts,
+        missing=missing,
+        worst=_worst_of_sites(sites, missing, everything if shared else None),
+    )
+    write_atomically(path, text)
+    return path
+
+
+def _worst_of_sites(
+    sites: Sequence[str], missing: Sequence[str], found: Sequence[Finding] | None
+) -> str:
+    """What sites did not share is not known, whatever the others found."""
+    said = worst_sentence(found)
+    if found is None or not missing:
+        return said
+    return (
+        f"{number(len(missing))} of {plural(len(sites), 'site')} shared no findings: what can be "
+        f"learnt of their parts is not known. Of the others: {said}"
+    )
+
+
+def _site_part(name: str, findings: Sequence[Finding] | None) -> SitePart:
+    unknown = "This site has shared no findings: what can be learnt of its part is not known."
+    return SitePart(
+        name=name,
+        worst=unknown if findings is None else worst_sentence(findings),
+        findings=findings_section(findings),
+        forest=forest(findings),
+        tested=describe_coverage(findings),
+    )

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from securefg.foundation.units import number, plural, span
 from securefg.privacy.rules import LocalGaussian
 from securefg.protocol.messages import Declaration, Message
-from securefg.reports.bookings import Booked
-from securefg.reports.results import Results
-from securefg.reports.traffic import Kind
+from securefg.reports.results import Booked, Kind, Results
 
 
 @dataclass(frozen=True)

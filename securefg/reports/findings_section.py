@@ -1,15 +1,163 @@
-"""The findings of an audit as a section of a run's page: the worst first."""
+"""The findings of an audit in words: the worst sentence, what was tested, lines, a forest plot."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from securefg.foundation.interval import Interval
 from securefg.foundation.units import number, plural, significant
-from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
-from securefg.run.findings import WORST_FIRST, Finding, Group
+from securefg.reports.curve.words import (
+    VERDICT_WORDS,
+    adversary_words,
+    attack_words,
+    capital,
+    signed,
+)
+from securefg.run.findings import WORST_FIRST, Finding
+
+_RATES = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
+
+
+def ranked(findings: Sequence[Finding]) -> list[Finding]:
+    """The worst first; of one verdict the largest gain first."""
+    return sorted(findings, key=lambda f: (WORST_FIRST.index(f.verdict), -_gain(f)))
+
+
+def _gain(finding: Finding) -> float:
+    return finding.gain.value if finding.gain else 0.0
+
+
+def worst_sentence(findings: Sequence[Finding] | None) -> str:
+    """Return the sentence that heads the page of a run."""
+    if findings is None:
+        return "Nobody has tried yet what can be learnt from this run: it was not audited."
+    if not findings:
+        return "Nothing was checked, so nothing is known."
+    first = ranked(findings)[0]
+    if first.verdict == "VIOLATION":
+        return f"A privacy promise of this run is broken: {first.words}."
+    if first.verdict == "LEAK":
+        most = max(findings, key=_num_picked)
+        return _leak(most if _num_picked(most) > 0 else first)
+    if first.verdict == "INCONCLUSIVE":
+        unsure = sum(f.verdict == "INCONCLUSIVE" for f in findings)
+        return (
+            f"Leaks cannot be ruled out: {number(unsure)} of {number(len(findings))} checks were "
+            f"not made or did not hold; {_held(findings)}."
+        )
+    if first.verdict == "TRACE":
+        return (
+            f"An attack gains a trace, less than matters here: {attack_words(first.attack)} by "
+            f"{adversary_words(first.adversary)}, {first.words}."
+        )
+    if not any(finding.gain for finding in findings):
+        return (
+            f"None of {number(len(findings))} checks found a broken promise; no attack was tried, "
+            "so what can be learnt from this run is not known."
+        )
+    return (
+        f"None of {number(len(findings))} checks found a leak, and every attack works where the "
+        "defence is off; what no attack was tried for is not known."
+    )
+
+
+def _held(findings: Sequence[Finding]) -> str:
+    """Promises that were kept are no attacks that failed: those are counted apart."""
+    attacks = [finding for finding in findings if finding.gain]
+    silent = sum(finding.verdict == "NOT_DETECTED" for finding in attacks)
+    if not attacks:
+        return "no attack was run to its end"
+    return f"of {plural(len(attacks), 'attack')} that were run, {number(silent)} found no leak"
+
+
+def _num_picked(finding: Finding) -> float:
+    return finding.details.get("picked", -1.0) if finding.verdict == "LEAK" else -1.0
+
+
+def _leak(one: Finding) -> str:
+    who, details = capital(adversary_words(one.adversary)), one.details
+    if details.get("picked", 0) > 0:
+        rate = _RATES.get(details["picked_false_alarms"], "")
+        alarm = f"at one false alarm in {rate}" if rate else "with few false alarms"
+        return (
+            f"{who} picks out {number(int(details['picked']))} of "
+            f"{number(int(details['picked_of']))} targets {alarm} "
+            f"({attack_words(one.attack)}, scored by {one.metric})."
+        )
+    exact = next((v for k, v in details.items() if k.startswith("exact_")), 0.0)
+    if exact > 0:
+        found = round(exact * one.targets)
+        return (
+            f"Of {number(one.targets)} {_plural(one.unit)} that were tried, "
+            f"{number(found)} can be reconstructed exactly by {adversary_words(one.adversary)}."
+        )
+    if "precision_at_num_edges" in details and one.unit == "edge":
+        edges = round(details["share_of_edges"] * one.targets)
+        found = round(details["precision_at_num_edges"] * edges)
+        return (
+            f"Of {number(edges)} links that were tried, {number(found)} are among as many best "
+            f"guesses of {adversary_words(one.adversary)}."
+        )
+    reached = significant(one.value.value) if one.value else "more"
+    before = f" instead of {significant(one.prior.value)}" if one.prior else ""
+    return (
+        f"{who} learns about {number(one.targets)} targets what is not known without the run: "
+        f"{attack_words(one.attack)} reaches {reached}{before} ({one.metric})."
+    )
+
+
+def _plural(unit: str) -> str:
+    first, _, rest = unit.partition(" ")
+    return " ".join(filter(None, (f"{first}s", rest)))
+
+
+NOT_SENT = ("not run: no upload or answer of this run", "not run: nothing that the server sends")
+UNREAD, UNTAKEN = "unread_field", "untaken_place"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Sentences, each complete by itself."""
+
+    tested: tuple[str, ...]
+    not_tested: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+def describe_coverage(findings: Sequence[Finding] | None) -> Tested:
+    """Say what was tested, what was not and why, and what was assumed."""
+    found = findings or ()
+    made = [f for f in found if f.measured and not f.failed]
+    left = [f for f in found if not f.measured or f.failed]
+    assumed = {
+        f"{attack_words(f.attack)}: {text}" for f in made for text in f.assumptions if f.gain
+    }
+    return Tested(
+        tested=tuple(dict.fromkeys(_attack_by(f) for f in made)),
+        not_tested=_by_reason(left)
+        or (() if found else ("nothing was tested: the run was not audited",)),
+        assumed=tuple(sorted(assumed)),
+    )
+
+
+def _by_reason(left: Sequence[Finding]) -> tuple[str, ...]:
+    """What was left out, with the reason; all that needs what the run does not send in one line,
+    and all fields that nobody read in one."""
+    absent = [attack_words(f.attack) for f in left if f.because.startswith(NOT_SENT)]
+    unread = [f.metric for f in left if f.attack == UNREAD]
+    others = [f for f in left if not f.because.startswith(NOT_SENT) and f.attack != UNREAD]
+    said = [f.because if f.attack == UNTAKEN else f"{_attack_by(f)}: {f.words}" for f in others]
+    if absent:
+        said.append(f"attacks on what this run does not send: {', '.join(dict.fromkeys(absent))}")
+    if unread:
+        said.append(f"read by no attack that was run: {', '.join(dict.fromkeys(unread))}")
+    return tuple(dict.fromkeys(said))
+
+
+def _attack_by(one: Finding) -> str:
+    by = "" if one.adversary == "-" else f" by {adversary_words(one.adversary)}"
+    return f"{attack_words(one.attack)}{by}"
 
 
 def finding_anchor(attack: str, adversary: str) -> str:
@@ -18,55 +166,12 @@ def finding_anchor(attack: str, adversary: str) -> str:
 
 
 @dataclass(frozen=True)
-class GroupLine:
-    """How exposed one group of targets is."""
-
-    name: str
-    targets: str
-    reached: str
-    spread: str
-
-
-@dataclass(frozen=True)
-class FindingLine:
-    """One finding in words. `gain` and what follows are empty where nothing was measured."""
-
-    anchor: str
-    tone: str
-    verdict: str
-    attack: str
-    adversary: str
-    metric: str
-    unit: str
-    because: str
-    reached: str
-    prior: str
-    gain: str
-    spread: str
-    basis: str
-    off: str
-    targets: str
-    assumptions: tuple[str, ...]
-    groups: tuple[GroupLine, ...] = ()
-    top_ten: str = ""
-
-
-@dataclass(frozen=True)
-class ClaimLine:
-    """A claimed epsilon beside what was measured."""
-
-    what: str
-    claimed: str
-    measured: str
-    broken: bool
-    because: str
-
-
-@dataclass(frozen=True)
 class FindingsSection:
+    """An audit's findings, the worst first, each with its anchor; and those that test a claim."""
+
     sentence: str
-    lines: tuple[FindingLine, ...]
-    claims: tuple[ClaimLine, ...]
+    lines: tuple[tuple[str, Finding], ...]
+    claims: tuple[Finding, ...]
 
 
 def findings_section(findings: Sequence[Finding] | None) -> FindingsSection | None:
@@ -74,11 +179,9 @@ def findings_section(findings: Sequence[Finding] | None) -> FindingsSection | No
     if findings is None:
         return None
     ordered = sorted(findings, key=lambda one: _rank(one.verdict))
-    claims = [one for one in ordered if one.epsilon_claimed is not None]
-    lines = tuple(
-        _line(one, anchor) for one, anchor in zip(ordered, _anchors(ordered), strict=True)
-    )
-    return FindingsSection(_sentence(findings), lines, tuple(_claim(one) for one in claims))
+    claims = tuple(one for one in ordered if one.epsilon_claimed is not None)
+    sentence = f"{plural(len(findings), 'finding')}: {count_words(findings)}."
+    return FindingsSection(sentence, tuple(zip(_anchors(ordered), ordered, strict=True)), claims)
 
 
 def _anchors(findings: Sequence[Finding]) -> list[str]:
@@ -102,60 +205,49 @@ def _rank(verdict: str) -> int:
     return next((k for k, one in enumerate(WORST_FIRST) if one == verdict), len(WORST_FIRST))
 
 
-def _sentence(findings: Sequence[Finding]) -> str:
-    return f"{plural(len(findings), 'finding')}: {count_words(findings)}."
+@dataclass(frozen=True)
+class ForestRow:
+    """A finding with its anchor, and its places on the axis in percents of the width."""
+
+    finding: Finding
+    anchor: str
+    low: float
+    width: float
+    dot: float
 
 
-def _line(one: Finding, anchor: str) -> FindingLine:
-    spread = f"{signed(one.gain.low)} to {signed(one.gain.high)}" if one.gain else ""
-    return FindingLine(
-        anchor=anchor,
-        tone=one.verdict.lower(),
-        verdict=VERDICT_WORDS.get(one.verdict, one.verdict),
-        attack=attack_words(one.attack),
-        adversary=adversary_words(one.adversary),
-        metric=one.metric,
-        unit=one.unit,
-        because=one.words,
-        reached=_value(one.value),
-        prior=_value(one.prior),
-        gain=signed(one.gain.value) if one.gain else "",
-        spread=spread,
-        basis=one.basis if one.gain else "",
-        off=signed(one.positive.value) if one.positive else "",
-        targets=number(one.targets) if one.targets else "",
-        assumptions=one.assumptions,
-        groups=tuple(_group(group) for group in one.groups),
-        top_ten=_top_ten(one),
+@dataclass(frozen=True)
+class Forest:
+    """The rows, the place of a gain of zero, and (place, text) of the ticks."""
+
+    rows: tuple[ForestRow, ...]
+    zero: float
+    ticks: tuple[tuple[float, str], ...]
+
+
+def forest(findings: Sequence[Finding] | None) -> Forest | None:
+    """None where no gain was measured."""
+    shown = [f for f in ranked(findings or ()) if f.gain is not None]
+    if not shown:
+        return None
+    low = min(-0.1, *(f.gain.low for f in shown if f.gain))
+    high = max(0.1, *(f.gain.high for f in shown if f.gain))
+    low, high = max(-1.0, low), min(1.0, high)
+
+    def place(value: float) -> float:
+        return round(100 * (min(max(value, low), high) - low) / (high - low), 2)
+
+    step = 0.5 if high - low > 1 else 0.2 if high - low > 0.5 else 0.1
+    marks = [k * step for k in range(-10, 11) if low <= k * step <= high]
+    return Forest(
+        rows=tuple(_forest_row(f, place) for f in shown),
+        zero=place(0),
+        ticks=tuple((place(mark), "0" if mark == 0 else signed(mark)) for mark in marks),
     )
 
 
-def _group(group: Group) -> GroupLine:
-    low, high = significant(group.value.low), significant(group.value.high)
-    targets = plural(group.targets, "target")
-    return GroupLine(group.name, targets, significant(group.value.value), f"{low} to {high}")
-
-
-def _top_ten(one: Finding) -> str:
-    """How far the ten most exposed stand out; who they are is on no page."""
-    found, prior = (one.details.get(name) for name in ("top_ten", "top_ten_prior"))
-    if found is None or prior is None:
-        return ""
-    return (
-        f"The ten most exposed reach {significant(found)} on average, where the best ten of the "
-        f"prior reach {significant(prior)}."
-    )
-
-
-def _value(figure: Interval | None) -> str:
-    return "" if figure is None else significant(figure.value)
-
-
-def _claim(one: Finding) -> ClaimLine:
-    return ClaimLine(
-        what=one.metric,
-        claimed=significant(one.epsilon_claimed or 0.0),
-        measured="not measured" if one.epsilon_lower is None else significant(one.epsilon_lower),
-        broken=one.verdict == "VIOLATION",
-        because=one.words,
-    )
+def _forest_row(one: Finding, place: Callable[[float], float]) -> ForestRow:
+    assert one.gain is not None
+    low, high, dot = (place(value) for value in (one.gain.low, one.gain.high, one.gain.value))
+    anchor = finding_anchor(one.attack, one.adversary)
+    return ForestRow(one, anchor, low, round(high - low, 2), dot)

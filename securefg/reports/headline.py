@@ -17,6 +17,8 @@ from securefg.reports.verdicts import Verdict, verdicts
 
 @dataclass(frozen=True)
 class Tile:
+    """One figure of the head, with its name and a note."""
+
     name: str
     value: str
     note: str
@@ -24,6 +26,8 @@ class Tile:
 
 @dataclass(frozen=True)
 class Headline:
+    """What the head of a page says. `classes` has the scores of every class."""
+
     title: str
     method: str
     dataset: str
@@ -37,6 +41,7 @@ class Headline:
 
 
 def headline(results: Results) -> Headline:
+    """Sum up a finished run for the head of its page."""
     summary = results.summary
     return Headline(
         title=summary.name,

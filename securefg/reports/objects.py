@@ -12,7 +12,7 @@ from typing import Any
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.reports.curve.data import CurveData
-from securefg.reports.figures.standalone import standalone
+from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
 from securefg.reports.rounds import curves
@@ -37,10 +37,12 @@ class RunResult:
 
     @classmethod
     def of(cls, folder: RunFolder, trusted: bool = False) -> RunResult:
+        """The result of a finished run's folder."""
         return cls(folder.path, folder.summary(), trusted)
 
     @property
     def config(self) -> RunConfig:
+        """The resolved config; it imports modules only where they are trusted."""
         with only_known_modules(unless=self.trusted):
             return RunFolder(self.path).config()
 
@@ -170,6 +172,7 @@ class CurveResult:
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the rows as a pandas DataFrame."""
     try:
         pandas = importlib.import_module("pandas")
     except ImportError as error:
@@ -178,6 +181,7 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an HTML table; every cell is escaped."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

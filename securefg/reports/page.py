@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
-from securefg.foundation.units import bytes_text, number, seconds_text
+from securefg.foundation.units import bytes_text
 from securefg.reports.fields import declaration, received, released
-from securefg.reports.findings_section import findings_section
-from securefg.reports.forest import forest
+from securefg.reports.findings_section import (
+    describe_coverage,
+    findings_section,
+    forest,
+    worst_sentence,
+)
 from securefg.reports.headline import headline
 from securefg.reports.partition import partition_section
 from securefg.reports.results import Results, read_results
 from securefg.reports.rounds import curves
-from securefg.reports.templating import page_environment
-from securefg.reports.tested import tested
-from securefg.reports.traffic import Kind
-from securefg.reports.worst import worst_sentence
+from securefg.reports.templating import render_page
 from securefg.run.folder import RunFolder
-
-
-@dataclass(frozen=True)
-class SetupSection:
-    facts: tuple[tuple[str, str], ...]
-    versions: tuple[tuple[str, str], ...]
-    settings: str
-    command: str
-    same: str
-
-
-def setup_section(results: Results) -> SetupSection:
-    summary, config = results.summary, results.config
-    facts = (
-        ("Seed", number(summary.seed)),
-        ("Hash of the settings", summary.config_hash),
-        ("Device", summary.device),
-        ("Engine", summary.engine),
-        ("Time", seconds_text(summary.seconds)),
-        ("Attempts", number(summary.attempts)),
-    )
-    return SetupSection(
-        facts=facts,
-        versions=tuple(summary.versions.items()),
-        settings=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False),
-        command=f"securefg run {config.name}.yaml",
-        same=_same(results),
-    )
 
 
 def _same(results: Results) -> str:
@@ -60,46 +32,6 @@ def _same(results: Results) -> str:
             "a repeat follows the same law, not the same bits."
         )
     return "On the same machine and versions a repeat gives the same result to the bit."
-
-
-@dataclass(frozen=True)
-class MessageLine:
-    kind: str
-    direction: str
-    messages: str
-    payload: str
-    envelope: str
-    mean: str
-    kept: str
-
-
-@dataclass(frozen=True)
-class MessageSection:
-    lines: tuple[MessageLine, ...]
-    damaged: bool
-    agreement: str
-    drop_reasons: tuple[tuple[str, str], ...]
-
-
-def message_section(results: Results) -> MessageSection:
-    return MessageSection(
-        lines=tuple(_line(kind) for kind in results.traffic.kinds),
-        damaged=results.traffic.damage is not None,
-        agreement=_agreement(results),
-        drop_reasons=tuple((why, number(count)) for why, count in results.traffic.drop_reasons),
-    )
-
-
-def _line(kind: Kind) -> MessageLine:
-    return MessageLine(
-        kind=kind.kind,
-        direction="client → server" if kind.up else "server → client",
-        messages=number(kind.messages),
-        payload=bytes_text(kind.payload),
-        envelope=bytes_text(kind.envelope),
-        mean=bytes_text((kind.payload + kind.envelope) / max(kind.messages, 1)),
-        kept=f"{number(kind.kept)} of {number(kind.records)}",
-    )
 
 
 def _agreement(results: Results) -> str:
@@ -133,30 +65,25 @@ def build_report(folder: RunFolder) -> Path:
 
 def render(results: Results) -> str:
     """The page as text. Everything that comes from the folder is escaped."""
-    return (
-        page_environment()
-        .get_template("report.html")
-        .render(
-            headline=headline(results),
-            about={field: _about(results, field) for field in _unprotected(results)},
-            findings=findings_section(results.findings),
-            worst=worst_sentence(results.findings),
-            context=results.config.context,
-            forest=forest(results.findings),
-            tested=tested(results.findings),
-            folder=results.config.name,
-            curves=curves(results),
-            partition=partition_section(results.partition, _has_samples(results)),
-            released=released(results),
-            received=received(results),
-            masked=results.config.privacy.secure_aggregation is not None,
-            recovered=results.summary.recovered_by_algebra,
-            trusts_the_server=results.summary.masking_trusts_the_server,
-            blamed=results.summary.blamed,
-            messages=message_section(results),
-            setup=setup_section(results),
-            version=results.summary.versions.get("securefg", ""),
-        )
+    return render_page(
+        "report.html",
+        headline=headline(results),
+        about={field: _about(results, field) for field in _unprotected(results)},
+        findings=findings_section(results.findings),
+        worst=worst_sentence(results.findings),
+        context=results.config.context,
+        forest=forest(results.findings),
+        tested=describe_coverage(results.findings),
+        curves=curves(results),
+        partition=partition_section(results.partition, _has_samples(results)),
+        released=released(results),
+        received=received(results),
+        traffic=results.traffic,
+        agreement=_agreement(results),
+        summary=results.summary,
+        config=results.config,
+        same=_same(results),
+        settings=yaml.safe_dump(results.config.model_dump(mode="json"), sort_keys=False),
     )
 
 

@@ -10,10 +10,8 @@ import numpy as np
 
 from securefg.data.statistics import ClientStatistics, PartitionStatistics
 from securefg.foundation.units import degree_range, number, plural, span
-from securefg.reports.figures.bars import BarChart, Row, draw_bars
 from securefg.reports.figures.canvas import Figure, LegendEntry, ticks
-from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
-from securefg.reports.figures.numbers import bar_numbers, map_numbers
+from securefg.reports.figures.charts import BarChart, HeatMap, Row, bar_figure, map_figure
 
 MAX_ROWS = 64
 
@@ -67,12 +65,7 @@ def _nodes(partition: PartitionStatistics) -> Figure:
     sizes = [c.num_nodes for c in partition.clients]
     label = f"Nodes per client, from {min(sizes):,} to {max(sizes):,}."
     chart = BarChart(label, rows, ("nodes",), axis="client")
-    return Figure(
-        "Nodes per client",
-        "A node may be held by several clients.",
-        draw_bars(chart),
-        csv=bar_numbers(chart),
-    )
+    return bar_figure("Nodes per client", "A node may be held by several clients.", chart)
 
 
 def _edges(partition: PartitionStatistics) -> Figure:
@@ -82,13 +75,7 @@ def _edges(partition: PartitionStatistics) -> Figure:
     chart = BarChart(label, rows, ("held", "lost"), axis="client")
     legend = (LegendEntry("held", "s1 block"), LegendEntry("lost", "s2 block"))
     caption = "Lost: one end is at the client, the other is not, so it never sees the edge."
-    return Figure(
-        "Edges per client",
-        caption,
-        draw_bars(chart),
-        legend,
-        csv=bar_numbers(chart),
-    )
+    return bar_figure("Edges per client", caption, chart, legend)
 
 
 def _labels(partition: PartitionStatistics, samples: bool) -> Figure:
@@ -98,12 +85,7 @@ def _labels(partition: PartitionStatistics, samples: bool) -> Figure:
     label = f"Labels per client: {what} of each of {len(classes)} classes."
     chart = HeatMap(label, _names(partition), classes, counts, _row_shares(counts), "class")
     caption = f"Number of {what}; the stronger the colour, the larger the share of the client's."
-    return Figure(
-        "Labels per client",
-        caption,
-        draw_heat_map(chart),
-        csv=map_numbers(chart),
-    )
+    return map_figure("Labels per client", caption, chart)
 
 
 def _degrees(partition: PartitionStatistics) -> Figure:
@@ -112,12 +94,7 @@ def _degrees(partition: PartitionStatistics) -> Figure:
     label = f"Degrees per client: nodes in {len(bins)} ranges of degree within the shard."
     chart = HeatMap(label, _names(partition), bins, counts, _row_shares(counts), "degree")
     caption = "Nodes by their degree within the client's own shard, in ranges that double."
-    return Figure(
-        "Degrees per client",
-        caption,
-        draw_heat_map(chart),
-        csv=map_numbers(chart),
-    )
+    return map_figure("Degrees per client", caption, chart)
 
 
 def _overlap(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...]) -> Figure:
@@ -126,7 +103,7 @@ def _overlap(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...
     label = "Overlap of clients: nodes that both hold."
     chart = HeatMap(label, names, names, overlap, shares, "client")
     caption = "Nodes that both hold; the stronger the colour, the larger the share of the row's."
-    return Figure("Overlap", caption, draw_heat_map(chart), csv=map_numbers(chart))
+    return map_figure("Overlap", caption, chart)
 
 
 def _row_shares(counts: tuple[tuple[int, ...], ...]) -> tuple[tuple[float, ...], ...]:
@@ -137,6 +114,7 @@ MAX_BINS = 12
 
 
 def population_figures(partition: PartitionStatistics, samples: bool) -> tuple[Figure, ...]:
+    """Histograms over the clients, and totals by class and degree."""
     clients = partition.clients
     what = "samples" if samples else "nodes"
     return (
@@ -155,7 +133,7 @@ def _histogram(what: str, values: Sequence[int]) -> Figure:
     chart = BarChart(label, rows, ("clients",), row_word=f"{what}:", axis=what)
     caption = f"Bars count clients; the median client has {np.median(values):,.0f} {what}."
     title = f"Clients by {what}"
-    return Figure(title, caption, draw_bars(chart), csv=bar_numbers(chart))
+    return bar_figure(title, caption, chart)
 
 
 def binned(values: Sequence[int]) -> list[tuple[str, int]]:
@@ -187,4 +165,4 @@ def _totals(
     chart = BarChart(label, rows, (counted,), row_word=what, axis=what)
     caption = f"Bars count {counted} over all clients; one that two clients hold counts twice."
     title = f"{counted.capitalize()} by {what}"
-    return Figure(title, caption, draw_bars(chart), csv=bar_numbers(chart))
+    return bar_figure(title, caption, chart)

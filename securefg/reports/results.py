@@ -1,13 +1,16 @@
-"""What a finished run left in its folder, read once and typed; the page is made of this."""
+"""What a finished run left in its folder, read once and typed; the pages are made of this."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel
+import numpy as np
+from numpy.typing import NDArray
 
 from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.errors import RunFolderError
@@ -15,8 +18,9 @@ from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import explain_fault
 from securefg.methods.base import AnyMethod
 from securefg.methods.registry import get_method
-from securefg.reports.bookings import Booked, read_bookings
-from securefg.reports.traffic import Traffic, read_traffic
+from securefg.privacy.ledger import Mechanism, Release, read_ledger
+from securefg.protocol.codec import Clients
+from securefg.protocol.transcript import Record, read_transcript
 from securefg.run.findings import Finding
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.history import require_as_it_ended
@@ -27,7 +31,125 @@ from securefg.run.stored_findings import findings_of
 from securefg.run.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
 
-Parsed = TypeVar("Parsed", bound=BaseModel)
+
+@dataclass(frozen=True)
+class Booked:
+    """All releases of one field under one protection.
+
+    mechanism      as booked; `num_rows` is the largest, since clients may differ in it
+    num_clients    how many clients released it
+    fewest, most   releases per client, among those that released it at all
+    """
+
+    mechanism: Mechanism
+    releases: int
+    num_clients: int
+    fewest: int
+    most: int
+    first_round: int
+    last_round: int
+
+
+class _Bookings:
+    def __init__(self, num_clients: int) -> None:
+        self.counts: NDArray[np.int64] = np.zeros(num_clients, dtype=np.int64)
+        self.rounds: set[int] = set()
+        self.num_rows = 1
+
+    def add(self, release: Release) -> None:
+        for low, high in release.clients.ranges:
+            self.counts[low:high] += 1
+        self.rounds.add(release.round)
+        self.num_rows = max(self.num_rows, release.mechanism.num_rows)
+
+    def booked(self, mechanism: Mechanism) -> Booked:
+        active = self.counts[self.counts > 0]
+        return Booked(
+            mechanism=replace(mechanism, num_rows=self.num_rows),
+            releases=int(active.sum()),
+            num_clients=len(active),
+            fewest=int(active.min()),
+            most=int(active.max()),
+            first_round=min(self.rounds),
+            last_round=max(self.rounds),
+        )
+
+
+def read_bookings(path: Path, num_clients: int) -> tuple[Booked, ...]:
+    """Sums over a ledger file, in the order in which the fields first left."""
+    tallies: dict[Mechanism, _Bookings] = {}
+    for release in read_ledger(path):
+        if not len(release.clients):
+            continue
+        size = max(num_clients, _beyond(release.clients))
+        key = replace(release.mechanism, num_rows=1)
+        tallies.setdefault(key, _Bookings(size)).add(release)
+    return tuple(tally.booked(mechanism) for mechanism, tally in tallies.items())
+
+
+def _beyond(clients: Clients) -> int:
+    return max(high for _, high in clients.ranges)
+
+
+@dataclass
+class Kind:
+    """All messages of one kind.
+
+    messages         one per receiver
+    records, kept    a broadcast is stored once, and its body may have been thinned out
+    fields           in how many kept bodies a field was; counted for what went down alone
+    """
+
+    kind: str
+    up: bool
+    messages: int = 0
+    payload: int = 0
+    envelope: int = 0
+    records: int = 0
+    kept: int = 0
+    fields: Counter[str] = field(default_factory=Counter)
+
+    def add(self, record: Record) -> None:
+        """Count one record of the transcript."""
+        self.messages += len(record.receivers)
+        self.payload += record.payload
+        self.envelope += record.envelope
+        self.records += 1
+        if not record.thinned:
+            self.kept += 1
+            self.fields.update([] if record.up else record.fields().keys())
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """`damage` says why the transcript could not be read to its end, where that is so."""
+
+    kinds: tuple[Kind, ...] = ()
+    drop_reasons: tuple[tuple[str, int], ...] = ()
+    damage: str | None = None
+
+    def bytes_sent(self, up: bool) -> int:
+        """Payload and envelopes of all messages in one direction."""
+        return sum(kind.payload + kind.envelope for kind in self.kinds if kind.up == up)
+
+
+def read_traffic(folder: Path) -> Traffic:
+    """Sums over a transcript; a damaged or missing one is told of, not hidden."""
+    kinds: dict[tuple[str, bool], Kind] = {}
+    reasons: Counter[str] = Counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            for record in read_transcript(folder):
+                if record.kind == "dropped":
+                    reasons[record.note] += len(Clients.parse(record.clients))
+                else:
+                    key = (record.kind, record.up)
+                    kinds.setdefault(key, Kind(*key)).add(record)
+            damage = next((str(warning.message) for warning in caught), None)
+        except RunFolderError as error:
+            damage = str(error)
+    return Traffic(tuple(kinds.values()), tuple(reasons.most_common()), damage)
 
 
 @dataclass(frozen=True)
@@ -51,7 +173,7 @@ def read_results(folder: RunFolder) -> Results:
     summary, rounds = folder.summary(), rounds_of(folder)
     _require_what_was_told(folder, summary, rounds)
     _require_books(folder)
-    partition = _parse(PartitionStatistics, folder.path / "partition.json")
+    partition = _read_partition(folder.path / "partition.json")
     require_as_it_ended(folder.path)
     config = folder.config()
     attempts = folder.path / "attempts.jsonl"
@@ -101,14 +223,15 @@ def _require_books(folder: RunFolder) -> None:
 
 
 def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:
+    """Read the metrics of every round; raise `RunFolderError` for a faulty line."""
     try:
         return tuple(RoundReport(**line) for line in folder.metrics())
     except TypeError as error:
         raise RunFolderError(f"{folder.metrics_path}: not a line of metrics: {error}") from error
 
 
-def _parse(model: type[Parsed], path: Path) -> Parsed:
+def _read_partition(path: Path) -> PartitionStatistics:
     try:
-        return model.model_validate_json(read_bounded(path))
+        return PartitionStatistics.model_validate_json(read_bounded(path))
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: {explain_fault(error)}") from error

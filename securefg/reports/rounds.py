@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from securefg.foundation.units import bytes_text, delta_text, epsilon_text, percent, significant
 from securefg.reports.figures.canvas import Figure, LegendEntry
-from securefg.reports.figures.lines import LineChart, Series, draw_lines
-from securefg.reports.figures.numbers import line_numbers
+from securefg.reports.figures.charts import LineChart, Series, draw_lines, line_numbers
 from securefg.reports.results import Results
 from securefg.run.observing import RoundReport
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from securefg.foundation.units import number
+from securefg.foundation.units import (
+    bytes_text,
+    number,
+    percent,
+    plural,
+    seconds_text,
+    significant,
+)
+from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 
 
-def page_environment() -> Environment:
+def render_page(template: str, **values: Any) -> str:
+    """Return the text of a template of this package with these values, escaped."""
     environment = Environment(
         loader=PackageLoader("securefg.reports"),
         autoescape=True,
@@ -18,9 +28,20 @@ def page_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = number
-    environment.filters["commands"] = commands
-    return environment
+    environment.filters |= {
+        "number": number,
+        "plural": plural,
+        "percent": percent,
+        "bytes": bytes_text,
+        "seconds": seconds_text,
+        "significant": significant,
+        "signed": signed,
+        "commands": commands,
+        "attack": attack_words,
+        "adversary": adversary_words,
+        "verdict": lambda verdict: VERDICT_WORDS.get(verdict, verdict),
+    }
+    return environment.get_template(template).render(**values)
 
 
 def commands(text: str) -> Markup:

@@ -10,8 +10,7 @@ from scipy.special import ndtr
 
 from securefg.foundation.units import delta_text, epsilon_text
 from securefg.privacy.accountants import steps_for
-from securefg.reports.bookings import Booked
-from securefg.reports.results import Results
+from securefg.reports.results import Booked, Results
 from securefg.run.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
 

@@ -11,11 +11,10 @@ import torch
 from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
-from securefg.data.label_noise import with_label_noise
 from securefg.data.partition import Partition, most_holders
 from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, save_shards, shards, union_graph
-from securefg.data.split_check import check_split
+from securefg.data.splits import check_split, with_label_noise
 from securefg.data.statistics import PartitionStatistics, statistics
 from securefg.engines.admission import RequestPlan
 from securefg.engines.hosting import HostSpec, build_endpoint

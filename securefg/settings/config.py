@@ -26,7 +26,6 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import shortened, shown
 from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import parse_yaml, read_yaml
-from securefg.settings.context import ContextSettings
 from securefg.settings.data import DataSettings
 from securefg.settings.execution import (
     JUDGING,
@@ -45,6 +44,17 @@ from securefg.settings.partition import (
 )
 from securefg.settings.privacy import PrivacySettings
 from securefg.settings.shipped import find_config
+
+
+class ContextSettings(Settings):
+    """Echoed on pages as it is written; it changes nothing in a run."""
+
+    purpose: str = Field("", max_length=2000, description="why the model is trained")
+    subjects: str = Field("", max_length=200, description="whose data it is, as `customers`")
+    num_subjects: int | None = Field(None, ge=0, description="number of data subjects")
+    recipients: str = Field("", max_length=2000, description="who receives the model")
+    necessity: str = Field("", max_length=4000, description="why less would not do")
+    measures: str = Field("", max_length=4000, description="measures outside this software")
 
 
 class RunConfig(Settings):
@@ -159,6 +169,7 @@ def _placed(config: RunConfig, path: Path) -> RunConfig:
 def parse_config(
     tree: dict[str, Any], overrides: Sequence[str] = (), default_name: str = "run"
 ) -> RunConfig:
+    """Check a tree of settings with its overrides; raise `ConfigError` for a fault."""
     tree = {"name": default_name, **copy.deepcopy(tree)}
     tree.pop("resolved", None)  # a run folder's own config.yaml can be run again
     for override in overrides:

@@ -58,6 +58,8 @@ class PublicPrivateSettings(PartitionSettings):
 
 
 class OneNodeSettings(PartitionSettings):
+    """Every node is a client."""
+
     summary: ClassVar[str] = "every node is a client (GFL-APPNP, nFedGNN)"
     disjoint: ClassVar[bool] = True
 
@@ -92,6 +94,8 @@ class DirichletSettings(PartitionSettings):
 
 
 class MetisSettings(PartitionSettings):
+    """Clients that cut few edges."""
+
     summary: ClassVar[str] = "disjoint clients that cut few edges (needs securefg[metis])"
     disjoint: ClassVar[bool] = True
 
@@ -100,6 +104,8 @@ class MetisSettings(PartitionSettings):
 
 
 class RandomSettings(PartitionSettings):
+    """Clients of equal size."""
+
     summary: ClassVar[str] = "disjoint clients of equal size, dealt at random"
     disjoint: ClassVar[bool] = True
 
@@ -108,6 +114,8 @@ class RandomSettings(PartitionSettings):
 
 
 class GivenSettings(PartitionSettings):
+    """Clients as the data have them."""
+
     summary: ClassVar[str] = "as the data come dealt out: twitch by country, folder by clients.csv"
 
     name: Literal["given"] = "given"

@@ -48,6 +48,7 @@ class Threat:
         return colluders_in(num_clients, self.population or num_clients, self.corrupt)
 
     def num_dropped(self, num_clients: int) -> int:
+        """Return how many of a cohort may fall silent."""
         if self.dropout is None:
             agreeing = (num_clients + self.num_corrupt(num_clients)) // 2 + 1
             return max(0, min(num_clients // 3, 2 + num_clients // 10, num_clients - agreeing))

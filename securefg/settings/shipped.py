@@ -17,6 +17,7 @@ def configs_folder() -> Path:
 
 
 def config_names() -> list[str]:
+    """The names of all shipped configs, sorted."""
     return sorted(path.stem for path in configs_folder().glob(f"*{SUFFIX}"))
 
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from securefg.sweep.cache import Failure, fault_of, find_run, find_runs, read_failures
-from securefg.sweep.point import Point, Runs, Work
+from securefg.sweep.cache import (
+    Failure,
+    Point,
+    Runs,
+    Work,
+    fault_of,
+    find_run,
+    find_runs,
+    read_failures,
+)
 from securefg.sweep.pool import SweepOutcome, sweep
 
 __all__ = [

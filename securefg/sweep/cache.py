@@ -1,4 +1,4 @@
-"""What a sweep keeps in its root: run folders found by hash, locks, and the points that failed."""
+"""The points of a sweep, the work at each, and what its root keeps: runs, locks, failures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal, Protocol
 
+from securefg.flare import launch
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.foundation.quoting import shown
 from securefg.run.folder import RunFolder
 from securefg.run.history import require_as_it_ended
+from securefg.run.observing import Observer
+from securefg.settings.config import RunConfig
 
 SECONDS_BETWEEN_TRIES = 0.1
 
@@ -101,10 +105,12 @@ def _taken(handle: int) -> bool:
 
 
 def keep_failure(root: Path, failure: Failure) -> None:
+    """Store why a point failed."""
     write_json(_failure_path(root, failure.config_hash), asdict(failure))
 
 
 def forget_failure(root: Path, config_hash: str) -> None:
+    """Remove what is stored of an earlier failure."""
     _failure_path(root, config_hash).unlink(missing_ok=True)
 
 
@@ -116,3 +122,63 @@ def read_failures(root: Path) -> tuple[Failure, ...]:
 
 def _failure_path(root: Path, config_hash: str) -> Path:
     return root / "failed" / f"{config_hash}.json"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A config and what people call it; the config's hash says whether it has been done."""
+
+    key: str
+    config: RunConfig
+
+    def below(self, root: Path) -> Point:
+        """The same point with its run folder in `root`."""
+        output = self.config.output.model_copy(update={"root": root})
+        return Point(self.key, self.config.model_copy(update={"output": output}))
+
+
+class Work(Protocol):
+    """What is done at every point. It travels to the workers, so it is a module's frozen class.
+
+    `execute` does what is missing and can be killed at any moment: called again it goes on, and
+    once `finished` says so it is never called again. It returns False where it was interrupted.
+    """
+
+    def finished(self, config: RunConfig) -> bool:
+        """Whether nothing is left to do."""
+
+    def execute(self, config: RunConfig, observer: Observer) -> bool:
+        """Do what is missing; False where it was interrupted."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Train: start the run, or resume what there is of it."""
+
+    def finished(self, config: RunConfig) -> bool:
+        """Whether the run of this config is finished."""
+        folder = find_run(config.output.root, config.hash)
+        return folder is not None and folder.finished
+
+    def execute(self, config: RunConfig, observer: Observer) -> bool:
+        """Start or resume the run; False where it was interrupted."""
+        folder = find_run(config.output.root, config.hash)
+        if folder is not None:
+            return launch.resume(folder, observer).summary is not None
+        return launch.start(config, observer).summary is not None
+
+
+@dataclass(frozen=True)
+class At:
+    """How far the point is; `rounds` is 0 until its first round is done."""
+
+    round: int = 0
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The point is done, was done already, was interrupted, or failed."""
+
+    how: Literal["done", "cached", "interrupted", "failed"]
+    failure: Failure | None = None

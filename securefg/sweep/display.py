@@ -40,6 +40,7 @@ class Status:
 
     @property
     def ended(self) -> int:
+        """How many points have ended, in any way."""
         return self.done + self.cached + self.failed
 
     def words(self) -> str:
@@ -60,7 +61,8 @@ class Display(Protocol):
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
-    def show(self, status: Status) -> None: ...
+    def show(self, status: Status) -> None:
+        """Show the status as it is now."""
 
 
 class Silence:
@@ -71,7 +73,8 @@ class Silence:
 
     def __exit__(self, *error: object) -> None: ...
 
-    def show(self, status: Status) -> None: ...
+    def show(self, status: Status) -> None:
+        """Show nothing."""
 
 
 class PlainLines(Silence):
@@ -82,6 +85,7 @@ class PlainLines(Silence):
         self._ended, self._last = -1, time.monotonic()
 
     def show(self, status: Status) -> None:
+        """Print a line if a point has ended, or half a minute has passed."""
         silent = time.monotonic() - self._last < SECONDS_BETWEEN_LINES
         if status.ended == self._ended and silent:
             return
@@ -109,6 +113,7 @@ class LiveTable(Silence):
         self._live.stop()
 
     def show(self, status: Status) -> None:
+        """Draw the table anew."""
         table = Table(box=None, show_header=False, pad_edge=False)
         for point in status.running:
             bar = ProgressBar(total=point.rounds or 1, completed=point.round, width=20)
@@ -119,4 +124,5 @@ class LiveTable(Silence):
 
 
 def display_for(console: Console) -> Display:
+    """A live table on a terminal, else plain lines."""
     return LiveTable(console) if console.is_terminal else PlainLines(console)

@@ -20,9 +20,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from securefg.run.progress import Interrupt
-from securefg.sweep.cache import Failure, forget_failure, keep_failure
+from securefg.sweep.cache import At, Ended, Failure, Point, Runs, Work, forget_failure, keep_failure
 from securefg.sweep.display import Display, Running, Silence, Status
-from securefg.sweep.point import At, Ended, Point, Runs, Work
 
 MAX_DEATHS = 3
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -100,6 +99,7 @@ class Pool:
         self._told_to_stop = False
 
     def run(self) -> SweepOutcome:
+        """Work until all points have ended or the sweep is interrupted."""
         try:
             while self._busy() or (self._waiting and not self._interrupt.requested):
                 self._deal()

@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection
 from securefg.foundation.errors import SecurefgError
 from securefg.run.assembly import Experiment
 from securefg.run.observing import RoundReport
-from securefg.sweep.cache import Failure, locked
-from securefg.sweep.point import At, Ended, Point, Work
+from securefg.sweep.cache import At, Ended, Failure, Point, Work, locked
 
 PARENT_IS_GONE = 3
 SECONDS_BETWEEN_REPORTS = 0.5
@@ -42,6 +41,7 @@ class Orders:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def next(self) -> Point | None:
+        """Wait for the next point; None where there are no more."""
         return self._points.get()
 
     def _listen(self) -> None:
@@ -62,18 +62,22 @@ class Reporter:
         self._rounds, self._last = 0, 0.0
 
     def started(self, experiment: Experiment, first_round: int) -> None:
+        """Note how many rounds there will be."""
         self._rounds = experiment.config.training.rounds
 
     def round_done(self, report: RoundReport) -> None:
+        """Tell the parent the round, at most twice a second."""
         if time.monotonic() - self._last > SECONDS_BETWEEN_REPORTS:
             self._last = time.monotonic()
             self._pipe.send(At(report.round, self._rounds))
 
     def stop_requested(self) -> bool:
+        """Whether the parent has said that there are no more points."""
         return self._orders.stopped
 
 
 def serve(pipe: Connection) -> None:
+    """Perform one point after the other until there are no more."""
     work: Work = pipe.recv()
     orders = Orders(pipe)
     while (point := orders.next()) is not None:
@@ -81,6 +85,7 @@ def serve(pipe: Connection) -> None:
 
 
 def perform(work: Work, point: Point, reporter: Reporter) -> Ended:
+    """Do a point under its lock and tell how it ended."""
     config = point.config
     try:
         with locked(config.output.root, config.hash, reporter.stop_requested) as held:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from audits.shadows import Recipe, train_shadows
-from securefg.data.csbm import draw_csbm
+from securefg.data.drawn_graphs import draw_csbm
 from securefg.foundation.errors import ConfigError
 from securefg.methods.registry import get_method
 from securefg.models.gcn import GcnShape

@@ -14,20 +14,21 @@ number is a header. Edges are taken as undirected.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import undirected
-from securefg.data.readers.csr import dense_csr
 from securefg.data.tables import Table, fault, read_table, text_lines, without_header
 from securefg.foundation.errors import DataError
-from securefg.foundation.npz import read_npz
+from securefg.foundation.npz import read_npz, room_for
 from securefg.foundation.quoting import shown
 
 _Reader = Callable[[Path], NDArray[Any]]
@@ -86,7 +87,7 @@ def _owners(path: Path, num_nodes: int) -> torch.Tensor | None:
         return None
     table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
     nodes, clients = table.values.T
-    _in_range(table, 0, num_nodes)
+    table.require_nodes(0, num_nodes)
     table.require(clients >= 0, 1, "a client from 0")
     _no_gaps(table, "client")
     held = torch.zeros(num_nodes, int(clients.max()) + 1, dtype=torch.bool)
@@ -137,7 +138,7 @@ def csv_edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
     """Lines of `source,target`, as (2, E)."""
     table = read_table(path, np.int64, columns=2, delimiter=",", header=True)
     for column in (0, 1):
-        _in_range(table, column, num_nodes)
+        table.require_nodes(column, num_nodes)
     return np.ascontiguousarray(table.values.T)
 
 
@@ -166,7 +167,7 @@ def _split_line(path: Path, line: int, text: str, num_nodes: int) -> tuple[int, 
 
 def _by_node(table: Table, num_nodes: int) -> NDArray[Any]:
     """The rows in the order of the nodes in the first column, of which each must be there once."""
-    _in_range(table, 0, num_nodes)
+    table.require_nodes(0, num_nodes)
     nodes = table.values[:, 0].astype(np.int64)
     first = np.zeros(len(nodes), dtype=bool)
     first[np.unique(nodes, return_index=True)[1]] = True
@@ -180,11 +181,6 @@ def _by_node(table: Table, num_nodes: int) -> NDArray[Any]:
             f"wanted every node from 0 to {num_nodes - 1}"
         )
     return table.values[np.argsort(nodes)]
-
-
-def _in_range(table: Table, column: int, num_nodes: int) -> None:
-    values = table.values[:, column]
-    table.require((values >= 0) & (values < num_nodes), column, f"a node from 0 to {num_nodes - 1}")
 
 
 def _no_gaps(table: Table, what: str) -> None:
@@ -215,6 +211,7 @@ def npz_features(path: Path) -> NDArray[Any]:
 
 
 def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """`y` of shape (N,); -1 is a node without a label."""
     y = _integers(path, "y")
     if y.shape != (num_nodes,):
         raise _fault(path, "y", f"shape {y.shape}", f"one label for each of {num_nodes} nodes")
@@ -226,6 +223,7 @@ def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
 
 
 def npz_edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """`edge_index` of shape (2, E)."""
     ends = _integers(path, "edge_index")
     if ends.ndim != 2 or ends.shape[0] != 2 or not ends.shape[1]:
         raise _fault(path, "edge_index", f"shape {ends.shape}", "(2, E), at least one edge")
@@ -261,3 +259,41 @@ def _integers(path: Path, name: str) -> NDArray[np.int64]:
 
 def _fault(path: Path, array: str, found: str, wanted: str) -> DataError:
     return DataError(f"{path}, array {array}: found {found}; wanted {wanted}")
+
+
+MOST_TIMES: Final = 512
+"""A dense matrix may be so many times larger than it was stored: words are sparse."""
+
+
+def dense_csr(
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    shape: tuple[Any, ...],
+    stored: int,
+) -> NDArray[Any]:
+    """The matrix, or a ValueError; scipy would follow any index, to wherever it leads.
+
+    stored  the bytes that it came in, which limit how large it may become
+    """
+    if len(shape) != 2 or not all(type(size) is int and size > 0 for size in shape):
+        raise ValueError(f"a matrix of shape {shape}")
+    if math.prod(shape) * data.dtype.itemsize > room_for(stored, MOST_TIMES):
+        raise ValueError(f"a matrix of shape {shape} in {stored} bytes")
+    if not _fits(data, indices, indptr, shape):
+        raise ValueError(f"indices that do not fit a matrix of shape {shape}")
+    parts = (data, indices.astype(np.int64), indptr.astype(np.int64))
+    return np.asarray(csr_matrix(parts, shape=shape).todense())
+
+
+def _fits(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, ...]
+) -> bool:
+    integers = indices.dtype.kind in "iu" and indptr.dtype.kind in "iu"
+    if not integers or data.dtype.kind not in "fiub":
+        return False
+    if (indices.shape, indptr.shape) != (data.shape, (shape[0] + 1,)) or data.ndim != 1:
+        return False
+    starts = indptr.astype(np.int64)
+    ordered = starts[0] == 0 and starts[-1] == len(data) and bool((np.diff(starts) >= 0).all())
+    return ordered and (not len(indices) or 0 <= indices.min() <= indices.max() < shape[1])

@@ -1,16 +1,160 @@
-"""Tables of one organisation or of several, put together: nodes by id, who holds them, edges."""
+"""Tables of one organisation or several, put together: columns of text, nodes by id, edges."""
 
 from __future__ import annotations
 
+import codecs
+import csv
+import importlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefg.data.tabular.schema import as_numbers
-from securefg.data.tabular.text import Fault, TextTable, find_table, read_text_table
 from securefg.foundation.errors import DataError
-from securefg.foundation.quoting import shown
+from securefg.foundation.quoting import shortened, shown
 from securefg.settings.tables import TableSettings
+
+ENDINGS = (".csv", ".tsv", ".txt", ".parquet")
+SEPARATORS = ",;\t|"
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one line of one file."""
+
+    path: Path
+    line: int
+    found: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}: found {shortened(self.found)}; wanted {self.wanted}"
+
+
+@dataclass
+class TextTable:
+    """Rows of text by column; None is missing. `lines` are the 1-based lines of the rows."""
+
+    path: Path
+    separator: str
+    encoding: str
+    columns: dict[str, list[str | None]]
+    lines: list[int]
+    faults: list[Fault] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> list[str | None]:
+        """The values of a column; raise `DataError` where there is none of that name."""
+        if name not in self.columns:
+            raise DataError(
+                f"{self.path}, line 1: found no column {name!r}; wanted one of "
+                f"{', '.join(self.columns)}"
+            )
+        return self.columns[name]
+
+    def fault(self, row: int, found: str, wanted: str) -> None:
+        """Note a fault of a row."""
+        self.faults.append(Fault(self.path, self.lines[row], found, wanted))
+
+
+def find_table(folder: Path, stem: str) -> Path:
+    """The one file of that name, whatever its ending."""
+    found = [folder / f"{stem}{ending}" for ending in ENDINGS]
+    found = [path for path in found if path.is_file()]
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise DataError(
+            f"{folder}: found {names} of {stem}.csv, .tsv, .txt, .parquet; wanted one "
+            "(tables.yaml names the files: `nodes: accounts`, `edges: transfers`)"
+        )
+    return found[0]
+
+
+def read_text_table(path: Path, settings: TableSettings) -> TextTable:
+    """A line that does not fit is a fault and left out; a file that cannot be read raises."""
+    if path.suffix == ".parquet":
+        return _parquet(path, settings)
+    try:
+        data = path.read_bytes()
+        encoding = settings.encoding or next(
+            (name for bom, name in _BOMS if data.startswith(bom)), "utf-8"
+        )
+        text = data.decode(encoding)
+    except (OSError, LookupError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    except UnicodeError as error:
+        line = data[: getattr(error, "start", 0)].count(b"\n") + 1
+        raise DataError(
+            f"{path}, line {line}: not {encoding} text; wanted UTF-8, or its name in tables.yaml, "
+            "such as `encoding: cp1252`"
+        ) from error
+    return _parsed(path, text, encoding, settings)
+
+
+def _parsed(path: Path, text: str, encoding: str, settings: TableSettings) -> TextTable:
+    first = text.partition("\n")[0]
+    separator = settings.separator or max(SEPARATORS, key=first.count)
+    reader = csv.reader(io.StringIO(text.replace("\0", "\ufffd")), delimiter=separator, strict=True)
+    rows = _numbered(path, reader)
+    _, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
+    if len(set(names)) != len(names) or "" in names or not names:
+        raise DataError(f"{path}, line 1: found {shown(names)}; wanted a header of distinct names")
+    table = TextTable(path, separator, encoding, {name: [] for name in names}, [])
+    for line, row in rows:
+        if len(row) != len(names):
+            wanted = f"{len(names)} fields between {separator!r}"
+            table.faults.append(Fault(path, line, f"{len(row)} fields", wanted))
+            continue
+        table.lines.append(line)
+        for name, value in zip(names, row, strict=True):
+            text = value.strip()
+            table.columns[name].append(None if text in settings.missing else text)
+    if not table.lines and not table.faults:
+        table.faults.append(Fault(path, 1, "a header and nothing below it", "at least one row"))
+    return table
+
+
+def _numbered(path: Path, reader: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    line = 1
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(f"{path}, line {line}: found {error}; wanted a table") from error
+        if any(field.strip() for field in row):
+            yield line, row
+        line = reader.line_num + 1  # type: ignore[attr-defined]
+
+
+def _parquet(path: Path, settings: TableSettings) -> TextTable:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise DataError(f"{path}: needs `pip install 'securefg[parquet]'`") from error
+    try:
+        # ParquetFile, not read_table: a path is one file, never a dataset of folders.
+        found = parquet.ParquetFile(path).read().to_pydict()
+    except Exception as error:
+        said = " ".join(str(error).split())[:120]
+        raise DataError(f"{path}: cannot be read as Parquet: {said}") from error
+    columns = {
+        str(name): [None if v is None or str(v) in settings.missing else str(v) for v in values]
+        for name, values in found.items()
+    }
+    count = len(next(iter(columns.values()), []))
+    return TextTable(path, "", "parquet", columns, list(range(1, count + 1)))
+
 
 PARTS = ("train", "val", "test")
 
@@ -185,6 +329,7 @@ def _is_wanted(table: TextTable, row: int, settings: TableSettings) -> bool:
 
 
 def client_names(found: Gathered) -> tuple[str, ...]:
+    """The names of all organisations that hold a node, sorted."""
     return tuple(sorted({name for names in found.holders for name in names}))
 
 

@@ -57,6 +57,7 @@ class Schema(Settings):
 
     @property
     def features(self) -> tuple[str, ...]:
+        """What each feature means, in words."""
         return tuple(name for column in self.columns for name in column.features)
 
 
@@ -130,6 +131,7 @@ def decode(column: Column, encoded: Floats) -> list[str | None]:
 
 
 def read_schema(path: Path) -> Schema:
+    """Read a stored schema; raise `DataError` for a faulty file."""
     try:
         return Schema.model_validate_json(read_bounded(path))
     except (OSError, ValidationError) as error:

@@ -38,9 +38,8 @@ from securefg.methods.fedgl.messages import (
     networks,
     planned,
 )
-from securefg.models.approximate_neighbors import faiss
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
-from securefg.models.pseudo_graph import PseudoGraph, build_nearly, build_pseudo_graph
+from securefg.models.pseudo_graph import PseudoGraph, build_nearly, build_pseudo_graph, faiss
 from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message

@@ -38,10 +38,12 @@ from securefg.methods.gfl_appnp.messages import (
     planned,
 )
 from securefg.models.appnp import heterogeneity, propagation_matrix
-from securefg.models.compensated_sgd import LocalSgd, Neighbourhood, Samples
 from securefg.models.two_layer_mlp import (
     Layers,
+    LocalSgd,
     MlpShape,
+    Neighbourhood,
+    Samples,
     compact_jacobian,
     each_by,
     mean_hidden,

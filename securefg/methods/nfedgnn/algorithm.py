@@ -41,11 +41,16 @@ from securefg.methods.nfedgnn.messages import (
     networks,
     planned,
 )
-from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
-from securefg.models.neighbourhoods import Neighbourhoods, spread
+from securefg.models.latent_networks import LatentGat, LatentGcn, Neighbourhoods, Smoothness, spread
 from securefg.models.optimizers import Adam
-from securefg.models.user_init import private_rows, shared_rows, shared_weights
-from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
+from securefg.models.user_weights import (
+    SparseFeatures,
+    UserMatrices,
+    UserRows,
+    private_rows,
+    shared_rows,
+    shared_weights,
+)
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS

@@ -29,8 +29,8 @@ from securefg.methods.ppfl.exchange import (
     replies,
     rows_of,
 )
+from securefg.models.gat import PublicGat, PublicGatTrainer, Pull
 from securefg.models.probes import held_out_f1
-from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
@@ -110,7 +110,7 @@ class Client(Host):
     @torch.no_grad()
     def _score(self, extra: dict[str, float]) -> LocalScore:
         graph, hidden = self._shard.graph, self._hidden()
-        logits = self._network.logits(hidden, self._trainer.weights)
+        logits = self._network.scores(hidden, self._trainer.weights)
         score = score_locally(self._shard.client, logits.cpu(), graph.labels, graph.split)
         return replace(score, extra=extra, rows=hidden[self._public].tolist())
 

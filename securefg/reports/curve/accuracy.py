@@ -39,6 +39,7 @@ BROAD, HEIGHT = 640.0, 300.0
 
 
 def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
+    """The score at every promised epsilon, with the reference levels."""
     points = of(data, series.name, lambda point: point.accuracy is not None)
     lost = of(data, series.name, lambda point: bool(point.failed))
     traces = marks.traces(points, lambda point: _accuracy_mark(point, marks))
@@ -139,6 +140,7 @@ def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
 
 
 def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
+    """The largest gain of any attack against the score, with the Pareto front."""
     points = of(data, series.name, lambda p: p.accuracy is not None and gain(p) is not None)
     front = pareto([point for point in points if measured_whole(point)])
     best = "; ".join(setting_words(point) for point in front) or "nothing"

@@ -121,6 +121,7 @@ class Limits(Settings):
 
     @property
     def any(self) -> bool:
+        """Whether any limit is set."""
         return any(value is not None for value in (self.epsilon, self.leak_gain, self.accuracy))
 
 

@@ -1,16 +1,18 @@
-"""Leakage against epsilon: a small panel per attack and adversary."""
+"""Leakage against epsilon, measured bounds against claims, and what each defence costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 
-from securefg.foundation.units import significant
-from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series
+from securefg.foundation.units import bytes_text, seconds_text, significant
+from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series, Timing
 from securefg.reports.curve.marks import (
     Marks,
     epsilon,
     epsilon_cell,
     epsilon_side,
+    legend,
     limit_guides,
     of,
     run_cell,
@@ -20,6 +22,7 @@ from securefg.reports.curve.words import (
     adversary_words,
     attack_words,
     by_whom,
+    capital,
     defence_words,
     gain_words,
     setting_words,
@@ -27,6 +30,7 @@ from securefg.reports.curve.words import (
     signed,
 )
 from securefg.reports.figures.canvas import Cell, Figure, Table
+from securefg.reports.figures.charts import BarChart, Row, draw_bars
 from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
 
 HEIGHT = 225.0
@@ -63,7 +67,7 @@ def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
 def _panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
     first = found[0][1]
     title = f"{attack_words(first.attack)}, by {adversary_words(first.adversary)}"
-    title = title[:1].upper() + title[1:]
+    title = capital(title)
     known = [(point, leak) for point, leak in found if leak.gain is not None]
     leaks = {point.key: leak for point, leak in known}
     points = [point for point, _ in known]
@@ -113,9 +117,8 @@ def _null_band(known: Found) -> tuple[tuple[float, float, float], ...]:
 
 
 def _caption(leak: Leak, unknown: int, all_: int) -> str:
-    metric = leak.metric[:1].upper() + leak.metric[1:]
     lost = f" Not measured at {unknown} of {all_} settings." if unknown else ""
-    return f"{metric}, per {leak.unit or 'run'}.{lost}"
+    return f"{capital(leak.metric)}, per {leak.unit or 'run'}.{lost}"
 
 
 def _table(found: Found) -> Table:
@@ -147,3 +150,136 @@ def _numbers(leak: Leak) -> tuple[Cell, ...]:
 
 def _cell(value: float | None) -> Cell:
     return Cell("–", "") if value is None else Cell(significant(value), repr(value))
+
+
+BOUNDS_HEIGHT = 320.0
+
+
+def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | None:
+    """None where no claim was tested."""
+    points = of(
+        data, series.name, lambda p: bool(p.epsilon_claimed) and p.epsilon_lower is not None
+    )
+    if not points:
+        return None
+    broken = sum(is_broken(point) for point in points)
+    verdict = f"{broken} of {len(points)} above the claim" if broken else "none above the claim"
+    traces = marks.traces(points, lambda point: _bound_mark(point, marks), joined=False)
+    plot = Plot(
+        label=f"Measured lower bound against claimed epsilon, {series.name}: {verdict}.",
+        x=Side("claimed epsilon", significant, True),
+        y=Side("measured lower bound", significant, True),
+        traces=traces,
+        diagonal=True,
+    )
+    return Figure(
+        "Measured against claimed epsilon",
+        f"{capital(verdict)}. At every setting the mechanism that comes nearest "
+        "to its claim is shown.",
+        draw_plot(plot, height=BOUNDS_HEIGHT),
+        legend(traces),
+        table=_bound_table(points),
+        file=f"{series.name} epsilon measured and claimed",
+    )
+
+
+def is_broken(point: CurvePoint) -> bool:
+    """A promise was found broken here, or the measured bound lies above the claim."""
+    above = (
+        point.epsilon_lower is not None
+        and point.epsilon_claimed is not None
+        and point.epsilon_lower > point.epsilon_claimed
+    )
+    return above or bool(point.violations)
+
+
+def _bound_mark(point: CurvePoint, marks: Marks) -> Mark:
+    assert point.epsilon_claimed is not None
+    assert point.epsilon_lower is not None
+    lines = [
+        setting_words(point),
+        f"claimed {significant(point.epsilon_claimed)}",
+        f"measured at least {significant(point.epsilon_lower)}",
+        *point.violations,
+    ]
+    return Mark(
+        point.epsilon_claimed,
+        point.epsilon_lower,
+        "\n".join(lines),
+        f"#{marks.anchor(point)}",
+        tone="bad" if is_broken(point) else "",
+    )
+
+
+def _bound_table(points: Sequence[CurvePoint]) -> Table:
+    rows = tuple(
+        (
+            Cell(setting_words(point), point.key, number=False),
+            Cell(significant(point.epsilon_claimed or 0), repr(point.epsilon_claimed)),
+            Cell(significant(point.epsilon_lower or 0), repr(point.epsilon_lower)),
+            Cell("refuted" if is_broken(point) else "holds"),
+            run_cell(point.runs),
+        )
+        for point in points
+    )
+    return Table(("setting", "claimed", "measured lower bound", "claim", "runs"), rows)
+
+
+def cost_figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> Iterator[Figure]:
+    """Sent up, sent down, time; none of what is not known at any point."""
+    points = of(data, series.name, lambda point: not point.failed)
+    for title, value, text, caption in _cost_kinds(timing):
+        known = [point for point in points if value(point) is not None]
+        if known:
+            yield _cost_figure(title, caption, known, value, text, series, marks)
+
+
+def _cost_kinds(
+    timing: Timing,
+) -> tuple[tuple[str, Callable[[CurvePoint], float | None], Callable[[float], str], str], ...]:
+    all_clients = "of all clients together, in one run, envelopes included"
+    return (
+        ("Sent up", lambda p: p.bytes_up, bytes_text, f"Bytes {all_clients}."),
+        ("Sent down", lambda p: p.bytes_down, bytes_text, f"Bytes {all_clients}."),
+        (
+            "Time",
+            lambda p: timing.seconds.get(p.key),
+            seconds_text,
+            "Seconds of one run on the machine named below; differs from one making to the next.",
+        ),
+    )
+
+
+def _cost_figure(
+    title: str,
+    caption: str,
+    points: Sequence[CurvePoint],
+    value: Callable[[CurvePoint], float | None],
+    text: Callable[[float], str],
+    series: Series,
+    marks: Marks,
+) -> Figure:
+    defences = dict.fromkeys(point.defence for point in points)
+    means = {
+        defence: statistics.fmean(value(p) or 0.0 for p in points if p.defence == defence)
+        for defence in defences
+    }
+    rows = tuple(Row(defence_words(d), (mean,), marks.colour(d)) for d, mean in means.items())
+    said = ", ".join(f"{defence_words(d)} {text(mean)}" for d, mean in means.items())
+    chart = BarChart(f"{title}, {series.name}: {said}.", rows, (title.lower(),), "", text=text)
+    table = tuple(
+        (
+            Cell(p.key, number=False),
+            Cell(text(value(p) or 0.0), repr(value(p))),
+            run_cell(p.runs),
+        )
+        for p in points
+    )
+    strengths = " Means over all strengths of a defence." if len(points) > len(means) else ""
+    return Figure(
+        title,
+        caption + strengths,
+        draw_bars(chart),
+        table=Table(("point", title.lower(), "runs"), table),
+        file=f"{series.name} {title}",
+    )

@@ -27,9 +27,11 @@ class Marks:
         return self._anchors[point.key]
 
     def is_chosen(self, point: CurvePoint) -> bool:
+        """Whether a series recommends the point."""
         return point.key in self._chosen
 
     def colour(self, defence: str) -> int:
+        """The number of the defence's colour on this page."""
         known = _COLOURS.get(defence)
         return known or _SPARE[self._defences.index(defence) % len(_SPARE)]
 
@@ -57,14 +59,17 @@ class Marks:
 
 
 def legend(traces: Sequence[Trace]) -> tuple[LegendEntry, ...]:
+    """An entry per trace."""
     return tuple(LegendEntry(trace.name, sample=sample(trace)) for trace in traces)
 
 
 def of(data: CurveData, series: str, kept: Callable[[CurvePoint], bool]) -> list[CurvePoint]:
+    """The points of a series that are kept."""
     return [point for point in data.points if point.series == series and kept(point)]
 
 
 def epsilon(point: CurvePoint) -> float:
+    """The promised epsilon, infinity where nothing is promised."""
     return math.inf if point.epsilon is None else point.epsilon
 
 
@@ -85,6 +90,7 @@ def limit_guides(data: CurveData) -> tuple[Guide, ...]:
 
 
 def epsilon_cell(point: CurvePoint) -> Cell:
+    """The promised epsilon as a cell of a table."""
     raw = "inf" if point.epsilon is None else repr(point.epsilon)
     return Cell(strength_text(point.epsilon), raw)
 
@@ -100,4 +106,5 @@ def run_cell(runs: Sequence[RunRef]) -> Cell:
 
 
 def report_link(run: RunRef, anchor: str = "") -> str:
+    """The address of a run's page, or of an anchor on it."""
     return f"runs/{run.folder}/report.html" + (f"#{anchor}" if anchor else "")

@@ -12,18 +12,85 @@ from markupsafe import Markup
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
+from securefg.foundation.units import significant
 from securefg.reports.curve.accuracy import accuracy_figure, trade_figure
-from securefg.reports.curve.bounds import bounds_figure, cost_figures
-from securefg.reports.curve.data import CurveData, Series, Timing
-from securefg.reports.curve.leakage import leak_figures, unmeasured
-from securefg.reports.curve.marks import Marks
-from securefg.reports.curve.tables import failures, point_rows, sights, violations
-from securefg.reports.curve.verdict import cards, limit_words
-from securefg.reports.curve.words import DEFENCE_NOTES, defence_words, score_words
+from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series, Timing
+from securefg.reports.curve.leakage import (
+    bounds_figure,
+    cost_figures,
+    is_broken,
+    leak_figures,
+    unmeasured,
+)
+from securefg.reports.curve.marks import Marks, report_link
+from securefg.reports.curve.verdict import cards, limit_words, not_covered
+from securefg.reports.curve.words import (
+    DEFENCE_NOTES,
+    VERDICT_WORDS,
+    accuracy_spread,
+    attack_words,
+    by_whom,
+    capital,
+    defence_words,
+    gain_spread,
+    gain_words,
+    largest_leak,
+    score_words,
+    setting_words,
+    signed,
+)
 from securefg.reports.figures.canvas import Figure
+from securefg.reports.findings_section import finding_anchor
 from securefg.reports.page import build_report
-from securefg.reports.templating import page_environment
+from securefg.reports.templating import render_page
 from securefg.run.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What each adversary sees in one series.
+
+    measures  (attack, unit, metric): what its numbers mean
+    """
+
+    series: str
+    adversaries: tuple[str, ...]
+    points: list[CurvePoint]
+    measures: tuple[tuple[str, str, str], ...]
+
+
+def _sight(data: CurveData, series: Series) -> Sight:
+    points = [point for point in data.points if point.series == series.name]
+    every = [leak for point in points for leak in point.leaks]
+    measures = {attack_words(leak.attack): (leak.unit or "run", leak.metric) for leak in every}
+    meant = tuple((attack, *meaning) for attack, meaning in measures.items())
+    return Sight(series.name, tuple(dict.fromkeys(one.adversary for one in every)), points, meant)
+
+
+def strength(leak: Leak) -> str:
+    """How much was recovered, in a few words."""
+    if leak.verdict != "LEAK":
+        return VERDICT_WORDS.get(leak.verdict, leak.verdict)
+    if leak.gain is None or leak.value is None or leak.prior is None:
+        return "leak"
+    if leak.prior >= 1 or not 0 <= leak.value.value <= 1:
+        return "leak"  # a metric that does not end at 1 says nothing about shares
+    share = leak.gain.value / (1 - leak.prior)
+    for floor, words in ((0.9, "recovered"), (0.5, "mostly recovered"), (0.1, "partly recovered")):
+        if share >= floor:
+            return words
+    return "a trace"
+
+
+def seen_words(leak: Leak) -> str:
+    """The numbers, and how sure they are."""
+    if leak.gain is None or leak.value is None:
+        return leak.because
+    before = "" if leak.prior is None else f"{significant(leak.prior)} → "
+    basis = f", {leak.basis}" if leak.basis else ""
+    most = leak.most_exposed
+    exposed = "" if most is None else f"; most exposed target {signed(most)}"
+    return f"{before}{significant(leak.value.value)}, gain {gain_words(leak)}{basis}{exposed}"
 
 
 @dataclass(frozen=True)
@@ -69,24 +136,31 @@ def _bring_up_to_date(run: Path) -> None:
 def render_curve(data: CurveData, timing: Timing) -> str:
     """The page as text. Everything that comes from the data is escaped."""
     marks = Marks(data)
-    return (
-        page_environment()
-        .get_template("curve.html")
-        .render(
-            data=data,
-            timing=timing,
-            limits=limit_words(data.limits),
-            cards=cards(data, marks),
-            failures=failures(data),
-            violations=violations(data),
-            series=[_figures(data, timing, one, marks) for one in data.series],
-            defences=[(defence_words(d), DEFENCE_NOTES.get(d, "")) for d in _defences(data)],
-            sights=sights(data, marks),
-            points=point_rows(data, timing, marks),
-            score=score_words(data.points),
-            data_block=_block(data.model_dump(mode="json", by_alias=True)),
-            timing_block=_block(timing.model_dump(mode="json")),
-        )
+    return render_page(
+        "curve.html",
+        data=data,
+        timing=timing,
+        limits=limit_words(data.limits),
+        cards=cards(data, marks),
+        series=[_figures(data, timing, one, marks) for one in data.series],
+        defences=[(defence_words(d), DEFENCE_NOTES.get(d, "")) for d in _defences(data)],
+        sights=[_sight(data, one) for one in data.series],
+        marks=marks,
+        setting=setting_words,
+        capital=capital,
+        strength=strength,
+        seen_words=seen_words,
+        finding_anchor=finding_anchor,
+        report_link=report_link,
+        largest_leak=largest_leak,
+        accuracy_spread=accuracy_spread,
+        gain_spread=gain_spread,
+        by_whom=by_whom,
+        not_covered=not_covered,
+        is_broken=is_broken,
+        score=score_words(data.points),
+        data_block=_block(data.model_dump(mode="json", by_alias=True)),
+        timing_block=_block(timing.model_dump(mode="json")),
     )
 
 

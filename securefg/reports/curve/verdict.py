@@ -9,11 +9,10 @@ from securefg.foundation.units import percent, plural, significant
 from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Leak, Limits, Series
 from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.words import (
-    accuracy_words,
+    accuracy_spread,
     attack_words,
     by_whom,
     defence_words,
-    gain_words,
     largest_leak,
     measured_whole,
     setting_words,
@@ -59,6 +58,7 @@ CHOICE = (
 
 
 def cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
+    """One card per series."""
     series = {one.name: one for one in data.series}
     return tuple(_card(data, series[choice.series], choice, marks) for choice in data.choices)
 
@@ -130,7 +130,7 @@ def _largest(leak: Leak) -> tuple[str, str]:
     said = [f"{by_whom(leak)}, {leak.basis}" if leak.basis else by_whom(leak)]
     if leak.most_exposed is not None:
         said.append(f"{signed(leak.most_exposed)} for the most exposed target")
-    return gain_words(leak).split(" (")[0], "; ".join(said)
+    return signed(leak.gain.value) if leak.gain else "", "; ".join(said)
 
 
 def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
@@ -150,7 +150,7 @@ def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
 def _spread(point: CurvePoint, seeds: int) -> str:
     if point.accuracy is None or seeds < 2:
         return "one seed"
-    inside = accuracy_words(point.accuracy).partition(" (")[2].rstrip(")")
+    inside = accuracy_spread(point.accuracy)
     return f"{inside}, {seeds} seeds" if inside else f"{seeds} seeds"
 
 
@@ -169,6 +169,12 @@ def _not_asked(point: CurvePoint) -> tuple[str, ...]:
         else "",
     ]
     return tuple(filter(None, said))
+
+
+def not_covered(point: CurvePoint) -> str:
+    """Return what no epsilon of the point covers, in words."""
+    claims = point.claims.values()
+    return "; ".join(dict.fromkeys(what for claim in claims for what in claim.not_covered))
 
 
 def _excluded(series: Series) -> tuple[str, ...]:
@@ -191,9 +197,8 @@ def _doubts(point: CurvePoint) -> tuple[str, ...]:
     if leaks:
         names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in leaks))
         found.append(f"Still measurable here: {names}.")
-    beside = dict.fromkeys(what for claim in point.claims.values() for what in claim.not_covered)
-    if point.epsilon is not None and beside:
-        found.append(f"No epsilon covers: {'; '.join(beside)}.")
+    if point.epsilon is not None and not_covered(point):
+        found.append(f"No epsilon covers: {not_covered(point)}.")
     if point.epsilon is not None:
         found.append(CHOICE)
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
@@ -228,5 +233,7 @@ def _extremes(data: CurveData, series: Series) -> tuple[tuple[str, str, str], ..
     leaks = [(leak, p) for p in known if (leak := largest_leak(p)) is not None]
     if leaks:
         leak, at = min(leaks, key=lambda one: one[0].gain.value if one[0].gain else 0.0)
-        facts.append(("Least leakage", gain_words(leak).split(" (")[0], setting_words(at)))
+        facts.append(
+            ("Least leakage", signed(leak.gain.value) if leak.gain else "", setting_words(at))
+        )
     return tuple(facts)

@@ -42,6 +42,7 @@ VERDICT_WORDS = {
 
 
 def defence_words(name: str) -> str:
+    """What the page calls a defence."""
     return _DEFENCES.get(name, name.replace("_", " "))
 
 
@@ -56,6 +57,7 @@ def adversary_words(name: str) -> str:
 
 
 def attack_words(name: str) -> str:
+    """What the page calls an attack."""
     return name.replace("_", " ")
 
 
@@ -65,6 +67,7 @@ def setting_words(point: CurvePoint) -> str:
 
 
 def strength_words(point: CurvePoint) -> str:
+    """The promised epsilon and its unit; empty where nothing is promised."""
     if point.epsilon is None:
         return ""
     per = f" per\N{NO-BREAK SPACE}{point.unit}" if point.unit else ""
@@ -86,10 +89,18 @@ def within(interval: Interval, low: float = 0.0, high: float = 1.0) -> Interval:
 
 
 def accuracy_words(interval: Interval) -> str:
+    """The share and, in brackets, its interval."""
+    return _with_spread(percent(interval.value), accuracy_spread(interval))
+
+
+def accuracy_spread(interval: Interval) -> str:
+    """The interval of a share; empty where it is a single value."""
     inside = within(interval)
-    if inside.low >= inside.high:
-        return percent(interval.value)
-    return f"{percent(interval.value)} ({percent(inside.low)} to {percent(inside.high)})"
+    return f"{percent(inside.low)} to {percent(inside.high)}" if inside.low < inside.high else ""
+
+
+def _with_spread(value: str, spread: str) -> str:
+    return f"{value} ({spread})" if spread else value
 
 
 def score_words(points: Iterable[CurvePoint]) -> str:
@@ -99,6 +110,7 @@ def score_words(points: Iterable[CurvePoint]) -> str:
 
 
 def capital(words: str) -> str:
+    """The words with a capital at the start."""
     return words[:1].upper() + words[1:]
 
 
@@ -115,10 +127,15 @@ def short_signed(value: float) -> str:
 
 
 def gain_words(leak: Leak) -> str:
+    """The gain and, in brackets, its interval."""
     if leak.gain is None:
         return "not measured"
-    spread = f" ({signed(leak.gain.low)} to {signed(leak.gain.high)})"
-    return signed(leak.gain.value) + (spread if leak.gain.high > leak.gain.low else "")
+    return _with_spread(signed(leak.gain.value), gain_spread(leak.gain))
+
+
+def gain_spread(gain: Interval) -> str:
+    """The interval of a gain; empty where it is a single value."""
+    return f"{signed(gain.low)} to {signed(gain.high)}" if gain.high > gain.low else ""
 
 
 def largest_leak(point: CurvePoint) -> Leak | None:
@@ -135,6 +152,7 @@ def measured_whole(point: CurvePoint) -> bool:
 
 
 def by_whom(leak: Leak) -> str:
+    """The attack and its adversary."""
     return f"{attack_words(leak.attack)} by {adversary_words(leak.adversary)}"
 
 

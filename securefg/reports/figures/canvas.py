@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
+
+from securefg.reports.templating import render_page
 
 # All drawings have this width, about that of a phone, so their text keeps its size on any screen.
 WIDTH = 380.0
@@ -33,6 +36,7 @@ class Cell:
 
     @property
     def value(self) -> str:
+        """What a download holds."""
         return self.raw or self.text
 
 
@@ -101,6 +105,7 @@ def _step(rough: float) -> float:
 
 
 def text_width(texts: list[str]) -> float:
+    """The width of the longest text at the charts' font size."""
     return CHARACTER * max((len(text) for text in texts), default=0)
 
 
@@ -134,6 +139,7 @@ def coordinate(value: float) -> str:
 
 
 def title(text: str) -> Markup:
+    """A tooltip."""
     return element("title", text)
 
 
@@ -143,3 +149,39 @@ def _name(key: str) -> str:
 
 def _value(value: str | float) -> Markup:
     return escape(value if isinstance(value, str) else coordinate(value))
+
+
+TITLE_HEIGHT, LINE_HEIGHT, MARGIN = 26, 16, 4
+SAMPLE_WIDTH, LETTER_WIDTH, LEGEND_GAP = 27, 5.9, 14
+_OPENING = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
+
+
+def standalone(figure: Figure) -> str:
+    """The drawing at its own size; a legend that is too wide goes on below itself."""
+    found = _OPENING.match(figure.svg)
+    assert found is not None, "canvas() begins with the size"
+    width, height = float(found[1]), float(found[2])
+    legend = list(_placed(figure.legend, width))
+    top = max((y for _, y, _ in legend), default=TITLE_HEIGHT - LINE_HEIGHT) + LINE_HEIGHT / 2
+    sized = f'<svg width="{width:g}" height="{height:g}" {figure.svg.removeprefix("<svg ")}'
+    return render_page(
+        "figure.svg",
+        figure=figure,
+        width=f"{width:g}",
+        height=f"{top + height + MARGIN:g}",
+        top=f"{top:g}",
+        legend=legend,
+        drawing=Markup(sized),
+    )
+
+
+def _placed(
+    entries: tuple[LegendEntry, ...], width: float
+) -> Iterator[tuple[float, float, LegendEntry]]:
+    x, y = float(MARGIN), float(TITLE_HEIGHT + LINE_HEIGHT / 2)
+    for entry in entries:
+        wide = SAMPLE_WIDTH + LETTER_WIDTH * len(entry.name) + LEGEND_GAP
+        if x > MARGIN and x + wide > width:
+            x, y = float(MARGIN), y + LINE_HEIGHT
+        yield x, y, entry
+        x += wide

@@ -16,7 +16,7 @@ from attacks.base import Targets
 from audits.games.base import BinaryGame
 from audits.picked_targets import picked_targets
 from securefg.foundation.interval import Interval
-from securefg.reports.worst import worst_sentence
+from securefg.reports.findings_section import worst_sentence
 from securefg.run.findings import Finding, Verdict
 
 FOLDER = Path(audits.games.__file__).parent

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from securefg.data.csbm import _triangle, connected, draw_csbm
+from securefg.data.drawn_graphs import _triangle, connected, draw_csbm
 from securefg.data.graph import Graph
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import CsbmSettings
@@ -108,7 +108,7 @@ def test_a_large_graph_is_drawn_by_its_edges_from_the_same_law(monkeypatch: pyte
         return graph.edge_index.shape[1] / graph.num_nodes, float(same.double().mean())
 
     dense = law(draw_csbm(asked, seed=0))
-    monkeypatch.setattr("securefg.data.csbm.DENSE_NODES", 1000)
+    monkeypatch.setattr("securefg.data.drawn_graphs.DENSE_NODES", 1000)
     graph = draw_csbm(asked, seed=0)
     degree, same = law(graph)
     # 15 000 edges: 0.4 of a degree and 0.02 of agreement are five standard deviations each.

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from securefg.data.graph import Graph, Split
-from securefg.data.label_noise import with_label_noise
+from securefg.data.splits import with_label_noise
 from securefg.foundation.errors import ConfigError
 
 

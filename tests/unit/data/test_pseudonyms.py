@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
-from securefg.data.pseudonyms import TELLS, new_key, pseudonym, read_key
 from securefg.data.tabular.prepare import prepared
+from securefg.data.tabular.pseudonyms import TELLS, new_key, pseudonym, read_key
 from securefg.foundation.errors import DataError
 from securefg.settings.tables import table_settings
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from securefg.data import sources
-from securefg.data.readers import facebook, geometric, heterophilous
+from securefg.data.readers import geometric, published
 from securefg.data.sources import locate
 from securefg.foundation.errors import DataError
 
@@ -106,7 +106,6 @@ def test_download_by_the_library_matches_our_layout(
 
     kind = getattr(torch_geometric.datasets, geometric.LOADERS[name].kind)
     monkeypatch.setattr(kind, "download", fake)
-    others = {"tolokers": heterophilous.files}
-    reader = others.get(name, facebook.files if name[-1].isdigit() else geometric.files)
-    assert locate(name, reader(name), None) == own_cache / "raw"
-    assert all((own_cache / "raw" / file).is_file() for file in reader(name))
+    files = (published if name in published.FILES else geometric).files(name)
+    assert locate(name, files, None) == own_cache / "raw"
+    assert all((own_cache / "raw" / file).is_file() for file in files)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from securefg.data.drawn_graphs import draw_subcora
 from securefg.data.graph import Graph, Split, undirected
-from securefg.data.subcora import draw_subcora
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import DataSettings, SubCoraSettings
 
@@ -79,7 +79,7 @@ def test_test_nodes_can_come_from_anywhere() -> None:
 
 
 def test_conditions_that_no_draw_meets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("securefg.data.subcora.MAX_TRIES", 50)
+    monkeypatch.setattr("securefg.data.drawn_graphs.MAX_TRIES", 50)
     strict = SMALL.model_copy(update={"class_spread": 0.0, "least_train": 16, "most_train": 16})
     with pytest.raises(ConfigError, match="had a component of 16 to 16 nodes"):
         draw_subcora(citations(40), strict.model_copy(update={"drawn_nodes": 20}), 0)

@@ -10,7 +10,7 @@ import torch
 from sklearn import metrics as known
 
 from securefg.data.graph import Split
-from securefg.data.split_check import check_split
+from securefg.data.splits import check_split
 from securefg.federation.evaluation import pool, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
 from securefg.flare.scores import told

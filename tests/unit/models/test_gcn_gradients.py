@@ -8,9 +8,8 @@ from torch import Tensor
 
 from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
-from securefg.models.gcn_gradients import gcn_gradients
 from securefg.models.sparse import feature_matrix
-from securefg.models.training import Targets
+from securefg.models.training import Targets, gcn_gradients
 
 NODES, FEATURES, CLASSES, HIDDEN = 60, 40, 3, 8
 SHAPE = GcnShape(FEATURES, HIDDEN, CLASSES)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from securefg.data.csbm import draw_csbm
+from securefg.data.drawn_graphs import draw_csbm
 from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, shards
 from securefg.foundation.streams import torch_stream

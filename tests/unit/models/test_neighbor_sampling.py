@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from securefg.models.gcn import GcnShape, SumOf, normalized_adjacency
-from securefg.models.neighbor_sampling import Incoming, batches, draw, sampled_rows
-from securefg.models.sparse import DenseMatrix, SparseMatrix
+from securefg.models.sparse import DenseMatrix, Incoming, SparseMatrix, batches, draw, sampled_rows
 from securefg.models.training import GcnTrainer, Targets
 from securefg.settings.methods.sampling import NeighborSampling
 

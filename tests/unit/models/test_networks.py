@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, elu
 
-from securefg.data.csbm import draw_csbm
+from securefg.data.drawn_graphs import draw_csbm
 from securefg.data.graph import Graph
 from securefg.foundation.streams import torch_stream
 from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp, mlp_shapes

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg.models import approximate_neighbors, pseudo_graph
+from securefg.models import pseudo_graph
 from securefg.models.pseudo_graph import (
     PseudoGraph,
     build_nearly,
@@ -175,7 +175,7 @@ def test_neighbours_found_nearly_are_those_of_the_exact_graph_and_the_recall_say
 
 
 def test_a_poor_search_has_a_poor_recall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approximate_neighbors, "PROBED", 1)
+    monkeypatch.setattr(pseudo_graph, "PROBED", 1)
     assert build_nearly(logits(6000), 30, seed=0)[1] < 0.8
 
 

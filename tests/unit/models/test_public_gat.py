@@ -6,8 +6,7 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from securefg.data.graph import Graph, Split, undirected
-from securefg.models.gat import Gat
-from securefg.models.public_gat import PublicGat, PublicGatTrainer, Pull
+from securefg.models.gat import Gat, PublicGat, PublicGatTrainer, Pull
 
 CPU = torch.device("cpu")
 
@@ -30,7 +29,7 @@ def test_logits_are_those_of_the_plain_gat() -> None:
     network, reference = PublicGat(graph(), 8, 4, CPU), Gat(graph(), 8, 4, False, CPU)
     weights = network.initial(torch.Generator().manual_seed(1))
     hidden = network.hidden(weights)
-    assert torch.allclose(network.logits(hidden, weights), reference.logits(weights), atol=1e-6)
+    assert torch.allclose(network.scores(hidden, weights), reference.logits(weights), atol=1e-6)
 
 
 def test_the_pull_turns_the_hidden_rows() -> None:

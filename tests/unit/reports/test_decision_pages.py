@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -10,13 +11,10 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.interval import Interval
-from securefg.reports import tested as coverage
-from securefg.reports.dpo import _claims, build_dpo_page
-from securefg.reports.forest import forest
+from securefg.reports.compare import build_sites_page
+from securefg.reports.exports import build_dpo_page
+from securefg.reports.findings_section import describe_coverage, forest, worst_sentence
 from securefg.reports.page import build_report
-from securefg.reports.results import read_results
-from securefg.reports.sites import build_sites_page
-from securefg.reports.worst import worst_sentence
 from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.run.findings_file import FindingsFile
@@ -96,7 +94,7 @@ def test_the_worst_finding_is_one_sentence(findings: list[Finding] | None, words
 def test_a_forest_is_ranked_and_within_its_axis() -> None:
     drawn = forest([finding("NOT_DETECTED", 0.0), finding("LEAK", 0.9), finding("LEAK", 0.3)])
     assert drawn is not None
-    assert [row.verdict for row in drawn.rows] == ["leak", "leak", "not detected"]
+    assert [row.finding.verdict for row in drawn.rows] == ["LEAK", "LEAK", "NOT_DETECTED"]
     for row in drawn.rows:
         assert 0 <= row.low <= row.dot <= row.low + row.width <= 100.01
     assert drawn.rows[0].dot > drawn.rows[1].dot > drawn.zero - 1
@@ -105,8 +103,8 @@ def test_a_forest_is_ranked_and_within_its_axis() -> None:
 
 
 def test_what_was_not_tested_is_said_even_where_nothing_was() -> None:
-    assert coverage.tested(None).not_tested == ("nothing was tested: the run was not audited",)
-    parts = coverage.tested(
+    assert describe_coverage(None).not_tested == ("nothing was tested: the run was not audited",)
+    parts = describe_coverage(
         [finding("LEAK"), finding("INCONCLUSIVE", attack="drift", measured=False)]
     )
     assert parts.tested == ("membership loss by the server",)
@@ -167,11 +165,11 @@ def test_a_measured_epsilon_stands_beside_the_claim_of_its_own_unit(tmp_path: Pa
     )
     file.add([finding("NOT_DETECTED", unit="client", epsilon_claimed=90.0, epsilon_lower=61.5)])
     file.close({})
-    claims = {claim.unit: claim for claim in _claims(read_results(folder))}
-    assert claims["client"].measured == "at least 61.5"
-    assert claims["row"].measured == "not measured per row"
-    assert "hardly protects" in claims["node"].meaning
-    assert "hardly protects" in build_dpo_page(folder).read_text()
+    page = build_dpo_page(folder).read_text()
+    claims = dict(re.findall(r'<th scope="row">(\w+)</th><td data-label="Claimed">(.*)</tr>', page))
+    assert claims["client"].endswith('<td data-label="Measured">at least 61.5</td>')
+    assert claims["row"].endswith('<td data-label="Measured">not measured per row</td>')
+    assert "hardly protects" in claims["node"]
 
 
 OUTDATED = "signed over earlier files or with another key; build it again"

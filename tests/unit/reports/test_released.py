@@ -6,9 +6,8 @@ from pathlib import Path
 
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.protocol.codec import Clients
-from securefg.reports.bookings import read_bookings
 from securefg.reports.fields import Released, received, released
-from securefg.reports.results import read_results
+from securefg.reports.results import read_bookings, read_results
 from securefg.run.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from papers.spreads import (
+    BoxChart,
+    CategoryChart,
+    Points,
+    Scatter,
+    Spread,
+    box,
+    draw_boxes,
+    draw_categories,
+    draw_scatter,
+)
 from securefg.foundation.units import significant
-from securefg.reports.figures.boxes import BoxChart, Scatter, box, draw_boxes, draw_scatter
-from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
 
 
 def test_a_box_has_quartiles_whiskers_and_what_lies_outside() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+from papers.spreads import CategoryChart, Points, Spread, draw_categories
 from securefg.foundation.units import significant
-from securefg.reports.figures.canvas import Figure, LegendEntry
-from securefg.reports.figures.categories import CategoryChart, Points, Spread, draw_categories
-from securefg.reports.figures.standalone import standalone
+from securefg.reports.figures.canvas import Figure, LegendEntry, standalone
 
 SVG = "{http://www.w3.org/2000/svg}"
 

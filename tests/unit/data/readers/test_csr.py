@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from securefg.data.readers.csr import dense_csr
+from securefg.data.readers.folder import dense_csr
 
 GOOD: dict[str, Any] = {
     "data": np.array([1.0, 2.0, 3.0]),

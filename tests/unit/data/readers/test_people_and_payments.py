@@ -15,7 +15,7 @@ from securefg.data.canaries import draw_canaries, with_canaries
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.partitions import draw_partition
-from securefg.data.readers import amlsim, facebook, heterophilous, twitch
+from securefg.data.readers import published
 from securefg.data.shard import shards
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.settings.data import DataSettings
@@ -48,7 +48,7 @@ def university(root: Path, years: list[int], columns: int = 7) -> Path:
     people[:, 5] = years
     people[:, 6] = 100 + np.arange(count)
     ring = np.roll(np.eye(count), 1, 1)
-    path = root / facebook.files("cornell5")[0]
+    path = root / published.files("cornell5")[0]
     path.parent.mkdir(parents=True)
     savemat(path, {"A": csc_matrix(ring + ring.T), "local_info": people[:, :columns]})
     return root
@@ -62,7 +62,7 @@ def test_people_of_the_six_years_stay_with_their_links_and_their_year_as_label(t
 
 
 def test_columns_become_one_hot_without_missing_values_and_without_high_schools(tmp_path: Path):
-    data = facebook.read(university(tmp_path, [2004, 2005, 2006, 2007, 2008, 2009]), "cornell5")
+    data = published.read(university(tmp_path, [2004, 2005, 2006, 2007, 2008, 2009]), "cornell5")
     wanted = [[0, 0, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1]]
     assert data.features.tolist() == wanted
 
@@ -74,13 +74,13 @@ def test_columns_become_one_hot_without_missing_values_and_without_high_schools(
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, years, columns: int, words: str):
     root = university(tmp_path, years, columns)
     with pytest.raises(DataError, match=words):
-        facebook.read(root, "cornell5")
+        published.read(root, "cornell5")
 
 
 def test_a_file_that_is_no_matlab_file_is_refused(tmp_path: Path):
-    written(tmp_path / facebook.files("reed98")[0], "not a matrix")
+    written(tmp_path / published.files("reed98")[0], "not a matrix")
     with pytest.raises(DataError, match="wanted MATLAB arrays"):
-        facebook.read(tmp_path, "reed98")
+        published.read(tmp_path, "reed98")
 
 
 # ------------------------------------------------------------------------------------------ Twitch
@@ -88,7 +88,7 @@ def test_a_file_that_is_no_matlab_file_is_refused(tmp_path: Path):
 
 def countries(root: Path, target: str = "", words: str = "") -> Path:
     """Four streamers in each country, in a path; the first country's files may be others."""
-    for client, country in enumerate(twitch.COUNTRIES):
+    for client, country in enumerate(published.COUNTRIES):
         raw = root / "Twitch" / country / "raw"
         rows = "0,5,True,1,False\n1,5,False,1,False\n2,5,True,1,False\n3,5,False,1,True\n"
         written(
@@ -184,7 +184,7 @@ def archive(root: Path, name: str, **changed: np.ndarray) -> Path:
         "val_masks": ~masks,
         "test_masks": ~masks,
     }
-    path = root / heterophilous.files(name)[0]
+    path = root / published.files(name)[0]
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, **{**arrays, **changed})
     return root
@@ -212,12 +212,14 @@ def test_an_archive_has_its_splits_and_undirected_edges(tmp_path: Path, name: st
 )
 def test_an_archive_that_does_not_fit_is_refused(tmp_path: Path, changed: dict[str, np.ndarray]):
     with pytest.raises(DataError, match=r"tolokers\.npz"):
-        heterophilous.read(archive(tmp_path, "tolokers", **changed), "tolokers")
+        published.read(archive(tmp_path, "tolokers", **changed), "tolokers")
 
 
 def accounts(root: Path, nodes: str, payments: str) -> Path:
-    written(root / amlsim.files("amlsim")[0], f"nodeid,isFraud,init_balance,fraudStep\n{nodes}")
-    written(root / amlsim.files("amlsim")[1], f"sourceNodeId,targetNodeId,value,time\n{payments}")
+    written(root / published.files("amlsim")[0], f"nodeid,isFraud,init_balance,fraudStep\n{nodes}")
+    written(
+        root / published.files("amlsim")[1], f"sourceNodeId,targetNodeId,value,time\n{payments}"
+    )
     return root
 
 
@@ -226,7 +228,7 @@ NODES = "0,0,184.4,-1\n1,1,110.0,3\n2,0,999.0,-1\n"
 
 def test_payments_are_directed_links_between_accounts(tmp_path: Path):
     root = accounts(tmp_path, NODES, "0,1,163.3,1\n0,1,12.0,2\n2,0,1.5,3\n")
-    dataset = amlsim.read(root, "amlsim")
+    dataset = published.read(root, "amlsim")
     assert dataset.directed
     assert dataset.edge_index.T.tolist() == [[0, 1], [2, 0]]
     assert dataset.labels.tolist() == [0, 1, 0]
@@ -244,4 +246,4 @@ def test_payments_are_directed_links_between_accounts(tmp_path: Path):
 )
 def test_faults_of_accounts_and_payments_are_named(tmp_path: Path, nodes, payments, where: str):
     with pytest.raises(DataError, match=where):
-        amlsim.read(accounts(tmp_path, nodes, payments), "amlsim")
+        published.read(accounts(tmp_path, nodes, payments), "amlsim")

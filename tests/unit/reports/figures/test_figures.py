@@ -8,10 +8,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from securefg.reports.figures.bars import BarChart, Row, draw_bars
 from securefg.reports.figures.canvas import WIDTH, Scale, element, ticks
-from securefg.reports.figures.heat_map import HeatMap, draw_heat_map
-from securefg.reports.figures.lines import LineChart, Series, draw_lines
+from securefg.reports.figures.charts import (
+    BarChart,
+    HeatMap,
+    LineChart,
+    Row,
+    Series,
+    draw_bars,
+    draw_heat_map,
+    draw_lines,
+)
 
 
 def line_chart(*values: float | None) -> LineChart:

@@ -1,7 +1,8 @@
-"""The contextual stochastic block model, in the three tasks of the GFL-APPNP paper.
+"""Graphs that are drawn for a run, as in the GFL-APPNP paper: csbm and subcora.
 
-Deshpande et al., "Contextual Stochastic Block Models", 2018. Every node has a tag v_i = +1 or -1.
-Two nodes are joined with probability c_in / N where their tags agree and c_out / N where not,
+The contextual stochastic block model has three tasks (Deshpande et al., "Contextual Stochastic
+Block Models", 2018). Every node has a tag v_i = +1 or -1. Two nodes are joined with probability
+c_in / N where their tags agree and c_out / N where not,
 
     c_in = d + lambda sqrt(d),   c_out = d - lambda sqrt(d),
 
@@ -13,6 +14,12 @@ The paper draws training sets until one is connected and balanced, which for 20 
 too long; here the set is grown along edges. Above `DENSE_NODES` nodes pairs are drawn by their
 number, not one by one, in time and memory that grow with the edges, and the training set is a
 balanced random one.
+
+subCora is a small subgraph of Cora around a connected training set.
+Draw 800 nodes of Cora; a connected component of these with 30 to 50 nodes, all classes, and class
+counts whose standard deviation is at most 2.5 is the training set (else draw again). As many
+validation nodes come from those within two hops of it, in Cora. The paper then says "select
+testing nodes so that our subCora graph has 300 nodes in total" and not from where: `test_from`.
 """
 
 from __future__ import annotations
@@ -20,14 +27,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
-from securefg.settings.data import CsbmSettings
+from securefg.settings.data import CsbmSettings, SubCoraSettings
 
 SC_AGREEMENT = 0.7
 MAX_TRIES, MAX_SPARSE_TRIES = 1000, 3
@@ -215,3 +222,74 @@ def _grow(
         reach[chosen] = False
         candidates = np.flatnonzero(reach)
     return np.array(chosen, np.int64)
+
+
+MAX_SUBCORA_TRIES = 20_000
+MAX_DEPTH = 2
+
+
+def draw_subcora(cora: Graph, settings: SubCoraSettings, seed: int) -> Graph:
+    """The subgraph of the run's seed; its nodes in ascending order of their numbers in Cora."""
+    stream = numpy_stream(seed, "subcora")
+    ends = cora.edge_index.numpy()
+    size = (cora.num_nodes, cora.num_nodes)
+    adjacency = csr_matrix((np.ones(ends.shape[1], np.int8), (ends[0], ends[1])), size)
+    train = _training_set(adjacency, cora.labels.numpy(), settings, stream)
+    val, test = _others(adjacency, train, settings, stream)
+    parts = [torch.from_numpy(np.sort(part)) for part in (train, val, test)]
+    split = Split(*(mask(part, cora.num_nodes) for part in parts))
+    whole = Graph("subcora", cora.features, cora.edge_index, cora.labels, split, cora.num_classes)
+    return whole.subgraph(torch.cat(parts).sort().values)
+
+
+def _training_set(
+    adjacency: csr_matrix, labels: Ints, settings: SubCoraSettings, stream: np.random.Generator
+) -> Ints:
+    num_classes = int(labels.max()) + 1
+    for _ in range(MAX_SUBCORA_TRIES):
+        drawn = np.sort(stream.choice(len(labels), settings.drawn_nodes, replace=False))
+        _, component = connected_components(adjacency[drawn][:, drawn], directed=False)
+        for which in np.flatnonzero(_of_size(component.astype(np.int64), settings)):
+            found: Ints = drawn[component == which]
+            counts = np.bincount(labels[found], minlength=num_classes)
+            if counts.min() > 0 and counts.std() <= settings.class_spread:
+                return found
+    raise ConfigError(
+        f"data.subcora: none of {MAX_SUBCORA_TRIES} draws of {settings.drawn_nodes} nodes had a "
+        f"component of {settings.least_train} to {settings.most_train} nodes with all classes "
+        f"and a spread of at most {settings.class_spread}; allow more"
+    )
+
+
+def _of_size(component: Ints, settings: SubCoraSettings) -> NDArray[np.bool_]:
+    sizes = np.bincount(component)
+    fits: NDArray[np.bool_] = (sizes >= settings.least_train) & (sizes <= settings.most_train)
+    return fits
+
+
+def _others(
+    adjacency: csr_matrix, train: Ints, settings: SubCoraSettings, stream: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Validation nodes within two hops of the training set, and test nodes."""
+    depth = _depths(adjacency, train)
+    near = stream.permutation(np.flatnonzero((depth > 0) & (depth <= MAX_DEPTH)))
+    val, rest = near[: len(train)], near[len(train) :]
+    num_test = settings.num_nodes - len(train) - len(val)
+    if settings.test_from == "anywhere":
+        rest = stream.permutation(np.setdiff1d(np.arange(len(depth)), [*train, *val]))
+        return val, rest[:num_test]
+    further = stream.permutation(np.flatnonzero(depth > MAX_DEPTH))
+    further = further[np.argsort(depth[further], kind="stable")]
+    return val, np.concatenate([rest, further])[:num_test]
+
+
+def _depths(adjacency: csr_matrix, start: Ints) -> Ints:
+    """Hops from the nearest of `start`; -1 where there is no way."""
+    depth = np.full(adjacency.shape[0], -1, np.int64)
+    depth[start], hops = 0, 0
+    frontier = np.isin(np.arange(len(depth)), start)
+    while frontier.any():
+        hops += 1
+        frontier = (adjacency @ frontier > 0) & (depth < 0)
+        depth[frontier] = hops
+    return depth
