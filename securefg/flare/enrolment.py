@@ -20,14 +20,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from securefg.flare.certificates import Signer, check_signature
-from securefg.flare.roster import PURPOSE, said
 from securefg.foundation.errors import ConfigError, DataError, ProtocolError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
+from securefg.site.certificates import Signer, check_signature
+from securefg.site.roster import PURPOSE, said
 
 BITS = 3072
 

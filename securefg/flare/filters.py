@@ -27,9 +27,9 @@ from nvflare.app_common.logging.job_log_streamer import JobLogStreamer
 from nvflare.widgets.fed_event import ClientFedEventRunner
 from torch import Tensor
 
-from securefg.flare.gate import Array, Gate
 from securefg.foundation.errors import PrivacyError
 from securefg.settings.privacy import Adjacency
+from securefg.site.gate import Array, Gate
 
 RECEIVED: Final = "securefg.received"
 HEADERS: Final = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS, AppConstants.START_ROUND)

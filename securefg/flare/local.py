@@ -16,21 +16,20 @@ from typing import Any
 
 from securefg.data.shard import save_shards
 from securefg.engines.breaches import raise_breach
-from securefg.flare.flare_job import write_flare_job
-from securefg.flare.job import Job, Sizes, spread
-from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.app_files import write_flare_job
+from securefg.flare.kits import Kits, Plan, hand_out_plan, provision
 from securefg.flare.party import environment
-from securefg.flare.plan_file import hand_out_plan
 from securefg.flare.ports import free_port
 from securefg.flare.processes import LocalProcesses, end_leftovers
 from securefg.flare.server_run import OUTCOME, STOP
-from securefg.flare.site_policy import SitePolicy
 from securefg.foundation.errors import RunFailed
 from securefg.foundation.json_text import read_json
 from securefg.run.assembly import Experiment, hosts_of
 from securefg.run.execution import Outcome
 from securefg.run.folder import RunFolder, read_json_lines
 from securefg.run.observing import Observer, RoundReport
+from securefg.site.job import Job, Sizes, spread
+from securefg.site.policy import SitePolicy
 
 SERVER = "localhost"
 POLL_SECONDS = 0.1
@@ -81,7 +80,7 @@ def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Jo
         has_truth=True,
     )
     hand_out_plan(kits, job)
-    write_flare_job(flare / "job", job)
+    write_flare_job(flare / "job", job.to_json())
     return job, kits
 
 

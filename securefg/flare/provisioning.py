@@ -11,13 +11,8 @@ import torch
 from securefg.data.datasets import load
 from securefg.data.shard import Shard, save_shards
 from securefg.flare import coordinator, runbook
-from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.enrolment import Request, install
-from securefg.flare.job import Job, Sizes, spread
-from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.plan_file import FederationPlan, hand_out_plan
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
+from securefg.flare.kits import FederationPlan, Kits, Plan, hand_out_plan, home_of, provision
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.json_text import read_json
@@ -26,6 +21,10 @@ from securefg.protocol.codec import Clients
 from securefg.run.assembly import hosts_of, prepare
 from securefg.settings.config import RunConfig
 from securefg.settings.data import DataSettings, SplitSettings
+from securefg.site.books import SiteBooks
+from securefg.site.job import Job, Sizes, spread
+from securefg.site.plan import plan_path
+from securefg.site.policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
 
 
 def dealt_out(
@@ -97,27 +96,19 @@ def provision_for(
     return kits
 
 
-def home_of(kit: Path) -> Path:
-    own = kit / "local" / "securefg"
-    try:
-        return Path(own / read_json(own / "site.json")["home"]).resolve()
-    except OSError as error:
-        raise DataError(f"{kit}: not a site's kit (it has no local/securefg/site.json)") from error
-
-
 def complete(kit: Path, own: Path) -> None:
     """At a party: put its own keys into the kit that came back."""
     if (kit / "startup" / "fed_server.json").exists():
         install(kit, own, None, {})
         return
-    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    job = Job.read(plan_path(kit))
     name = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
     install(kit, own, home_of(kit) / "keys", dict(job.sites[name]))
 
 
 def reviewed(kit: Path) -> tuple[list[str], str | None]:
     """What the job that the kit was made for would send, and why the site's floor refuses it."""
-    home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    home, job = home_of(kit), Job.read(plan_path(kit))
     policy, planned = job.policy(), job.planned()
     floor = load_policy(home / POLICY_FILE)
     try:
@@ -130,7 +121,7 @@ def reviewed(kit: Path) -> tuple[list[str], str | None]:
 
 def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> Path:
     """A site's folder as the shard of its one client, under the federation's node numbers."""
-    home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    home, job = home_of(kit), Job.read(plan_path(kit))
     mine = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
     hosts = job.sites[mine]
     numbers = [number for clients in hosts.values() for number in clients.numbers()]

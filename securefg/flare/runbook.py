@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from securefg.flare.job import Job
-from securefg.flare.site_policy import planned_profile
 from securefg.methods.registry import get_method
 from securefg.privacy.accountants import claim
+from securefg.site.job import Job
+from securefg.site.policy import planned_profile
 
 SITE = """\
 # Runbook for {site}

@@ -10,10 +10,10 @@ from securefg.data.graph import Graph, Split
 from securefg.data.partition import Partition
 from securefg.data.statistics import statistics
 from securefg.flare.coordinator import read_entitled
-from securefg.flare.job import Job
 from securefg.methods.registry import get_method
 from securefg.run.assembly import Experiment
 from securefg.run.device import choose_device
+from securefg.site.job import Job
 
 
 def without_data(job: Job, entitled: Path) -> Experiment:

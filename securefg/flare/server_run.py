@@ -11,12 +11,8 @@ from typing import Any
 from securefg.engines.breaches import breach
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
-from securefg.flare.certificates import Root, Signer
 from securefg.flare.coordinator import FILE as COORDINATOR
 from securefg.flare.courier import Courier, Ping, Send
-from securefg.flare.deployed import check_planned, read_plan
-from securefg.flare.job import Job
-from securefg.flare.roster import read_roster
 from securefg.flare.server_experiment import without_data
 from securefg.flare.server_side import Flare
 from securefg.foundation.errors import RunFolderError, SecurefgError
@@ -28,6 +24,10 @@ from securefg.run.execution import Outcome, Run
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent
 from securefg.settings.config import parse_config
+from securefg.site.certificates import Root, Signer
+from securefg.site.job import Job
+from securefg.site.plan import check_planned, read_plan
+from securefg.site.roster import read_roster
 
 OUTCOME = "outcome.json"
 STOP = "stop"

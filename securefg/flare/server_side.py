@@ -13,12 +13,12 @@ from typing import Any
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.flare.courier import Courier, Silent
-from securefg.flare.job import Job
-from securefg.flare.packets import Opened, join, split
-from securefg.flare.scores import heard
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body, Clients
+from securefg.site.job import Job
+from securefg.site.packets import Opened, join, split
+from securefg.site.scores import heard
 
 FAILED = "refused the request, or failed on it; its own refusals.jsonl says why"
 Results = Mapping[HostId, tuple[dict[str, Any], Body]]

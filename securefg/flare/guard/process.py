@@ -47,7 +47,7 @@ def guard(kind: str, kit: Path) -> None:
     cell.install(Visits(kit, kind))
     frames.install()
     if kind == "site":
-        from securefg.flare.deployed import admitter
+        from securefg.flare.app_files import admitter
         from securefg.flare.guard.registration import ask_again
 
         strip_site(admitter(kit))

@@ -13,11 +13,11 @@ from securefg.data.graph import Split
 from securefg.data.split_check import check_split
 from securefg.federation.evaluation import pool, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
-from securefg.flare.scores import told
 from securefg.foundation.errors import ConfigError
 from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.settings.execution import TrainingSettings
+from securefg.site.scores import told
 from tests import small
 
 

@@ -8,12 +8,12 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg.flare.job import Job, Sizes
-from securefg.flare.site_policy import JobRefused, SitePolicy
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.settings.config import RunConfig
+from securefg.site.job import Job, Sizes
+from securefg.site.policy import JobRefused, SitePolicy
 from tests.small import config
 from tests.unit.flare.federation_world import World
 

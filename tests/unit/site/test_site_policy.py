@@ -9,14 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from securefg.flare.site_ledger import Booked, SiteBooks, open_books
-from securefg.flare.site_policy import (
-    Budget,
-    JobRefused,
-    SitePolicy,
-    load_policy,
-    planned_profile,
-)
 from securefg.foundation.errors import BudgetExceeded, ConfigError, PrivacyError, RunFailed
 from securefg.privacy.ledger import Mechanism, Release
 from securefg.privacy.policy import Policy
@@ -25,6 +17,14 @@ from securefg.protocol.codec import Clients
 from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.settings.config import RunConfig
+from securefg.site.books import Booked, SiteBooks, open_books
+from securefg.site.policy import (
+    Budget,
+    JobRefused,
+    SitePolicy,
+    load_policy,
+    planned_profile,
+)
 from tests.small import config
 from tests.unit.flare.federation_world import World
 

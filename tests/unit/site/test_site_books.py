@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefg.flare.job import Job, Sizes
-from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
-from securefg.flare.site_ledger import SiteBooks, open_books, open_log
-from securefg.flare.site_policy import JobRefused
 from securefg.foundation.errors import BooksDamaged, RunFailed
 from securefg.foundation.log import read_log
 from securefg.privacy.ledger import LOG
+from securefg.site.books import SiteBooks, open_books, open_log
+from securefg.site.job import Job, Sizes
+from securefg.site.packets import Packet
+from securefg.site.policy import JobRefused
 from tests.forged_log import set_back_head
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World

@@ -28,10 +28,10 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.flare.filters import ModelReceived, SecurefgFilter
-from securefg.flare.gate import open_home
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import POLICY_FILE, JobRefused
 from securefg.foundation.errors import BudgetExceeded, ConfigError, PrivacyError
+from securefg.site.books import SiteBooks
+from securefg.site.gate import open_home
+from securefg.site.policy import POLICY_FILE, JobRefused
 
 HALF_A_STEP = 2.0**-9
 """Of the grid of local noise, for a clip of 1 and the filter's default noise."""

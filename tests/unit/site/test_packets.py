@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from securefg.flare.packets import LENGTHS, MOST_PROOF, Packet, read_route, split
 from securefg.foundation.errors import ProtocolError
 from securefg.foundation.json_text import MOST_BYTES
+from securefg.site.packets import LENGTHS, MOST_PROOF, Packet, read_route, split
 
 
 def test_a_packet_comes_back_as_it_was() -> None:

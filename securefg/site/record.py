@@ -1,11 +1,11 @@
-"""A site's own record: what came to its hosts and what left them; it stays at home.
+"""A site's own record of what came to its hosts and what left them, which stays at home.
 
 Keys and shares of secure aggregation are not in it. `securefg deploy audit` reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,27 +19,29 @@ TRANSCRIPT = "transcript"
 
 
 class SiteRecord:
-    """Appends to the transcript of one run at one site; every submission goes on where the last
-    one stopped.
+    """A transcript of one run at one site, which every submission continues.
 
-    keep_body  whether a round's bodies stay; headers always do
+    every  the bodies of the first and of every so many rounds stay; 0 keeps none; headers stay
     """
 
     def __init__(
         self,
         folder: Path,
         messages: Sequence[type[Message]],
-        keep_body: Callable[[int], bool],
+        every: int,
         attempt: int,
     ) -> None:
         self._kinds = {message.kind: message for message in messages}
-        self._keep, self._attempt = keep_body, attempt
+        self._every, self._attempt = every, attempt
         self._folder, self._seq = folder / TRANSCRIPT, 0
         self._chain: str | None = None
 
     def add(self, framed: Body, answer: Answer) -> None:
-        """A request and its answer, where they are the method's own messages. No file stays open: a
-        site's process may end at any moment. Only the books are waited for."""
+        """Append a request and its answer, where they are the method's own messages.
+
+        No file stays open, for a site's process may end at any moment. Only the books are waited
+        for.
+        """
         writer = TranscriptWriter(self._folder, chain=self._chain)
         came = codec.unframe(framed)
         if came.kind in self._kinds:
@@ -62,7 +64,8 @@ class SiteRecord:
         personal: tuple[str, ...] = (),
     ) -> Record:
         self._seq += 1
-        keep = self._keep(envelope.round)
+        every, round = self._every, envelope.round
+        keep = every > 0 and (round == 1 or round % every == 0)
         return Record.of(
             replace(envelope, seq=self._seq),
             self._attempt,

@@ -17,20 +17,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.flare.site_ledger import Booked, SiteBooks, open_books
-from securefg.flare.site_policy import (
-    POLICY_FILE,
-    JobRefused,
-    SitePolicy,
-    load_policy,
-    write_policy,
-)
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.privacy.ledger import Mechanism, Release
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.rules import LocalGaussian
 from securefg.protocol.codec import Clients
 from securefg.settings.privacy import Adjacency
+from securefg.site.books import Booked, SiteBooks, open_books
+from securefg.site.policy import (
+    POLICY_FILE,
+    JobRefused,
+    SitePolicy,
+    load_policy,
+    write_policy,
+)
 
 Array = NDArray[np.generic] | Tensor
 Arrays = Mapping[str, Array]

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.flare.site_side import CANNOT, SiteRun
 from securefg.protocol import codec
+from securefg.site.run import SiteRun
+from securefg.site.taking_up import CANNOT
 from tests.small import config
 from tests.unit.flare.federation_world import World
-from tests.unit.flare.lying_server import FAILURE, SITE, LyingServer
-from tests.unit.flare.test_check_then_compute import (
+from tests.unit.site.lying_server import FAILURE, SITE, LyingServer
+from tests.unit.site.test_check_then_compute import (
     FEDGL,
     NOISE,
     PUBLIC,
@@ -145,7 +146,7 @@ def test_site_job_that_fails_on_data_is_refused_at_a_multiple_of_the_period(
     site = SiteRun(world.site_kit(SITE), job, "job", clock=lambda: 3.0, sleep=waited.append)
     server = LyingServer.__new__(LyingServer)
     server.site, server.number = site, 0
-    from tests.unit.flare.lying_server import server_key
+    from tests.unit.site.lying_server import server_key
 
     server.signer = server_key()
     begin = {"do": "begin", "digest": job.digest, "attempt": 1, "after_round": 0}

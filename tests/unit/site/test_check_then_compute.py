@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from securefg.data.shard import Shard
-from securefg.flare.packets import Packet
 from securefg.methods.registry import get_method
 from securefg.protocol import codec
 from securefg.protocol.bounds import Bound
@@ -27,9 +26,10 @@ from securefg.protocol.messages import Message
 from securefg.run.assembly import prepare
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.methods.registry import SHIPPED
+from securefg.site.packets import Packet
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World
-from tests.unit.flare.lying_server import FAILURE, SITE, LyingServer
+from tests.unit.site.lying_server import FAILURE, SITE, LyingServer
 
 ROUNDS = 150
 SMALL = "data.csbm={task: dnc, num_nodes: 40, degree: 6, lambda_: 2, mu: 2, num_features: 10}"
@@ -370,7 +370,7 @@ def test_site_request_past_the_budget_is_refused_before_its_host(tmp_path: Path)
     weights_alone = FEDGL.replace("pseudo_labels: true", "pseudo_labels: false")
     world = World(tmp_path, config(tmp_path, SMALL, weights_alone, NOISE, "training.rounds=30"))
     server, request = LyingServer(world), globals_of(world)
-    server.site._policy = server.site._policy.model_validate(
+    server.site._taking_up.policy = server.site._policy.model_validate(
         server.site._policy.model_dump() | {"budget_total": {"epsilon": 3}}
     )
     told = [is_answer(server.ask("fedgl.Globals", request)) for _ in range(30)]

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from securefg.flare.certificates import Root, Signer
 from securefg.foundation.errors import DataError, ProtocolError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import Item
 from securefg.secagg.identity_store import make_identities
+from securefg.site.certificates import Root, Signer
 
 PURPOSE = "masking keys"
 Hosts = Mapping[str, Clients]

@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from securefg.data.shard import Shard, save_shards
-from securefg.engines.endpoint import Endpoint
 from securefg.federation.engine import AT_THE_END
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
-from securefg.flare.certificates import Signer
-from securefg.flare.packets import REQUEST, Packet, Route, seal
-from securefg.flare.site_side import SiteRun
 from securefg.protocol import codec
 from securefg.protocol.codec import Envelope, Turn
 from securefg.protocol.messages import Message
+from securefg.site.certificates import Signer
+from securefg.site.packets import REQUEST, Packet, Route, seal
+from securefg.site.run import SiteRun
 from tests.unit.flare.federation_world import World, certificates
 
 SITE = "site-1"
@@ -61,7 +60,8 @@ class LyingServer:
         self.number, self.round = 0, 0
         told = self.tell({"do": "begin", "digest": self.job.digest, "attempt": 1, "after_round": 0})
         assert told == {"ready": True}, told
-        endpoints: dict[str, Endpoint] = self.site._endpoints or {}
+        taken = self.site._taken
+        endpoints = taken.endpoints if taken else {}
         self.host = Counted(endpoints[self.host_name].host)
         endpoints[self.host_name] = replace(endpoints[self.host_name], host=self.host)
         self.blob = b""

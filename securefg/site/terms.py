@@ -12,14 +12,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from securefg.engines.endpoint import STAGES
-from securefg.flare.job import Job
-from securefg.flare.site_policy import JobRefused
 from securefg.foundation.errors import ProtocolError
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Release
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope
 from securefg.secagg.messages import REDO
+from securefg.site.job import Job
+from securefg.site.policy import JobRefused
 
 STEPS_PER_ROUND = 200  # stages of secure aggregation included; shipped methods take 8 at most
 LEAST_ROOM = 64 * 1024**2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefg.flare.job import Job, Sizes
 from securefg.run.assembly import Experiment, prepare
+from securefg.site.job import Job, Sizes
 from tests.contract.test_engines import CONFIGS, small_version
 
 CHOSEN = {

@@ -21,14 +21,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from securefg.flare.job import Job
-from securefg.flare.site_policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 from securefg.foundation.errors import BooksDamaged, BudgetExceeded
 from securefg.foundation.log import Clock, Line, Log, utc_now
 from securefg.foundation.quoting import shortened
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
+from securefg.site.job import Job
+from securefg.site.policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 
 Profile = Mapping[Mechanism, int]
 MONTH = datetime.timedelta(days=31)

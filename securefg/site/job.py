@@ -12,10 +12,8 @@ from typing import Any
 import torch
 
 from securefg.federation.roles import PublicInfo
-from securefg.flare.app_files import as_bytes
-from securefg.flare.deployed import RUN_NAME
 from securefg.foundation.errors import DataError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import write_json
 from securefg.foundation.streams import derive_seed
 from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
@@ -24,6 +22,7 @@ from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.run.choosing import settled
 from securefg.settings.config import RunConfig, parse_config
+from securefg.site.plan import RUN_NAME
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Job:
         }
 
     def write(self, path: Path) -> None:
-        write_atomically(path, as_bytes(self.to_json()))
+        write_json(path, self.to_json())
 
     @classmethod
     def read(cls, path: Path) -> Job:
