@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from securefg.foundation.units import bytes_text, seconds_text, significant
 from securefg.reports.curve.bounds import is_broken
 from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series, Timing
-from securefg.reports.curve.marks import Marks, of, report_link
+from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.words import (
     VERDICT_WORDS,
     accuracy_words,
@@ -146,7 +146,7 @@ def sights(data: CurveData, marks: Marks) -> tuple[Sight, ...]:
 
 
 def _sight(data: CurveData, series: Series, marks: Marks) -> Sight:
-    points = of(data, series.name, lambda point: True)
+    points = [point for point in data.points if point.series == series.name]
     names = tuple(dict.fromkeys(leak.adversary for point in points for leak in point.leaks))
     lines = tuple(_line(point, names, marks) for point in points)
     shown = tuple(adversary_words(name)[:1].upper() + adversary_words(name)[1:] for name in names)

@@ -13,7 +13,7 @@ from securefg.reports.curve.words import (
     attack_words,
     by_whom,
     defence_words,
-    gain_words,
+    gain_value,
     largest_leak,
     measured_whole,
     setting_words,
@@ -130,7 +130,7 @@ def _largest(leak: Leak) -> tuple[str, str]:
     said = [f"{by_whom(leak)}, {leak.basis}" if leak.basis else by_whom(leak)]
     if leak.most_exposed is not None:
         said.append(f"{signed(leak.most_exposed)} for the most exposed target")
-    return gain_words(leak).split(" (")[0], "; ".join(said)
+    return gain_value(leak), "; ".join(said)
 
 
 def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
@@ -228,5 +228,5 @@ def _extremes(data: CurveData, series: Series) -> tuple[tuple[str, str, str], ..
     leaks = [(leak, p) for p in known if (leak := largest_leak(p)) is not None]
     if leaks:
         leak, at = min(leaks, key=lambda one: one[0].gain.value if one[0].gain else 0.0)
-        facts.append(("Least leakage", gain_words(leak).split(" (")[0], setting_words(at)))
+        facts.append(("Least leakage", gain_value(leak), setting_words(at)))
     return tuple(facts)

@@ -114,11 +114,16 @@ def short_signed(value: float) -> str:
     return "0" if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
+def gain_value(leak: Leak) -> str:
+    """Return the mean gain of an attack in words, without its interval."""
+    return "not measured" if leak.gain is None else signed(leak.gain.value)
+
+
 def gain_words(leak: Leak) -> str:
-    if leak.gain is None:
-        return "not measured"
-    spread = f" ({signed(leak.gain.low)} to {signed(leak.gain.high)})"
-    return signed(leak.gain.value) + (spread if leak.gain.high > leak.gain.low else "")
+    """Return the mean gain of an attack in words, with its interval where it has one."""
+    if leak.gain is None or leak.gain.high <= leak.gain.low:
+        return gain_value(leak)
+    return f"{gain_value(leak)} ({signed(leak.gain.low)} to {signed(leak.gain.high)})"
 
 
 def largest_leak(point: CurvePoint) -> Leak | None:
