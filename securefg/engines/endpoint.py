@@ -16,7 +16,7 @@ from torch import Tensor
 
 from securefg.engines.admission import Admission, Expected
 from securefg.federation.channel import Channel, mask_context
-from securefg.federation.engine import AT_THE_END, Answer, HostId
+from securefg.federation.engine import Answer, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
 from securefg.foundation.errors import PrivacyError, ProtocolError, RunFolderError
@@ -148,12 +148,12 @@ class Endpoint:
         self.secure.open(rows, turn.clients.numbers(), context)
         return masked.decode(rows, values.shape)
 
-    def admit_release(self, framed: Body) -> tuple[Message, bool]:
-        """A model that is to be scored, checked, and whether it is the run's last."""
+    def admit_release(self, framed: Body) -> Message:
+        """Return a model that is to be scored, checked; no host was called."""
         envelope = codec.unframe(framed)
         release = codec.decode(envelope.body, self.method.message(envelope.kind))
         self.admission.check_release(release)
-        return release, envelope.step == AT_THE_END
+        return release
 
     # ---------------------------------------------------------------------------- the host itself
 
@@ -182,11 +182,12 @@ class Endpoint:
             )
         return secagg_messages.Redone(number=turn.round) if admitted.is_redo else reply
 
-    def measure(self, framed: Body) -> list[LocalScore]:
-        return self.score(*self.admit_release(framed))
+    def measure(self, framed: Body, at_end: bool) -> list[LocalScore]:
+        """Check a released model and return its score on each client's own nodes."""
+        return self.score(self.admit_release(framed), at_end)
 
     def score(self, release: Message, at_end: bool) -> list[LocalScore]:
-        """How an admitted model does on each client's own nodes."""
+        """Return an admitted model's score on each client's own nodes."""
         return self.host.measure_at_end(release) if at_end else self.host.measure(release)
 
     def save(self, folder: Path) -> None:

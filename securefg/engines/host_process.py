@@ -45,7 +45,8 @@ def _perform(endpoint: Endpoint, header: dict[str, Any], blob: Body) -> tuple[di
             answer = endpoint.answer(blob)
             return {"releases": [r.to_json() for r in answer.releases]}, answer.framed
         case "measure":
-            return {"scores": [asdict(score) for score in endpoint.measure(blob)]}, b""
+            scores = endpoint.measure(blob, header["at_end"])
+            return {"scores": [asdict(score) for score in scores]}, b""
         case "save":
             endpoint.save(Path(header["folder"]))
         case "load":

@@ -32,8 +32,8 @@ class InProcess(Engine):
                 raise  # It is this machine's memory, and not one client's of many.
             return Dropped(name, self.hosts[name], note_failure(name, error))
 
-    def measure(self, release: Body) -> list[LocalScore]:
-        return [score for e in self._endpoints.values() for score in e.measure(release)]
+    def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        return [s for e in self._endpoints.values() for s in e.measure(release, at_end)]
 
     def save(self, folder: Path) -> None:
         for endpoint in self._endpoints.values():

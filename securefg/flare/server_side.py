@@ -85,8 +85,8 @@ class Flare(Engine):
             reason = f"{site} sent nonsense: {type(error).__name__}"
             return Dropped(name, self.hosts[name], self._complain(site, reason))
 
-    def measure(self, release: Body) -> list[LocalScore]:
-        results, _ = self._ask("measure", dict.fromkeys(self.hosts, release))
+    def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        results, _ = self._ask("measure", dict.fromkeys(self.hosts, release), at_end=at_end)
         found: list[LocalScore] = []
         for name, (result, _) in results.items():
             try:

@@ -139,12 +139,17 @@ class Begin:
 
 @dataclass(frozen=True)
 class Control:
-    """A server's request to some hosts of a site; `lengths` cuts the packet's blob between them."""
+    """A server's request to some hosts of a site; `lengths` cuts the packet's blob between them.
+
+    tag     the checkpoint to save or load
+    at_end  whether a model that is to be scored is the run's last one
+    """
 
     do: str
     hosts: tuple[str, ...]
     lengths: tuple[int, ...]
     tag: str
+    at_end: bool
 
 
 def read_begin(content: dict[str, Any]) -> Begin:
@@ -170,7 +175,10 @@ def read_control(content: dict[str, Any], site: str, own: Collection[str]) -> Co
     tag = content.get("tag", "")
     if not isinstance(tag, str) or (tag and not TAG.fullmatch(tag)):
         raise ProtocolError(f"no checkpoint can be called {tag!r:.60}")
-    return Control(str(content.get("do")), tuple(hosts), tuple(lengths), tag)
+    at_end = content.get("at_end", False)
+    if not isinstance(at_end, bool):
+        raise ProtocolError(f"at_end: found {at_end!r:.30}; expected true or false")
+    return Control(str(content.get("do")), tuple(hosts), tuple(lengths), tag, at_end)
 
 
 def _is_number(value: Any) -> bool:

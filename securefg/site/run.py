@@ -157,7 +157,7 @@ class SiteRun:
                 blobs = parts * (len(chosen) if len(parts) == 1 else 1)
                 return self._answers(taken, chosen, blobs)
             case "measure":
-                return self._scores(taken, chosen, parts[0])
+                return self._scores(taken, chosen, parts[0], control.at_end)
             case "save":
                 return self._save(chosen, control.tag)
             case "load":
@@ -216,21 +216,20 @@ class SiteRun:
             return None
 
     def _scores(
-        self, taken: TakenUp, chosen: Mapping[str, Endpoint], framed: Body
+        self, taken: TakenUp, chosen: Mapping[str, Endpoint], framed: Body, at_end: bool
     ) -> tuple[Content, Body]:
         """Return rounded scores, booked, once for the model that the site last trained."""
         taken.terms.check_release(framed)
         models = {name: endpoint.admit_release(framed) for name, endpoint in chosen.items()}
         results: list[Content] = []
         for name, endpoint in chosen.items():
-            release, at_end = models[name]
             told: list[dict[str, Any]] = []
             round, clients = taken.terms.round_of(name), str(endpoint.clients)
             if self._policy.scores and self._books.book_scores(
                 self._job.run, round, at_end, clients
             ):
                 try:
-                    told = [told_of(score) for score in endpoint.score(release, at_end)]
+                    told = [told_of(score) for score in endpoint.score(models[name], at_end)]
                 except Exception as error:
                     self._note_refusal(error, "host")
                     results.append(FAILED)

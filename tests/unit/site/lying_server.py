@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from securefg.data.shard import Shard, save_shards
-from securefg.federation.engine import AT_THE_END
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
 from securefg.protocol import codec
@@ -81,14 +80,14 @@ class LyingServer:
         return self._carry("answer", replace(envelope, **changes), fields)
 
     def measure(self, kind: str, fields: Mapping[str, Any], at_end: bool = False) -> Any:
-        step = AT_THE_END if at_end else 0
         nobody = type(self.clients)(())
-        return self._carry("measure", Envelope(0, 0, step, "runner", "", kind, nobody, b""), fields)
+        envelope = Envelope(0, 0, 0, "runner", "", kind, nobody, b"")
+        return self._carry("measure", envelope, fields, at_end=at_end)
 
-    def _carry(self, do: str, envelope: Envelope, fields: Mapping[str, Any]) -> Any:
+    def _carry(self, do: str, envelope: Envelope, fields: Mapping[str, Any], **more: Any) -> Any:
         blob = codec.frame_fields(envelope, fields)
         content = {"do": do, "to": SITE, "hosts": [self.host_name], "lengths": [len(blob)]}
-        return self.tell(content, blob)
+        return self.tell({**content, **more}, blob)
 
     def num_booked(self) -> int:
         """Lines in the site's books: of requests, and of models that were scored."""

@@ -5,6 +5,7 @@ Each test states what a real site once did.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_site_scores_after_a_refused_request_are_not_told_again(tmp_path: Path) 
     assert server.host.calls == 2
     assert is_answer(server.ask("fedgl.Globals", request))
     assert server.measure("fedgl.Globals", request)["results"][0]["scores"]
+
+
+def test_site_scores_of_the_last_model_are_booked_as_such(tmp_path: Path) -> None:
+    server = lying(tmp_path, FEDGL)
+    request = globals_of(server.world)
+    assert is_answer(server.ask("fedgl.Globals", request))
+    for at_end in (False, True):
+        answer = server.measure("fedgl.Globals", request, at_end=at_end)
+        assert answer["results"][0]["scores"]
+    assert server.measure("fedgl.Globals", request, at_end="true") == FAILURE  # type: ignore[arg-type]
+    lines = (server.world.kits.home(SITE) / "scores.jsonl").read_text().splitlines()
+    assert [json.loads(line)["at_end"] for line in lines] == [False, True]
 
 
 def test_site_refusal_with_a_long_name_writes_a_short_line(tmp_path: Path) -> None:

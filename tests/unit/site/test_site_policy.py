@@ -25,6 +25,7 @@ from securefg.site.policy import (
     load_policy,
     planned_profile,
 )
+from securefg.site.run import SiteRun
 from tests.small import config
 from tests.unit.flare.federation_world import World
 
@@ -116,8 +117,8 @@ def test_a_server_cannot_run_another_job_than_the_one_deployed(tmp_path: Path) -
     """The site checks the job that it was given; a server with a laxer one does not get in."""
     world = World(tmp_path, config(tmp_path, "training.rounds=1"))
     server = world.start(world.job())
-    for site in world.sites.values():
-        site._job = world.job(run="another")
+    other = world.job(run="another")
+    world.sites = {site: SiteRun(world.site_kit(site), other, "job") for site in world.sites}
     _, error = server.execute()
     assert "runs another job than the one that was deployed here" in str(error)
 
