@@ -48,11 +48,7 @@ class RunController(Controller):  # type: ignore[misc]
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         workspace, job_id = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT), fl_ctx.get_job_id()
         job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
-        kit = ServerKit.load(
-            Path(workspace.get_startup_kit_dir()),
-            Path(workspace.get_site_config_dir()),
-            Path(workspace.get_root_dir()),
-        )
+        kit = ServerKit.load(Path(workspace.get_root_dir()))
         try:
             run = self._planned_run(kit, job, job_id, abort_signal, fl_ctx)
         except SecurefgError as refused:

@@ -37,23 +37,34 @@ from securefg.settings.config import RunConfig
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """The data dealt out, and the rules settled; nothing runs yet.
-
-    has_truth  False at a deployed server: its graphs are empty, and clients score for themselves
-    canaries   what the run carries for its audit; their coins are for audits alone
-    """
+class Setup:
+    """The settled rules of a run and what is public of its data. A deployed server has no more."""
 
     config: RunConfig
     method: AnyMethod
+    public: PublicInfo
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class Experiment(Setup):
+    """A setup with the data dealt out; nothing runs yet.
+
+    has_truth  False where only a part of the data is here, as at one site of a deployed run
+    canaries   what the run carries for its audit; their coins are for audits alone
+    """
+
     union: Graph
     partition: Partition
     statistics: PartitionStatistics
     shards: Sequence[Shard]
-    public: PublicInfo
-    policy: Policy
     has_truth: bool = True
     canaries: Canaries | None = None
+
+
+def with_truth(setup: Setup) -> Experiment | None:
+    """Return the experiment where all data of the run is here; None where it is at sites."""
+    return setup if isinstance(setup, Experiment) and setup.has_truth else None
 
 
 def prepare(config: RunConfig) -> Experiment:

@@ -18,7 +18,7 @@ import traceback
 from multiprocessing.connection import Connection
 
 from securefg.foundation.errors import SecurefgError
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup
 from securefg.run.observing import RoundReport
 from securefg.sweep.cache import Failure, locked
 from securefg.sweep.point import At, Ended, Point, Work
@@ -61,7 +61,7 @@ class Reporter:
         self._pipe, self._orders = pipe, orders
         self._rounds, self._last = 0, 0.0
 
-    def started(self, experiment: Experiment, first_round: int) -> None:
+    def started(self, experiment: Setup, first_round: int) -> None:
         self._rounds = experiment.config.training.rounds
 
     def round_done(self, report: RoundReport) -> None:

@@ -110,8 +110,7 @@ class World:
     def start(self, job: Job, job_id: str = "job") -> ServerRun:
         """New processes, as it were, at every party."""
         self.sites = {site: SiteRun(self.site_kit(site), job, job_id) for site in self.assignment}
-        kit = self.kits.server
-        server = ServerKit.load(kit / "startup", kit / "local", kit)
+        server = ServerKit.load(self.kits.server)
         return ServerRun(server, job, job_id, self._send, lambda site, _: self.alive(site))
 
     def run(self, job: Job | None = None, job_id: str = "job") -> RunFolder:
