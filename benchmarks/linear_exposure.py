@@ -18,8 +18,13 @@ from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions import draw_partition
-from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
-from securefg.secagg.subset_exposure import subset_exposure
+from securefg.secagg.exposure import (
+    Exposure,
+    Weights,
+    linear_exposure,
+    node_exposure,
+    subset_exposure,
+)
 from securefg.settings.data import DataSettings
 from securefg.settings.partition import SharesSettings
 

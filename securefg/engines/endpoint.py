@@ -28,8 +28,8 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
-from securefg.secagg.arrays import to_ring
 from securefg.secagg.client import SecureClients
+from securefg.secagg.ring import to_ring
 from securefg.secagg.statements import request_hash
 
 STAGES = {message.kind: message for message in secagg_messages.MESSAGES}

@@ -32,7 +32,7 @@ from securefg.protocol.codec import Clients
 from securefg.run.choosing import settled
 from securefg.run.device import choose_device
 from securefg.run.folder import RunFolder
-from securefg.secagg.identity_store import make_identities
+from securefg.secagg.keys import make_identities
 from securefg.settings.config import RunConfig
 
 

@@ -20,7 +20,7 @@ from securefg.protocol.transcript import Record
 from securefg.run.assembly import Setup, with_truth
 from securefg.run.opened import Opened, is_census, read_opened
 from securefg.run.recovered_holders import HolderSums
-from securefg.secagg.run_exposure import OpenedSum, Term, exposed_terms, num_exposed
+from securefg.secagg.exposure import OpenedSum, Term, exposed_terms, num_exposed
 
 Pattern = frozenset[int]
 

@@ -1,7 +1,7 @@
 """Whose rows are in the masked sums of a run: the subset sums of client constants over holders.
 
 A sum by row in which each client adds a constant at the rows that it holds shows, by its value,
-who holds the row (`securefg.secagg.subset_exposure`). Declarations do not tell that a field is of
+who holds the row (`securefg.secagg.exposure`). Declarations do not tell that a field is of
 this form, so its opened values are compared with who holds what.
 
 Probabilities have a bound besides: without the last class, a holder's add up to at most 1. If a
@@ -22,7 +22,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.protocol.meanings import Holdings, Predictions
 from securefg.run.assembly import Setup, with_truth
 from securefg.run.opened import Opened, is_census
-from securefg.secagg.subset_exposure import (
+from securefg.secagg.exposure import (
     FINEST,
     Bits,
     Floats,

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from securefg.secagg import boxes, derive, shamir
-from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
+from securefg.secagg.ring import from_bytes, to_bytes
 from securefg.secagg.seats import KeyPairs, Pair, Roots, Seats, ordered
 from securefg.secagg.secret import SECRET_BYTES, RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share

@@ -9,9 +9,9 @@ import numpy as np
 
 from securefg.protocol import codec
 from securefg.protocol.messages import Message
-from securefg.secagg.arrays import to_bytes
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.messages import Roster
+from securefg.secagg.ring import to_bytes
 
 
 def advertised(

@@ -16,7 +16,7 @@ from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import Item
-from securefg.secagg.identity_store import make_identities
+from securefg.secagg.keys import make_identities
 from securefg.site.certificates import Root, Signer
 
 PURPOSE = "masking keys"
