@@ -17,9 +17,8 @@ from nvflare.fuel.f3.message import Message
 
 from securefg.flare.app_files import JOB_FILE
 from securefg.flare.guard.doors import ASK, CHANNEL, PING
+from securefg.flare.job_process import end_with_parent, plain_bytes
 from securefg.flare.kits import load_site_kit
-from securefg.flare.orphans import end_with_parent
-from securefg.flare.plain_bytes import plain_bytes
 from securefg.foundation.errors import SecurefgError
 from securefg.site.job import Job
 from securefg.site.packets import Packet

@@ -19,8 +19,7 @@ from securefg.engines.breaches import raise_breach
 from securefg.flare.app_files import write_flare_job
 from securefg.flare.kits import Kits, Plan, hand_out_plan, provision
 from securefg.flare.party import environment
-from securefg.flare.ports import free_port
-from securefg.flare.processes import LocalProcesses, end_leftovers
+from securefg.flare.processes import LocalProcesses, end_leftovers, free_port
 from securefg.flare.server_run import OUTCOME, STOP
 from securefg.foundation.errors import RunFailed
 from securefg.foundation.json_text import read_json

@@ -1,4 +1,4 @@
-"""The processes of a local federation: started here, found by a mark, and ended, they alone.
+"""The processes of a local federation: started on a free port, found by a mark, and ended.
 
 FLARE starts processes of its own for every job, in sessions of their own. All of them inherit an
 environment variable with a random value, by which they are found again whoever their parent is.
@@ -11,6 +11,7 @@ import ctypes
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -38,9 +39,11 @@ class LocalProcesses:
         self.stop()
 
     def start_server(self) -> None:
+        """Start the server's process."""
         self._start(self._kits.server)
 
     def start_site(self, name: str) -> None:
+        """Start a site's process."""
         self._start(self._kits.site(name))
 
     def _start(self, kit: Path) -> None:
@@ -135,3 +138,33 @@ def _read(pid: int, what: str) -> list[bytes]:
 def _signal(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+LEAST = 10_000  # below are ports that well-known services listen on
+OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+OUTGOING_FROM = 32_768  # Linux' own default, where it does not tell
+
+
+def free_port() -> int:
+    """A free port of the loopback that the system gives to no outgoing connection.
+
+    A port that the system picks itself (bind to 0) is one of those that it hands to connections:
+    any process's next one may have it before the server has started, which then never listens.
+    """
+    above = max(_outgoing_from(), LEAST + 1)
+    for _ in range(1000):
+        port = LEAST + secrets.randbelow(above - LEAST)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise OSError(f"none of 1000 ports from {LEAST} to {above - 1} is free")
+
+
+def _outgoing_from() -> int:
+    try:
+        return int(OUTGOING.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return OUTGOING_FROM

@@ -19,7 +19,7 @@ ADMINISTRATOR = "admin@securefg.local"  # whom an administrator's certificate mu
 
 Door = tuple[str, str]
 BYE: Door = ("cellnet.channel", "bye")
-RESULT: Door = ("download_service__", "download_service__download")  # see `downloads.py`
+RESULT: Door = ("download_service__", "download_service__download")  # see `commands.py`
 
 
 class Kind(StrEnum):

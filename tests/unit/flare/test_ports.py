@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.flare import ports
+from securefg.flare import processes as ports
 
 
 def test_no_outgoing_connection_can_take_the_port() -> None:
