@@ -67,6 +67,7 @@ class Endpoint:
     secure: SecureClients | None = None
 
     def answer(self, framed: Body) -> Answer:
+        """Check a request, let the host answer it, and return the sealed reply."""
         return self.perform(self.admit(framed))
 
     # ------------------------------------------------------------------------- before the host
@@ -191,9 +192,11 @@ class Endpoint:
         return self.host.measure_at_end(release) if at_end else self.host.measure(release)
 
     def save(self, folder: Path) -> None:
+        """Write the host's private state into a file of its own."""
         write_atomically(self._path(folder), safetensors.torch.save(self.host.state()))
 
     def load(self, folder: Path) -> None:
+        """Take up the host's state where there is one; raise for another host's."""
         path = self._path(folder)
         try:
             if path.exists():

@@ -9,12 +9,13 @@ from securefg.engines.breaches import note_failure
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
-from securefg.foundation.errors import BREACHES
-from securefg.foundation.outside import lacks_memory
+from securefg.foundation.errors import BREACHES, lacks_memory
 from securefg.protocol.codec import Body
 
 
 class InProcess(Engine):
+    """An engine that calls every host in turn."""
+
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
         self.hosts = {endpoint.name: endpoint.clients for endpoint in endpoints}

@@ -79,6 +79,7 @@ class Nursery:
             raise RunFailed("a host's process did not start") from error
 
     def end(self, pid: int, grace: float) -> None:
+        """Wait so many seconds for a host's process, then kill it."""
         try:
             self._control.send(json.dumps({"end": pid, "grace": grace}).encode())
             if self._control.recv(MOST_BYTES):

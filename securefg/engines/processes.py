@@ -72,6 +72,7 @@ class Processes(Engine):
 
     @property
     def pids(self) -> dict[HostId, int]:
+        """The process of every host, by name."""
         return {name: worker.pid for name, worker in self._workers.items()}
 
     def _send(self, name: HostId, header: dict[str, Any], blob: Body = b"") -> None:

@@ -45,6 +45,7 @@ class RunController(Controller):  # type: ignore[misc]
     ) -> None: ...
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Run the whole job, and leave the run's folder where an administrator fetches it."""
         workspace, job_id = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT), fl_ctx.get_job_id()
         job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
         kit = ServerKit.load(Path(workspace.get_root_dir()))

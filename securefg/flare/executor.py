@@ -34,6 +34,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         self._run: SiteRun | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Load the site's kit and job when the run starts, and listen for packets."""
         if event_type == EventType.START_RUN:
             end_with_parent()
             workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)

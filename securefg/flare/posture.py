@@ -40,6 +40,7 @@ class Line:
 
 
 def posture(kit: Path) -> list[Line]:
+    """Return everything that was looked at in a kit, with what is wrong."""
     is_server = (kit / "startup" / "fed_server.json").exists()
     if not is_server and not (kit / "startup" / "fed_client.json").exists():
         raise DataError(f"{kit}: not a kit")

@@ -24,9 +24,9 @@ from securefg.foundation.errors import (
     Diverged,
     RoundAborted,
     RunFailed,
+    cause_of,
 )
 from securefg.foundation.files import append_lines, json_text, sync_path, write_atomically
-from securefg.foundation.outside import cause_of
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec

@@ -48,6 +48,7 @@ class Dealt:
         self._wrapped = [to_bytes(rows) for rows in shares.message.wrapped]
 
     def leave_out(self, clients: Collection[int]) -> None:
+        """Take clients out of those whose shares count."""
         self.sharers = [n for n in self.sharers if n not in clients]
 
     def delivery(self) -> Deliver:
@@ -81,6 +82,7 @@ class Dealt:
         return row.tobytes()
 
     def commitment(self, owner: int) -> bytes:
+        """Return the commitment to the seed of the client at place `owner`."""
         return to_bytes(self._commitments[self._row[owner]][None])[0]
 
     def wrapped(self, owner: int, peer: int) -> tuple[bytes, bytes]:

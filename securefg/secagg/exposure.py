@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -105,48 +105,6 @@ def session_exposure(survivor_sets: Sequence[Collection[int]], num_contributions
     for row, members in enumerate(survivor_sets):
         weights[row, list(members)] = 1
     return linear_exposure(weights)
-
-
-@dataclass(frozen=True, eq=False)
-class NodeExposure:
-    """What sums per node give away: a node's row with one honest holder is that holder's row.
-
-    num_holders  honest clients, those outside the adversary, that hold each node
-    exposed      the sum was released, and one honest client made it
-    counts       entry h: the number of nodes with h honest holders
-    """
-
-    num_holders: NDArray[np.int64]
-    exposed: NDArray[np.bool_]
-    counts: tuple[int, ...]
-
-    @property
-    def share(self) -> float:
-        """The exposed part of the nodes that any honest client holds."""
-        held = np.count_nonzero(self.num_holders)
-        return float(np.count_nonzero(self.exposed)) / held if held else 0.0
-
-
-def node_exposure(
-    holders: Sequence[ArrayLike],
-    num_nodes: int,
-    colluders: Collection[int] = (),
-    min_holders: int = 1,
-) -> NodeExposure:
-    """Exposure of sums indexed by node: `holders[k]` are the nodes of client k.
-
-    Colluding clients subtract their own rows. A sum is released from `min_holders` holders on,
-    counted over all clients, since nobody can tell who colludes. A client that falls silent after
-    the count is missing from the sums, which comes to the same: name it among the colluders.
-    """
-    total, honest = np.zeros((2, num_nodes), np.int64)
-    for client, nodes in enumerate(holders):
-        held = np.asarray(nodes, np.int64)
-        total[held] += 1
-        honest[held] += client not in colluders
-    exposed = (honest == 1) & (total >= min_holders)
-    counts = np.bincount(honest, minlength=len(holders) + 1)
-    return NodeExposure(honest, exposed, tuple(counts.tolist()))
 
 
 def _checked(weights: Weights) -> sparse.csr_array:
@@ -254,6 +212,7 @@ def exposed_terms(sums: Iterable[OpenedSum], colluders: Collection[int] = ()) ->
 
 
 def num_exposed(terms: Iterable[Term]) -> int:
+    """Return how many like parts stand behind these terms."""
     return sum(term.count for term in terms)
 
 

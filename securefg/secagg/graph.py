@@ -40,6 +40,7 @@ class GraphParameters:
 
     @property
     def complete(self) -> bool:
+        """Whether every client masks with every other."""
         return self.degree == self.num_clients - 1
 
 

@@ -42,9 +42,11 @@ class Identity(Unprintable):
 
     @classmethod
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Identity:
+        """Return a new identity."""
         return cls(Secret.fresh(random_bytes))
 
     def sign(self, purpose: str, *items: Item) -> bytes:
+        """Return the Ed25519 signature on the items, for this purpose."""
         return self._private.sign(_statement(purpose, items))
 
     def check(self, signature: bytes, purpose: str, *items: Item) -> None:
@@ -88,6 +90,7 @@ class KeyPair(Unprintable):
 
     @classmethod
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> KeyPair:
+        """Return a new key pair."""
         return cls(Secret.fresh(random_bytes))
 
     def agree(self, peer_public: bytes, session_id: bytes) -> Secret:
@@ -122,6 +125,7 @@ def make_identities(folder: Path, hosts: Mapping[str, Clients]) -> list[bytes]:
 
 
 def load_identities(path: Path, clients: Clients) -> dict[int, Identity]:
+    """Return the identities in a host's file, by client number."""
     raw = path.read_bytes()
     secrets = [raw[i : i + SECRET_BYTES] for i in range(0, len(raw), SECRET_BYTES)]
     pairs = zip(clients.numbers(), secrets, strict=True)

@@ -31,6 +31,7 @@ class Ring:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The unsigned little-endian type of the ring's elements."""
         return _DTYPES[self.bits]
 
     @property
@@ -48,16 +49,19 @@ class Ring:
         return unsigned
 
     def to_signed(self, values: RingArray) -> NDArray[np.int64]:
+        """Return ring elements as signed 64-bit numbers."""
         signed = values.view(np.dtype(f"<i{self.bits // 8}"))
         return signed.astype(np.int64)
 
 
 def from_bytes(rows: Sequence[bytes]) -> Tensor:
+    """Return byte strings of one length as the rows of a tensor of bytes."""
     joined = np.frombuffer(bytearray(b"".join(rows)), np.uint8)
     return torch.from_numpy(joined.reshape(len(rows), -1))
 
 
 def to_bytes(rows: Tensor) -> list[bytes]:
+    """Return the rows of a tensor as byte strings."""
     return [row.tobytes() for row in rows.numpy()]
 
 

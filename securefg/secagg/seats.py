@@ -96,6 +96,7 @@ class Seats:
 
 
 def ordered(one: int, other: int) -> Pair:
+    """Return both places, the lower one first."""
     return (one, other) if one < other else (other, one)
 
 

@@ -17,6 +17,7 @@ from securefg.secagg.ring import to_bytes
 def advertised(
     config: bytes, round: int, purpose: str, client: int, mask_key: bytes, box_key: bytes
 ) -> tuple[Item, ...]:
+    """Return what a client signs of its fresh keys."""
     return (config, round, purpose, client, mask_key, box_key)
 
 

@@ -48,6 +48,7 @@ class Booked:
 
     @property
     def request(self) -> Line:
+        """The request as a line of the books has it."""
         return {"host": self.host, "kind": self.kind, "round": self.round, "step": self.step}
 
 
@@ -76,6 +77,7 @@ class SiteBooks:
         return self._ledger.lines()
 
     def jobs(self) -> list[Line]:
+        """Return a line per job that was taken up."""
         return self._jobs.lines()
 
     def take_up(self, job: Job, most: int) -> None:
@@ -139,6 +141,7 @@ class SiteBooks:
             yield
 
     def book(self, run: str, num_clients: int, requests: list[Booked]) -> None:
+        """Append a line per request, with all that its reply may hold."""
         self._ledger.append(
             [
                 {

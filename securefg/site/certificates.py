@@ -59,6 +59,7 @@ class Signer:
         return cls(_common_name(x509.load_pem_x509_certificate(certificate)), certificate, key)
 
     def sign(self, purpose: str, *items: Item) -> bytes:
+        """Return the signature on the items, for this purpose."""
         return self._key.sign(_statement(purpose, items), padding.PKCS1v15(), hashes.SHA256())
 
 
@@ -70,6 +71,7 @@ class Root:
 
     @classmethod
     def load(cls, startup: Path) -> Root:
+        """Return the root certificate in a start-up kit."""
         path = startup / "rootCA.pem"
         try:
             return cls(x509.load_pem_x509_certificate(path.read_bytes()))

@@ -55,6 +55,7 @@ class Gate:
 
     @classmethod
     def of(cls, home: Path, clip_l2: float, noise_multiplier: float, adjacency: Adjacency) -> Gate:
+        """Return a gate that noises the whole update; raise where the settings protect nothing."""
         for name, value in (("clip_l2", clip_l2), ("noise_multiplier", noise_multiplier)):
             if type(value) not in (int, float) or not 0 < value < float("inf"):
                 raise ConfigError(f"{name}: wanted a positive number, found {value!r}")

@@ -40,6 +40,7 @@ class Sizes:
 
     @classmethod
     def of(cls, public: PublicInfo) -> Sizes:
+        """Return the sizes among public facts."""
         return cls(**{field.name: getattr(public, field.name) for field in fields(cls)})
 
 
@@ -71,6 +72,7 @@ class Job:
 
     @property
     def hosts(self) -> dict[str, Clients]:
+        """Every host of the job with its clients, over all sites."""
         return {name: clients for own in self.sites.values() for name, clients in own.items()}
 
     def planned(self) -> list[PlannedRelease]:
@@ -87,12 +89,14 @@ class Job:
         return make_policy(config.privacy, self.planned(), at_once, total, population)
 
     def public(self, device: torch.device) -> PublicInfo:
+        """Return what everybody may know of the data, with the server's seed."""
         return self._public(parse_config(self.config).seed, device)
 
     def _public(self, seed: int, device: torch.device) -> PublicInfo:
         return PublicInfo(**vars(self.sizes), seed=derive_seed(seed, "server"), device=device)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the job as JSON has it."""
         sites = {
             site: {host: str(clients) for host, clients in hosts.items()}
             for site, hosts in self.sites.items()
@@ -109,10 +113,12 @@ class Job:
         }
 
     def write(self, path: Path) -> None:
+        """Write the job as a file that every party reads alike."""
         write_json(path, self.to_json())
 
     @classmethod
     def read(cls, path: Path) -> Job:
+        """Return the job in a file, with the file's digest; raise `DataError` for another file."""
         try:
             raw = path.read_bytes()
             data = json.loads(raw)

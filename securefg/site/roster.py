@@ -34,15 +34,17 @@ class Entry:
     signature: bytes
 
     def check(self, root: Root) -> None:
+        """Raise unless the site signed as many keys as it has clients."""
         if len(self.keys) != len(self.clients):
             raise ProtocolError(
                 f"the roster has {len(self.keys)} keys for {self.site}'s {len(self.clients)} "
                 "clients"
             )
-        signed = said(self.site, self.keys)
+        signed = signed_keys(self.site, self.keys)
         root.check(self.site, self.certificate, self.signature, PURPOSE, *signed)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the entry as JSON has it."""
         return {
             "site": self.site,
             "clients": str(self.clients),
@@ -53,6 +55,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Entry:
+        """Return the entry that JSON has."""
         return cls(
             site=data["site"],
             clients=Clients.parse(data["clients"]),
@@ -66,11 +69,12 @@ def enrol_site(signer: Signer, keys_folder: Path, hosts: Hosts) -> Entry:
     """Make the site's masking keys where it has none, and sign their public halves."""
     keys = tuple(make_identities(keys_folder, hosts))
     clients = Clients.of([n for own in hosts.values() for n in own.numbers()])
-    signature = signer.sign(PURPOSE, *said(signer.name, keys))
+    signature = signer.sign(PURPOSE, *signed_keys(signer.name, keys))
     return Entry(signer.name, clients, keys, signer.certificate, signature)
 
 
 def write_roster(path: Path, entries: list[Entry]) -> None:
+    """Write all sites' entries into one file."""
     write_json(path, [entry.to_json() for entry in entries])
 
 
@@ -91,6 +95,6 @@ def read_roster(path: Path, root: Root, sites: Mapping[str, Hosts]) -> list[byte
     return [keys[number] for number in sorted(keys)]
 
 
-def said(site: str, keys: tuple[bytes, ...]) -> tuple[Item, ...]:
-    """What a site signs: its keys, in the order of its clients, whatever their numbers will be."""
+def signed_keys(site: str, keys: tuple[bytes, ...]) -> tuple[Item, ...]:
+    """Return what a site signs: its keys in the order of its clients, whatever their numbers."""
     return (site, tuple(keys))

@@ -47,7 +47,7 @@ from securefg.site.packets import (
     split,
 )
 from securefg.site.policy import JobRefused, SitePolicy
-from securefg.site.scores import told as told_of
+from securefg.site.scores import rounded_score
 from securefg.site.taking_up import CANNOT, SiteKit, TakenUp, TakingUp
 
 Content = dict[str, Any]
@@ -229,7 +229,7 @@ class SiteRun:
                 self._job.run, round, at_end, clients
             ):
                 try:
-                    told = [told_of(score) for score in endpoint.score(models[name], at_end)]
+                    told = [rounded_score(score) for score in endpoint.score(models[name], at_end)]
                 except Exception as error:
                     self._note_refusal(error, "host")
                     results.append(FAILED)

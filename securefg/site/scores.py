@@ -1,4 +1,4 @@
-"""What a site tells of how a model does on its own nodes: shares in whole hundredths, once a round.
+"""A site's score of a model on its own nodes: shares in whole hundredths, once a round.
 
 Never the training loss: differences of it between models that a server crafts are the gradient.
 Losses and shares are rounded so that small changes of a model do not show.
@@ -16,8 +16,8 @@ from securefg.protocol.codec import Clients
 DIGITS = 2
 
 
-def told(score: LocalScore) -> dict[str, Any]:
-    """The part of a score that may leave."""
+def rounded_score(score: LocalScore) -> dict[str, Any]:
+    """Return the part of a score that may leave, in whole hundredths."""
     return {
         "client": score.client,
         "val_loss": round(score.val_loss, DIGITS) if math.isfinite(score.val_loss) else 0.0,
@@ -32,8 +32,8 @@ def _rounded(correct: int, count: int) -> int:
     return round(round(correct / count, DIGITS) * count) if count else 0
 
 
-def heard(data: Any, clients: Clients, num_nodes: int) -> LocalScore:
-    """A score as the server takes it; raises where it cannot be one of this host's clients."""
+def read_score(data: Any, clients: Clients, num_nodes: int) -> LocalScore:
+    """Return a site's score; raise where it cannot be of one of this host's clients."""
     wanted = {"client", "val_loss", "val_correct", "val_count", "test_correct", "test_count"}
     if not isinstance(data, dict) or set(data) != wanted:
         raise ProtocolError("not a score")

@@ -124,9 +124,11 @@ class Terms:
 
 
 def _counts(ledger: Ledger | None) -> Counter[tuple[str, int]]:
+    """Return how often each field of each client has left, by the ledger."""
     found: Counter[tuple[str, int]] = Counter()
-    for mechanism in ledger.mechanisms if ledger else ():
-        counts = ledger.counts(mechanism) if ledger else np.zeros(0, np.int64)
-        for client in np.flatnonzero(counts).tolist():
-            found[mechanism.field, client] += int(counts[client])
+    if ledger is not None:
+        for mechanism in ledger.mechanisms:
+            counts = ledger.counts(mechanism)
+            for client in np.flatnonzero(counts).tolist():
+                found[mechanism.field, client] += int(counts[client])
     return found

@@ -16,8 +16,8 @@ from typing import Any
 from securefg.flare.app_files import write_flare_job
 from securefg.flare.guard.settings import settle
 from securefg.flare.kits import FederationPlan, Kits
+from securefg.flare.local import free_port
 from securefg.flare.party import command_for, environment
-from securefg.flare.processes import free_port
 from securefg.flare.provisioning import dealt_out
 from securefg.site.policy import POLICY_FILE, SitePolicy, write_policy
 from tests.small import config

@@ -91,6 +91,7 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
     visits: Visits
 
     def register_request_cb(self, channel: str, topic: str, cb: Any, *args: Any, **kw: Any) -> None:
+        """Register a handler if a door leads to it, behind its checks."""
         reachable = may_be_registered(self.my_info.fqcn, channel, topic)
         self.visits.handler(channel, topic, reachable)
         if reachable:

@@ -65,6 +65,7 @@ class PlannedDeploy(DeployProcessor):  # type: ignore[misc]
         self._admit = admit
 
     def process(self, req: Message, app_ctx: Any) -> Message:
+        """Deploy the app if the site's plan has it; else answer with the reason."""
         job_id, meta = req.get_header(RequestHeader.JOB_ID), req.get_header(RequestHeader.JOB_META)
         try:
             self._admit(job_id, req.body, meta)
