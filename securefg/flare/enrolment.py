@@ -52,12 +52,8 @@ class Request:
             names = wish.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             if not wish.is_signature_valid or [str(n.value) for n in names] != [found.party]:
                 raise ValueError("the request is not signed by the party that it names")
-            check_signature(
-                found.public,
-                found.signature,
-                PURPOSE,
-                *signed_keys(found.party, found.masking_keys),
-            )
+            signed = signed_keys(found.party, found.masking_keys)
+            check_signature(found.public, found.signature, PURPOSE, *signed)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ProtocolError) as error:
             raise DataError(f"{path}: not a request of a party: {error}") from error
         return found
