@@ -30,7 +30,7 @@ EQUATIONS = 64
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    nodes, design, wanted = equations(view, targets.client or 0)
+    nodes, design, wanted = equations(view, targets.victim)
     noise = noise_of(view, HIDDEN)
     place = np.full(view.public.num_nodes, -1)
     place[nodes] = np.arange(len(nodes))

@@ -297,6 +297,13 @@ class Targets:
     sum_without: NDArray[np.float64] | None = field(default=None, repr=False)
     moves: NDArray[np.float64] | None = field(default=None, repr=False)
 
+    @property
+    def victim(self) -> int:
+        """The client that the attack is aimed at; raises `CannotAttack` where none is named."""
+        if self.client is None:
+            raise CannotAttack("targets.client: found none; expected the client under attack")
+        return self.client
+
 
 Run = Callable[[View, Targets, np.random.Generator], Array]
 Need = Meaning | tuple[Meaning, ...]

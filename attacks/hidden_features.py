@@ -23,7 +23,7 @@ UNSEEN = 1e-3
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    client, layout = targets.client or 0, layout_of(view)
+    client, layout = targets.victim, layout_of(view)
     models, hidden = client_models(view, client), client_rounds(view, client, HIDDEN)
     rounds = sorted(models.keys() & hidden.keys())[:ROUNDS]
     if not rounds:

@@ -25,7 +25,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     edges, uploads, member = targets.edges, targets.shadow_uploads, targets.shadow_member
     if edges is None or uploads is None or member is None:
         raise CannotAttack("the candidates' links, or shadow clients, are missing")
-    rounds = embeddings(view, targets.client or 0, ROWS)
+    rounds = embeddings(view, targets.victim, ROWS)
     if ROUND not in rounds:
         raise CannotAttack(f"the rows of round {ROUND} are not in the view")
     groups = [edges[1][edges[0] == i] for i in range(len(targets.ids))]

@@ -21,7 +21,7 @@ ROWS = NodeRows(index="public")
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     """Targets are pairs of rows of the upload."""
-    rounds = embeddings(view, targets.client or 0, ROWS)
+    rounds = embeddings(view, targets.victim, ROWS)
     mean: Array = np.mean([cosines(rows, targets.ids) for rows in rounds.values()], axis=0)
     width = next(iter(rounds.values())).shape[1]
     return leaning(mean, targets.prior, pair_shift(noise_of(view, ROWS), width, len(rounds)))

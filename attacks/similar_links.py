@@ -19,7 +19,7 @@ ROWS = (NodeRows(index="nodes"), Predictions("nodes"))
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds, noise = client_rounds(view, targets.client or 0, ROWS), noise_of(view, ROWS)
+    rounds, noise = client_rounds(view, targets.victim, ROWS), noise_of(view, ROWS)
     # The last rows say most; under noise all say little, and together more.
     chosen = [rounds[max(rounds)]] if noise is None else list(rounds.values())
     rows = torch.cat(chosen, 1).double().numpy()

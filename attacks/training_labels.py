@@ -14,7 +14,7 @@ from securefg.protocol.meanings import Predictions
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds = class_shares(view, targets.client or 0)
+    rounds = class_shares(view, targets.victim)
     last = rounds[max(rounds)]
     found: Array = last[targets.ids].argmax(1).double().numpy()
     return found

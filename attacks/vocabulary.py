@@ -16,7 +16,7 @@ from attacks.leaning import largest_shift, leaning
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    models = client_models(view, targets.client or 0)
+    models = client_models(view, targets.victim)
     left = [off_the_path(view, trained) for trained in models.values()]
     moved = torch.stack([rows.abs().amax(1) for rows in left if rows is not None])
     noise = view.best_rows(MODEL)[0].noise

@@ -23,7 +23,7 @@ MOST = 8
 
 
 def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds, noise = client_rounds(view, targets.client or 0, ROWS), noise_of(view, ROWS)
+    rounds, noise = client_rounds(view, targets.victim, ROWS), noise_of(view, ROWS)
     stacked = np.concatenate([rows.double().numpy() for rows in rounds.values()], 1)
     held = np.abs(stacked).sum(1) > 0
     held &= np.isin(np.arange(len(held)), targets.ids)  # rows of others may be noise alone

@@ -29,8 +29,7 @@ from securefg.run import recovered
 from securefg.run.findings import Finding, Verdict
 from securefg.run.opened import Opened, read_opened
 from securefg.run.recovered_holders import HolderSums
-from securefg.secagg.exposure import Exposure, linear_exposure
-from securefg.secagg.run_exposure import num_exposed
+from securefg.secagg.exposure import Exposure, linear_exposure, num_exposed
 
 ATTACK = "linear_exposure"
 COALITIONS = 5

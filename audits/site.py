@@ -27,12 +27,7 @@ from securefg.data.graph import Graph, Split
 from securefg.data.partition import Partition
 from securefg.data.shard import Shard, load_shards
 from securefg.data.statistics import statistics
-from securefg.flare.deployed import PLAN_FILE
-from securefg.flare.job import Job
-from securefg.flare.site_findings import SiteFindings
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_record import TRANSCRIPT
-from securefg.flare.site_side import SiteKit
+from securefg.flare.kits import load_site_kit
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.lock import owned
 from securefg.methods.registry import get_method
@@ -44,6 +39,11 @@ from securefg.run.assembly import Experiment
 from securefg.run.findings import Finding, Verdict
 from securefg.run.folder import RunFolder
 from securefg.settings.privacy import Unit
+from securefg.site.books import SiteBooks
+from securefg.site.findings import SiteFindings
+from securefg.site.job import Job
+from securefg.site.plan import plan_path
+from securefg.site.record import TRANSCRIPT
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,15 @@ def audit_site(kit: Path, plan: Plan, told: Told = lambda what, done, total: Non
 
 def site_findings(kit: Path, findings: Sequence[Finding]) -> SiteFindings:
     """What the site would share: what was found, about which run, by which record."""
-    own = SiteKit.load(kit / "startup", kit / "local")
-    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    own = load_site_kit(kit)
+    job = Job.read(plan_path(kit))
     record = last_link(own.home / "runs" / job.run / TRANSCRIPT)
     return SiteFindings(own.name, job.run, job.parsed().hash, record, tuple(findings))
 
 
 def site_truth(kit: Path) -> SiteTruth:
-    own = SiteKit.load(kit / "startup", kit / "local")
-    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    own = load_site_kit(kit)
+    job = Job.read(plan_path(kit))
     folder = RunFolder(own.home / "runs" / job.run)
     if not (folder.path / TRANSCRIPT / "messages.bin").is_file():
         raise RunFolderError(

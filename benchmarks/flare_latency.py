@@ -20,9 +20,9 @@ from pathlib import Path
 import checkout  # noqa: F401  (before what lies in tests)
 from limits import Row
 
-from securefg.flare.certificates import Root, Signer
 from securefg.flare.launch import start
-from securefg.flare.packets import REQUEST, Route, open_packet, seal
+from securefg.site.certificates import Root, Signer
+from securefg.site.packets import REQUEST, Route, open_packet, seal
 from tests.small import config
 
 SIZES = (1_000, 1_000_000, 10_000_000)

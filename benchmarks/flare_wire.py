@@ -22,7 +22,7 @@ import checkout  # noqa: F401  (before what lies in tests)
 
 from securefg.flare import local
 from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.processes import LocalProcesses
+from securefg.flare.local import LocalProcesses
 from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
 from securefg.run.assembly import prepare

@@ -10,16 +10,23 @@ as two that wait for each other.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition
 from securefg.data.partitions import draw_partition
-from securefg.secagg.exposure import Exposure, Weights, linear_exposure, node_exposure
-from securefg.secagg.subset_exposure import subset_exposure
+from securefg.secagg.exposure import (
+    Exposure,
+    Weights,
+    linear_exposure,
+    subset_exposure,
+)
 from securefg.settings.data import DataSettings
 from securefg.settings.partition import SharesSettings
 
@@ -69,6 +76,48 @@ def each_recipient(name: str, weights: Weights) -> None:
         f"{name:<44} of {len(contributors)} recipients {single} have one contributor, "
         f"{few} fewer than three"
     )
+
+
+@dataclass(frozen=True, eq=False)
+class NodeExposure:
+    """What sums per node give away: a node's row with one honest holder is that holder's row.
+
+    num_holders  honest clients, those outside the adversary, that hold each node
+    exposed      the sum was released, and one honest client made it
+    counts       entry h: the number of nodes with h honest holders
+    """
+
+    num_holders: NDArray[np.int64]
+    exposed: NDArray[np.bool_]
+    counts: tuple[int, ...]
+
+    @property
+    def share(self) -> float:
+        """The exposed part of the nodes that any honest client holds."""
+        held = np.count_nonzero(self.num_holders)
+        return float(np.count_nonzero(self.exposed)) / held if held else 0.0
+
+
+def node_exposure(
+    holders: Sequence[ArrayLike],
+    num_nodes: int,
+    colluders: Collection[int] = (),
+    min_holders: int = 1,
+) -> NodeExposure:
+    """Exposure of sums indexed by node: `holders[k]` are the nodes of client k.
+
+    Colluding clients subtract their own rows. A sum is released from `min_holders` holders on,
+    counted over all clients, since nobody can tell who colludes. A client that falls silent after
+    the count is missing from the sums, which comes to the same: name it among the colluders.
+    """
+    total, honest = np.zeros((2, num_nodes), np.int64)
+    for client, nodes in enumerate(holders):
+        held = np.asarray(nodes, np.int64)
+        total[held] += 1
+        honest[held] += client not in colluders
+    exposed = (honest == 1) & (total >= min_holders)
+    counts = np.bincount(honest, minlength=len(holders) + 1)
+    return NodeExposure(honest, exposed, tuple(counts.tolist()))
 
 
 def held_nodes(partition: Partition) -> None:

@@ -31,13 +31,12 @@ from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.reports.figures.canvas import Scale, coordinate, element, ticks
 from securefg.secagg import boxes, shamir
-from securefg.secagg.arrays import from_bytes, from_ring
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext, ratcheted, session_root
-from securefg.secagg.graph_parameters import LEAST_DEGREE, choose
+from securefg.secagg.graph import LEAST_DEGREE, choose
 from securefg.secagg.keys import Identity, KeyPair
 from securefg.secagg.messages import Advertise, Again, Deliver, Roster, Survivors, Unmask
-from securefg.secagg.ring import RingArray
+from securefg.secagg.ring import RingArray, from_bytes, from_ring
 from securefg.secagg.session import Session
 from securefg.secagg.shamir import SHARE_BYTES
 from securefg.secagg.statements import advertised, survivors_statement

@@ -30,7 +30,7 @@ from securefg.protocol.messages import Message, private, public
 from securefg.secagg import server, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.graph_parameters import GraphParameters, choose
+from securefg.secagg.graph import GraphParameters, choose
 from securefg.secagg.keys import Identity
 from securefg.secagg.ring import RingArray
 from securefg.secagg.server import Aggregator, Opened

@@ -12,10 +12,10 @@ import torch
 
 from attacks import active, get_active
 from audits.rehearsals.stage import Stage
-from securefg.flare.site_policy import JobRefused, SitePolicy
 from securefg.run.assembly import Experiment
 from securefg.run.findings import Finding
 from securefg.settings.config import RunConfig
+from securefg.site.policy import JobRefused, SitePolicy
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,9 @@ from exchange import (  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
 from securefg.flare.filters import ModelReceived, SecurefgFilter  # noqa: E402
-from securefg.flare.gate import open_home  # noqa: E402
-from securefg.flare.site_ledger import SiteBooks  # noqa: E402
 from securefg.protocol.exchange import Claim, ExchangeWriter  # noqa: E402
+from securefg.site.books import SiteBooks  # noqa: E402
+from securefg.site.gate import open_home  # noqa: E402
 
 NAME = "hello-numpy"
 SITES = [f"site-{number + 1}" for number in range(CLIENTS + 1)]

@@ -55,9 +55,9 @@ def provision(
 ) -> None:
     """Make what each organisation needs: certificates, the plan, a page of instructions."""
     from securefg.flare.enrolment import Request
-    from securefg.flare.job import Sizes
     from securefg.flare.provisioning import dealt_out, provision_for, without_any_data
     from securefg.settings.config import load_config
+    from securefg.site.job import Sizes
 
     parsed = load_config(config, overrides or [])
     requests = {one.party: one for one in map(Request.read, request or [])}
@@ -158,7 +158,7 @@ def floor(
     home: Annotated[Path, typer.Argument(metavar="HOME", help="A new folder of the site's own.")],
 ) -> None:
     """At a site of any FLARE federation: its floor and empty books, for SecurefgFilter."""
-    from securefg.flare.gate import open_home
+    from securefg.site.gate import open_home
 
     _console().print(str(open_home(home)), soft_wrap=True)
 
@@ -169,8 +169,8 @@ def ledger(kit: Kit) -> None:
     from collections import Counter
 
     from securefg.flare.provisioning import home_of
-    from securefg.flare.site_ledger import MONTH, SiteBooks
-    from securefg.flare.site_policy import POLICY_FILE, Budget, load_policy
+    from securefg.site.books import MONTH, SiteBooks
+    from securefg.site.policy import POLICY_FILE, Budget, load_policy
 
     home = kit if (kit / POLICY_FILE).exists() else home_of(kit)
     books, policy = SiteBooks(home), load_policy(home / POLICY_FILE)
@@ -203,14 +203,13 @@ def submit(
 ) -> None:
     """Start the run, or go on with it from its last checkpoint, once all sites are connected."""
     from securefg.flare.admin import log_in
-    from securefg.flare.flare_job import write_flare_job
-    from securefg.flare.kits import Kits
-    from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
+    from securefg.flare.app_files import write_flare_job
+    from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
 
     plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
     number, folder = max(past.next_number(), after + 1), kits / "job"
     shutil.rmtree(folder, ignore_errors=True)
-    write_flare_job(folder, plan.job(number))
+    write_flare_job(folder, plan.job(number).to_json())
     with log_in(Kits(kits).admin, within) as admin:
         admin.await_sites(list(plan.sites), within)
         job_id = admin.submit(folder)
@@ -222,8 +221,7 @@ def submit(
 def status(kits: AllKits) -> None:
     """Who is connected, and how the last submission does."""
     from securefg.flare.admin import log_in
-    from securefg.flare.kits import Kits
-    from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
+    from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
 
     plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
     with log_in(Kits(kits).admin) as admin:
@@ -243,8 +241,7 @@ def fetch(
     """Bring the run's folder here, with the transcript as the server saw it."""
     from securefg.cli.summary import summary_table
     from securefg.flare.admin import log_in
-    from securefg.flare.kits import Kits
-    from securefg.flare.plan_file import SUBMISSIONS, FederationPlan, Submissions
+    from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
     from securefg.run.folder import RunFolder
 
     plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)

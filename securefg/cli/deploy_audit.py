@@ -27,16 +27,16 @@ def audit(
     from audits.plan import Plan
     from audits.site import audit_site, site_findings
     from audits.table import findings_table, not_measured_table
-    from securefg.flare.site_findings import shared
-    from securefg.flare.site_side import SiteKit
+    from securefg.flare.kits import load_site_kit
     from securefg.run.findings import Verdict
+    from securefg.site.findings import shared
 
     found = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))
     console, tables = Console(markup=False), Console()  # tables escape what is not theirs
     tables.print(findings_table(found.findings, tables.width))
     if any(not finding.measured for finding in found.findings):
         tables.print(not_measured_table(found.findings))
-    own = SiteKit.load(kit / "startup", kit / "local")
+    own = load_site_kit(kit)
     path = shared(site_findings(kit, found.findings), own.signer, out)
     console.print(
         f"These {len(found.findings)} findings, and no row of data, are in {path}, signed by "
@@ -56,12 +56,11 @@ def assemble(
     out: Annotated[Path, typer.Option(help="The page.")] = Path("sites.html"),
 ) -> None:
     """At the coordinator: check who signed the sites' findings, and make one page of them."""
-    from securefg.flare.certificates import Root
-    from securefg.flare.kits import Kits
-    from securefg.flare.plan_file import FederationPlan
-    from securefg.flare.site_findings import read_shared
+    from securefg.flare.kits import FederationPlan, Kits
     from securefg.foundation.errors import DataError
     from securefg.reports.compare import build_sites_page
+    from securefg.site.certificates import Root
+    from securefg.site.findings import read_shared
 
     plan, root = FederationPlan.read(kits), Root.load(Kits(kits).admin / "startup")
     found = {}

@@ -34,9 +34,8 @@ from securefg.cli import (
 )
 from securefg.cli.common import INTERRUPTED, complain
 from securefg.cli.verify import verify
-from securefg.foundation.errors import InputError, SecurefgError
+from securefg.foundation.errors import InputError, SecurefgError, cause_of
 from securefg.foundation.extensions import require_own_packages
-from securefg.foundation.outside import cause_of
 
 app = typer.Typer(
     help="Federated graph learning whose privacy is measured, not claimed.",

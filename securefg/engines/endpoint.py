@@ -16,7 +16,7 @@ from torch import Tensor
 
 from securefg.engines.admission import Admission, Expected
 from securefg.federation.channel import Channel, mask_context
-from securefg.federation.engine import AT_THE_END, Answer, HostId
+from securefg.federation.engine import Answer, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
 from securefg.foundation.errors import PrivacyError, ProtocolError, RunFolderError
@@ -28,8 +28,8 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
-from securefg.secagg.arrays import to_ring
 from securefg.secagg.client import SecureClients
+from securefg.secagg.ring import to_ring
 from securefg.secagg.statements import request_hash
 
 STAGES = {message.kind: message for message in secagg_messages.MESSAGES}
@@ -67,6 +67,7 @@ class Endpoint:
     secure: SecureClients | None = None
 
     def answer(self, framed: Body) -> Answer:
+        """Check a request, let the host answer it, and return the sealed reply."""
         return self.perform(self.admit(framed))
 
     # ------------------------------------------------------------------------- before the host
@@ -148,12 +149,12 @@ class Endpoint:
         self.secure.open(rows, turn.clients.numbers(), context)
         return masked.decode(rows, values.shape)
 
-    def admit_release(self, framed: Body) -> tuple[Message, bool]:
-        """A model that is to be scored, checked, and whether it is the run's last."""
+    def admit_release(self, framed: Body) -> Message:
+        """Return a model that is to be scored, checked; no host was called."""
         envelope = codec.unframe(framed)
         release = codec.decode(envelope.body, self.method.message(envelope.kind))
         self.admission.check_release(release)
-        return release, envelope.step == AT_THE_END
+        return release
 
     # ---------------------------------------------------------------------------- the host itself
 
@@ -182,17 +183,20 @@ class Endpoint:
             )
         return secagg_messages.Redone(number=turn.round) if admitted.is_redo else reply
 
-    def measure(self, framed: Body) -> list[LocalScore]:
-        return self.score(*self.admit_release(framed))
+    def measure(self, framed: Body, at_end: bool) -> list[LocalScore]:
+        """Check a released model and return its score on each client's own nodes."""
+        return self.score(self.admit_release(framed), at_end)
 
     def score(self, release: Message, at_end: bool) -> list[LocalScore]:
-        """How an admitted model does on each client's own nodes."""
+        """Return an admitted model's score on each client's own nodes."""
         return self.host.measure_at_end(release) if at_end else self.host.measure(release)
 
     def save(self, folder: Path) -> None:
+        """Write the host's private state into a file of its own."""
         write_atomically(self._path(folder), safetensors.torch.save(self.host.state()))
 
     def load(self, folder: Path) -> None:
+        """Take up the host's state where there is one; raise for another host's."""
         path = self._path(folder)
         try:
             if path.exists():

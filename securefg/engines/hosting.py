@@ -21,7 +21,7 @@ from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients
 from securefg.secagg.client import SecureClients
-from securefg.secagg.identity_store import load_identities
+from securefg.secagg.keys import load_identities
 from securefg.settings.config import RunConfig
 
 

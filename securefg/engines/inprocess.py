@@ -9,12 +9,13 @@ from securefg.engines.breaches import note_failure
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
-from securefg.foundation.errors import BREACHES
-from securefg.foundation.outside import lacks_memory
+from securefg.foundation.errors import BREACHES, lacks_memory
 from securefg.protocol.codec import Body
 
 
 class InProcess(Engine):
+    """An engine that calls every host in turn."""
+
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
         self.hosts = {endpoint.name: endpoint.clients for endpoint in endpoints}
@@ -32,8 +33,8 @@ class InProcess(Engine):
                 raise  # It is this machine's memory, and not one client's of many.
             return Dropped(name, self.hosts[name], note_failure(name, error))
 
-    def measure(self, release: Body) -> list[LocalScore]:
-        return [score for e in self._endpoints.values() for score in e.measure(release)]
+    def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        return [s for e in self._endpoints.values() for s in e.measure(release, at_end)]
 
     def save(self, folder: Path) -> None:
         for endpoint in self._endpoints.values():

@@ -1,7 +1,8 @@
 """A process that has imported what a host needs, holds nobody's data, and forks hosts from there.
 
 Importing PyTorch costs seconds; with a nursery a run pays them once, not once per host. It is a new
-interpreter, so that no object of its parent's is reachable from a host.
+interpreter, so that no object of its parent's is reachable from a host. A host's own process builds
+the host and answers until it is told to close (`serve`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NoReturn
 
-from securefg.foundation.errors import RunFailed
+import torch
+
+from securefg.data.shard import load_shards
+from securefg.engines.breaches import breach, note_failure
+from securefg.engines.endpoint import Endpoint
+from securefg.engines.hosting import build_endpoint
+from securefg.engines.pipes import receive, send
+from securefg.foundation.errors import BREACHES, ProtocolError, RunFailed, SecurefgError
+from securefg.protocol.codec import Body
 
 MOST_BYTES = 2**20
 
@@ -69,6 +79,7 @@ class Nursery:
             raise RunFailed("a host's process did not start") from error
 
     def end(self, pid: int, grace: float) -> None:
+        """Wait so many seconds for a host's process, then kill it."""
         try:
             self._control.send(json.dumps({"end": pid, "grace": grace}).encode())
             if self._control.recv(MOST_BYTES):
@@ -105,8 +116,6 @@ def _close() -> None:
 
 def main(control: socket.socket) -> None:
     """Fork and end hosts as the parent asks, until it is gone."""
-    from securefg.engines import host_process  # the seconds that are paid once
-
     # Ctrl-C reaches the whole process group; the parent alone decides when hosts end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -126,7 +135,7 @@ def main(control: socket.socket) -> None:
             control.close()
             _settle(wanted)
             with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone
-                host_process.serve(Connection(ends[0]))
+                serve(Connection(ends[0]))
             _leave()
         os.close(ends[0])
         control.send(json.dumps({"pid": pid}).encode())
@@ -160,6 +169,45 @@ def _is_over(pid: int) -> bool:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:  # waited for before
         return True
+
+
+def serve(pipe: Connection) -> None:
+    """Build the host that the parent describes, then answer the parent's requests."""
+    spec, shard_file = pipe.recv()
+    torch.set_num_threads(spec.config.engine.threads)
+    try:
+        endpoint = build_endpoint(spec, load_shards(shard_file))
+    except SecurefgError as error:
+        send(pipe, breach(error))
+        return
+    send(pipe, {"ready": True})
+    while True:
+        header, blob = receive(pipe)
+        if header["do"] == "close":
+            return
+        try:
+            send(pipe, *_perform(endpoint, header, blob))
+        except BREACHES as error:
+            send(pipe, breach(error))
+        except Exception as error:
+            send(pipe, {"dropped": note_failure(spec.name, error)})
+
+
+def _perform(endpoint: Endpoint, header: dict[str, Any], blob: Body) -> tuple[dict[str, Any], Body]:
+    match header["do"]:
+        case "answer":
+            answer = endpoint.answer(blob)
+            return {"releases": [r.to_json() for r in answer.releases]}, answer.framed
+        case "measure":
+            scores = endpoint.measure(blob, header["at_end"])
+            return {"scores": [asdict(score) for score in scores]}, b""
+        case "save":
+            endpoint.save(Path(header["folder"]))
+        case "load":
+            endpoint.load(Path(header["folder"]))
+        case unknown:
+            raise ProtocolError(f"no control {unknown!r}")
+    return {"done": True}, b""
 
 
 if __name__ == "__main__":

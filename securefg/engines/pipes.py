@@ -27,6 +27,7 @@ _CAN_SHARE = hasattr(os, "memfd_create")
 
 
 def send(pipe: Connection, header: dict[str, Any], blob: Body = b"") -> None:
+    """Send a header and a blob; a large blob goes through shared memory."""
     shared = _CAN_SHARE and len(blob) >= LARGE
     pipe.send_bytes(json.dumps({"shared": shared, "header": header}, allow_nan=False).encode())
     if not shared:

@@ -51,8 +51,8 @@ class Processes(Engine):
             self._send(name, {"do": "answer"}, framed)
         return {name: self._answer(name) for name in requests}
 
-    def measure(self, release: Body) -> list[LocalScore]:
-        headers = self._ask_all({"do": "measure"}, release)
+    def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        headers = self._ask_all({"do": "measure", "at_end": at_end}, release)
         return [LocalScore(**score) for header in headers for score in header["scores"]]
 
     def save(self, folder: Path) -> None:
@@ -72,6 +72,7 @@ class Processes(Engine):
 
     @property
     def pids(self) -> dict[HostId, int]:
+        """The process of every host, by name."""
         return {name: worker.pid for name, worker in self._workers.items()}
 
     def _send(self, name: HostId, header: dict[str, Any], blob: Body = b"") -> None:

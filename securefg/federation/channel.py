@@ -26,10 +26,9 @@ from securefg.protocol import codec
 from securefg.protocol.arrays import all_finite
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
-from securefg.secagg.arrays import from_ring
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.messages import KEY_MESSAGES
-from securefg.secagg.ring import RingArray
+from securefg.secagg.ring import RingArray, from_ring
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,6 @@ from securefg.protocol.codec import Body, Clients
 
 HostId = str
 
-AT_THE_END = 1
-"""The step that a release is framed with to be measured for the last time."""
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -49,8 +46,11 @@ class Engine(ABC):
         """Carry each framed request to its host; every host asked is in the result."""
 
     @abstractmethod
-    def measure(self, release: Body) -> list[LocalScore]:
-        """For the experiment alone: every host's own scores of a released model."""
+    def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        """Return every host's own scores of a released model, for the experiment alone.
+
+        at_end  whether the model is the run's last one
+        """
 
     @abstractmethod
     def save(self, folder: Path) -> None:

@@ -29,8 +29,8 @@ from securefg.protocol.arrays import Stored, all_finite, concatenated
 from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
-from securefg.secagg.arrays import from_ring
 from securefg.secagg.messages import REDO, Redone
+from securefg.secagg.ring import from_ring
 from securefg.secagg.server import Aggregator, Opened
 from securefg.secagg.statements import request_hash
 from securefg.settings.secagg import SecureAggregationSettings

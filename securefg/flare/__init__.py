@@ -11,9 +11,11 @@ each site, which are pushed and streamed. FLARE's tasks are fetched by clients i
 with auxiliary requests a step takes milliseconds. Task filters of a site do not see these; our own
 policy, channel and ledger at the site stand in their place.
 
-    packets.py     what travels: a header and a blob, signed with the sender's certificate key
     courier.py     the server's side of one exchange: send, listen for signs of life, give up
     server_side.py the Engine over the courier
-    site_side.py   a site's hosts, its policy, its ledger: everything but FLARE
     controller.py, executor.py   the two thin pieces that FLARE loads
+    kits.py, provisioning.py, enrolment.py   what every party is given before a run
+    guard/         what stands between FLARE's network and a party
+
+Packets, and everything that a site does with one, are in `securefg.site`.
 """

@@ -28,6 +28,7 @@ ADMIN = ADMINISTRATOR
 
 
 def require_flare() -> None:
+    """Raise `ConfigError` unless NVIDIA FLARE is installed."""
     if importlib.util.find_spec("nvflare") is None:
         raise ConfigError(
             "engine.name: flare wants NVIDIA FLARE, which is not installed; "
@@ -50,6 +51,7 @@ class Admin:
         return sorted(client.name for client in self._ask("get_system_info").client_info)
 
     def await_sites(self, sites: list[str], seconds: float) -> None:
+        """Wait until these sites are connected; raise `RunFailed` after so many seconds."""
         end = time.monotonic() + seconds
         while missing := sorted(set(sites) - set(self.sites())):
             if time.monotonic() > end:
@@ -57,9 +59,11 @@ class Admin:
             time.sleep(0.1)
 
     def submit(self, job: Path) -> str:
+        """Submit the job's folder and return FLARE's id of the job."""
         return str(self._ask("submit_job", str(job.resolve())))
 
     def status(self, job_id: str) -> str:
+        """Return FLARE's word for how the job does."""
         return str(self._ask("get_job_meta", job_id)["status"])
 
     def await_end(self, job_id: str, seconds: float) -> str:
@@ -70,6 +74,7 @@ class Admin:
         return state
 
     def download(self, job_id: str) -> Path:
+        """Fetch the job's result into the kit and return its folder."""
         told = self._ask("download_job_result", job_id)
         if not isinstance(told, str) or not Path(told).resolve().is_relative_to(self.kit.resolve()):
             raise RunFailed(
@@ -115,6 +120,7 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
 
 
 def main(kit: str, job: str, seconds: str, *sites: str) -> int:
+    """Wait for the sites, submit and print the job's id; return the exit code."""
     try:
         with log_in(Path(kit), float(seconds)) as admin:
             admin.await_sites(list(sites), float(seconds))

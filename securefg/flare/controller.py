@@ -17,13 +17,12 @@ from nvflare.fuel.f3.message import Message
 
 from securefg.flare.app_files import JOB_FILE
 from securefg.flare.guard.doors import ASK, CHANNEL, PING
-from securefg.flare.job import Job
-from securefg.flare.orphans import end_with_parent
-from securefg.flare.packets import Packet
-from securefg.flare.plain_bytes import plain_bytes
+from securefg.flare.job_process import end_with_parent, plain_bytes
 from securefg.flare.server_run import ServerKit, ServerRun
 from securefg.foundation.errors import SecurefgError
 from securefg.protocol.codec import Body
+from securefg.site.job import Job
+from securefg.site.packets import Packet
 
 RESULT = "securefg_run"
 
@@ -46,13 +45,10 @@ class RunController(Controller):  # type: ignore[misc]
     ) -> None: ...
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Run the whole job, and leave the run's folder where an administrator fetches it."""
         workspace, job_id = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT), fl_ctx.get_job_id()
         job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
-        kit = ServerKit.load(
-            Path(workspace.get_startup_kit_dir()),
-            Path(workspace.get_site_config_dir()),
-            Path(workspace.get_root_dir()),
-        )
+        kit = ServerKit.load(Path(workspace.get_root_dir()))
         try:
             run = self._planned_run(kit, job, job_id, abort_signal, fl_ctx)
         except SecurefgError as refused:

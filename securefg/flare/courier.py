@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from securefg.flare.certificates import Root, Signer
-from securefg.flare.packets import (
+from securefg.foundation.errors import ProtocolError
+from securefg.protocol.codec import Body
+from securefg.site.certificates import Root, Signer
+from securefg.site.packets import (
     REPLY,
     REQUEST,
     Opened,
@@ -23,8 +25,6 @@ from securefg.flare.packets import (
     open_packet,
     seal,
 )
-from securefg.foundation.errors import ProtocolError
-from securefg.protocol.codec import Body
 
 Send = Callable[[str, Packet, float], Packet | None]
 """Carry a packet to a site and wait so many seconds for its reply; None where none came."""

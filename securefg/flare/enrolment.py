@@ -20,14 +20,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from securefg.flare.certificates import Signer, check_signature
-from securefg.flare.roster import PURPOSE, said
 from securefg.foundation.errors import ConfigError, DataError, ProtocolError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
+from securefg.site.certificates import Signer, check_signature
+from securefg.site.roster import PURPOSE, signed_keys
 
 BITS = 3072
 
@@ -43,6 +43,7 @@ class Request:
 
     @classmethod
     def read(cls, path: Path) -> Request:
+        """Return the request in a file; raise `DataError` unless its party signed all of it."""
         try:
             data = read_json(path)
             wish = x509.load_pem_x509_csr(data["csr"].encode())
@@ -51,9 +52,8 @@ class Request:
             names = wish.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             if not wish.is_signature_valid or [str(n.value) for n in names] != [found.party]:
                 raise ValueError("the request is not signed by the party that it names")
-            check_signature(
-                found.public, found.signature, PURPOSE, *said(found.party, found.masking_keys)
-            )
+            signed = signed_keys(found.party, found.masking_keys)
+            check_signature(found.public, found.signature, PURPOSE, *signed)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ProtocolError) as error:
             raise DataError(f"{path}: not a request of a party: {error}") from error
         return found
@@ -73,7 +73,7 @@ def make_request(name: str, folder: Path, num_clients: int) -> Path:
     keys = tuple(Identity(Secret(secret)).public for secret in secrets)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     wish = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    signature = Signer(name, b"", key).sign(PURPOSE, *said(name, keys))
+    signature = Signer(name, b"", key).sign(PURPOSE, *signed_keys(name, keys))
     write_json(
         folder / "request.json",
         {

@@ -17,12 +17,12 @@ from nvflare.fuel.f3.message import Message
 
 from securefg.flare.app_files import JOB_FILE
 from securefg.flare.guard.doors import ASK, CHANNEL, PING
-from securefg.flare.job import Job
-from securefg.flare.orphans import end_with_parent
-from securefg.flare.packets import Packet
-from securefg.flare.plain_bytes import plain_bytes
-from securefg.flare.site_side import SiteKit, SiteRun
+from securefg.flare.job_process import end_with_parent, plain_bytes
+from securefg.flare.kits import load_site_kit
 from securefg.foundation.errors import SecurefgError
+from securefg.site.job import Job
+from securefg.site.packets import Packet
+from securefg.site.run import SiteRun
 
 
 class SiteExecutor(Executor):  # type: ignore[misc]
@@ -34,12 +34,11 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         self._run: SiteRun | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Load the site's kit and job when the run starts, and listen for packets."""
         if event_type == EventType.START_RUN:
             end_with_parent()
             workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
-            kit = SiteKit.load(
-                Path(workspace.get_startup_kit_dir()), Path(workspace.get_site_config_dir())
-            )
+            kit = load_site_kit(Path(workspace.get_root_dir()))
             job_id = fl_ctx.get_job_id()
             job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
             self._run = SiteRun(kit, job, job_id)

@@ -27,9 +27,9 @@ from nvflare.app_common.logging.job_log_streamer import JobLogStreamer
 from nvflare.widgets.fed_event import ClientFedEventRunner
 from torch import Tensor
 
-from securefg.flare.gate import Array, Gate
 from securefg.foundation.errors import PrivacyError
 from securefg.settings.privacy import Adjacency
+from securefg.site.gate import Array, Gate
 
 RECEIVED: Final = "securefg.received"
 HEADERS: Final = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS, AppConstants.START_ROUND)
@@ -48,6 +48,7 @@ class ModelReceived(Filter):  # type: ignore[misc]
     task results by which a job's components send measurements and logs."""
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        """Keep the model that came with the task, and close other ways out."""
         _close_other_ways(fl_ctx.get_engine())
         fl_ctx.set_prop(RECEIVED, _received(shareable), private=True, sticky=False)
         return shareable
@@ -73,6 +74,7 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
         self.clip_l2, self.noise_multiplier = clip_l2, noise_multiplier
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        """Return the result with a clipped, noised and booked update and nothing else."""
         if self.get_prop(FilterContextKey.CHAIN_TYPE) != FilterChainType.TASK_RESULT_CHAIN:
             raise PrivacyError("SecurefgFilter is for task results; nothing was sent")
         if shareable.get_return_code() != ReturnCode.OK:

@@ -1,5 +1,7 @@
 """Provisioning: a kit for every party, with certificates by NVIDIA FLARE and what securefg adds.
 
+<folder>/federation_plan.json      the plan from which every job is made
+<folder>/submissions.json          the jobs that were submitted
 <folder>/<party>/startup/          certificates by FLARE, and addresses
 <folder>/<party>/local/            FLARE's settings (`guard/settings.py`), stricter than its own:
                                    only our two classes may be loaded, and no logs are streamed
@@ -16,18 +18,24 @@ from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from securefg.flare.admin import ADMIN, require_flare
-from securefg.flare.certificates import Root, Signer
 from securefg.flare.enrolment import Request
 from securefg.flare.guard.settings import PROJECT, SERVER_NAME, SITE_NAME, settings_of
-from securefg.flare.roster import Entry, enrol_site, read_roster, write_roster
-from securefg.flare.site_ledger import open_books
-from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.files import write_atomically, write_json
 from securefg.foundation.json_text import read_json
 from securefg.protocol.codec import Clients
+from securefg.site.books import open_books
+from securefg.site.certificates import Root, Signer
+from securefg.site.job import Job, Sizes
+from securefg.site.plan import PLAN_FILE, plan_path, read_plan
+from securefg.site.policy import POLICY_FILE, SitePolicy, write_policy
+from securefg.site.roster import Entry, enrol_site, read_roster, write_roster
+from securefg.site.taking_up import SiteKit
+
+SUBMISSIONS = "submissions.json"
 
 
 @dataclass(frozen=True)
@@ -57,19 +65,46 @@ class Kits:
 
     @property
     def server(self) -> Path:
+        """The server's kit."""
         name = read_json(self.path / "federation.json")["server"]
         return self.path / str(name)
 
     @property
     def admin(self) -> Path:
+        """The administrator's kit."""
         return self.path / ADMIN
 
     def site(self, name: str) -> Path:
+        """Return a site's kit."""
         return self.path / name
 
     def home(self, name: str) -> Path:
-        own = self.site(name) / "local" / "securefg"
+        """Return where a site keeps its own files."""
+        return home_of(self.site(name))
+
+
+def home_of(kit: Path) -> Path:
+    """Return a site's home by its kit."""
+    own = kit / "local" / "securefg"
+    try:
         return Path(own / read_json(own / "site.json")["home"]).resolve()
+    except OSError as error:
+        raise DataError(f"{kit}: not a site's kit (it has no local/securefg/site.json)") from error
+
+
+def load_site_kit(kit: Path) -> SiteKit:
+    """Return what a site was given: certificates in `startup`, the rest in `local`."""
+    signer = Signer.load(kit / "startup")
+    facts = read_json(kit / "startup" / "fed_client.json")
+    return SiteKit(
+        name=signer.name,
+        server=facts["servers"][0]["identity"],
+        signer=signer,
+        root=Root.load(kit / "startup"),
+        home=home_of(kit),
+        roster=kit / "local" / "securefg" / "roster.json",
+        plan=read_plan(kit),
+    )
 
 
 def provision(folder: Path, plan: Plan) -> Kits:
@@ -181,3 +216,65 @@ def _own_alone(kit: Path) -> None:
     for key in (kit / "startup").glob("*.key"):
         key.chmod(0o600)
     kit.chmod(0o700)
+
+
+@dataclass(frozen=True)
+class FederationPlan:
+    """The run's config, what is public of the data, and which hosts each site runs."""
+
+    run: str
+    server: str
+    config: dict[str, Any]
+    sizes: Sizes
+    sites: Mapping[str, Mapping[str, Clients]]
+
+    def job(self, submission: int) -> Job:
+        """Return the job of one submission of the plan."""
+        return Job(self.run, submission, self.server, self.config, self.sizes, self.sites)
+
+    def write(self, kits: Path) -> None:
+        """Write the plan beside the kits, as a job with the number 0."""
+        self.job(0).write(kits / PLAN_FILE)
+
+    @classmethod
+    def read(cls, kits: Path) -> FederationPlan:
+        """Return the plan beside the kits; raise `DataError` where there is none."""
+        if not (kits / PLAN_FILE).exists():
+            raise DataError(f"{kits}: no kits of `securefg deploy provision` (no {PLAN_FILE})")
+        job = Job.read(kits / PLAN_FILE)
+        return cls(job.run, job.server, job.config, job.sizes, job.sites)
+
+
+def hand_out_plan(kits: Kits, job: Job) -> None:
+    """Give every party the plan: a job that is not the same is refused there."""
+    for party in (job.server, *job.sites):
+        job.write(plan_path(kits.path / party))
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """The jobs that were submitted from these kits, FLARE's id by number."""
+
+    path: Path
+
+    def all(self) -> dict[int, str]:
+        """Return FLARE's id of every submission, by number."""
+        if not self.path.exists():
+            return {}
+        return {int(k): str(v) for k, v in read_json(self.path).items()}
+
+    def next_number(self) -> int:
+        """Return the number of the next submission."""
+        return max(self.all(), default=0) + 1
+
+    def add(self, number: int, job_id: str) -> None:
+        """Note a submission."""
+        write_json(self.path, {**self.all(), number: job_id})
+
+    @property
+    def last(self) -> str:
+        """FLARE's id of the last submission; raises `DataError` where there was none."""
+        found = self.all()
+        if not found:
+            raise DataError(f"{self.path.parent}: nothing was submitted; `securefg deploy submit`")
+        return found[max(found)]

@@ -47,6 +47,7 @@ class ServerLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
         super().__init__()
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
+        """Start the job's process at the server behind the guard."""
         _guarded("server_job", fl_ctx)
         return super().launch_job(job_meta, fl_ctx)
 
@@ -59,5 +60,6 @@ class SiteLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
         super().__init__()
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
+        """Start the job's process at a site behind the guard; its crash is told to nobody."""
         _guarded("site_job", fl_ctx)
         return _Handle(process_adapter=super().launch_job(job_meta, fl_ctx).adapter)

@@ -13,19 +13,19 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from securefg.flare.certificates import Root, Signer
-from securefg.flare.deployed import PLAN_FILE, read_plan
 from securefg.flare.guard.doors import DOORS, Kind
 from securefg.flare.guard.modes import problems
 from securefg.flare.guard.process import MODULE, REVIEWED
 from securefg.flare.guard.settings import strange
-from securefg.flare.job import Job
-from securefg.flare.provisioning import home_of
-from securefg.flare.roster import read_roster
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import POLICY_FILE, load_policy
+from securefg.flare.kits import home_of
 from securefg.foundation.errors import DataError, SecurefgError
 from securefg.foundation.json_text import read_json
+from securefg.site.books import SiteBooks
+from securefg.site.certificates import Root, Signer
+from securefg.site.job import Job
+from securefg.site.plan import plan_path, read_plan
+from securefg.site.policy import POLICY_FILE, load_policy
+from securefg.site.roster import read_roster
 
 SOON = datetime.timedelta(days=30)
 
@@ -40,6 +40,7 @@ class Line:
 
 
 def posture(kit: Path) -> list[Line]:
+    """Return everything that was looked at in a kit, with what is wrong."""
     is_server = (kit / "startup" / "fed_server.json").exists()
     if not is_server and not (kit / "startup" / "fed_client.json").exists():
         raise DataError(f"{kit}: not a kit")
@@ -135,7 +136,7 @@ def _ports(kit: Path) -> Iterator[Line]:
 def _hosts(kit: Path, home: Path) -> Iterator[Line]:
     """The hosts' shards, and their masking keys where the roster has their other halves."""
     try:
-        job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+        job = Job.read(plan_path(kit))
         own = job.sites[Signer.load(kit / "startup").name]
         read_roster(
             kit / "local" / "securefg" / "roster.json", Root.load(kit / "startup"), job.sites

@@ -1,4 +1,8 @@
-"""From a config to kits that can be handed out, and what a site does with its own kit."""
+"""From a config to kits that can be handed out, and what a site does with its own kit.
+
+Each kit has a page of instructions (RUNBOOK.md): what to install, what leaves, how to look at it,
+how to stop.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,90 @@ import torch
 
 from securefg.data.datasets import load
 from securefg.data.shard import Shard, save_shards
-from securefg.flare import coordinator, runbook
-from securefg.flare.deployed import PLAN_FILE
+from securefg.flare import coordinator
 from securefg.flare.enrolment import Request, install
-from securefg.flare.job import Job, Sizes, spread
-from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.plan_file import FederationPlan, hand_out_plan
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
+from securefg.flare.kits import FederationPlan, Kits, Plan, hand_out_plan, home_of, provision
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.json_text import read_json
 from securefg.methods.registry import get_method
+from securefg.privacy.accountants import claim
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import hosts_of, prepare
 from securefg.settings.config import RunConfig
 from securefg.settings.data import DataSettings, SplitSettings
+from securefg.site.books import SiteBooks
+from securefg.site.job import Job, Sizes, spread
+from securefg.site.plan import plan_path
+from securefg.site.policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
+
+SITE = """\
+# Runbook for {site}
+
+You were asked to train `{method}` together with {others}. The server is `{server}`.
+This folder is yours alone: it holds the key that proves who you are. Keep it readable by you only.
+
+## Install
+Python 3.11 or newer, then `pip install 'securefg[flare]'`. Nothing is sent to you later: the job
+has no code in it, and your machine loads two classes of securefg and no others
+(`local/resources.json`, `class_allow_list`).
+
+## Your data
+Your hosts are {hosts}. Each reads `securefg/shards/<host>.safetensors`.
+If the file is not there, make it from a folder with edges, features and labels:
+
+    securefg deploy shard . YOUR-FOLDER --first-node N
+
+## What leaves your site
+{leaves}
+{scores}
+Certificates, addresses, sizes and times of messages are seen by whoever watches the network; their
+content is under TLS. Your own ledger, states and shards stay in `securefg/`.
+
+## Your keys
+If you sent a request, your keys are where you made them: `securefg deploy install . YOUR-KEYS`.
+If you did not, whoever gave you this folder made them: a rehearsal.
+
+## Your own floor
+`securefg/site_policy.yaml` is strict as it comes; change it to what you want. Without it nothing
+runs.
+A job below it is refused by your machine, with the reason, whatever the server asks.
+
+## Look before you agree
+    securefg deploy review .      what this job would send, and whether your floor allows it
+    securefg deploy check .       what your machine answers, to whom; keys, policy, books, versions
+    securefg deploy ledger .      what has left this site, and what it has cost
+
+## Start and stop
+    securefg deploy start .
+
+Ctrl-C stops it. A round that is under way goes on without you, and what you sent in it so far stays
+masked if it was to be masked. Afterwards `securefg deploy ledger .` shows all that left.
+"""
+
+SERVER = """\
+# Runbook for the server `{server}`
+
+Install Python 3.11 or newer and `pip install 'securefg[flare]'`. Port {port} must be reachable from
+the sites ({sites}) under the name `{server}`; no other port is opened to the outside.
+No data comes here: only what the sites' runbooks list. The run's folder grows in `securefg_runs/`.
+
+    securefg deploy start .
+
+Ctrl-C stops it. After a crash start it again; the run goes on with a new submission by the admin,
+from its last checkpoint.
+"""
+
+ADMIN = """\
+# Runbook for the admin
+
+Give every party its own folder and nothing else, over a way that you trust, and keep no copy. The
+root's key was written nowhere: for another party, provision anew.
+
+    securefg deploy submit KITS     wait for all sites, start the run; again: go on with it
+    securefg deploy status KITS     who is connected, how the job does
+    securefg deploy fetch  KITS     bring the run's folder here
+"""
 
 
 def dealt_out(
@@ -36,7 +108,7 @@ def dealt_out(
     sites: list[str],
     requests: Mapping[str, Request] | None = None,
 ) -> Kits:
-    """Kits with a partition of the config's own dataset in them: a rehearsal with known data."""
+    """Make kits with a partition of the config's own dataset in them, for a rehearsal."""
     _refuse_doubles([*sites, server])
     experiment = prepare(config)
     plan = _plan(config, server, Sizes.of(experiment.public), spread(hosts_of(experiment), sites))
@@ -53,7 +125,7 @@ def dealt_out(
 def without_any_data(
     config: RunConfig, server: str, sites: list[str], sizes: Sizes
 ) -> FederationPlan:
-    """One client per site; nobody here has seen the data."""
+    """Return a plan with one client per site, where nobody here has seen the data."""
     _refuse_doubles([*sites, server])
     method = get_method(config.method.name)
     if method.server_knows:
@@ -80,7 +152,7 @@ def _plan(
 def provision_for(
     out: Path, plan: FederationPlan, port: int, requests: Mapping[str, Request] | None = None
 ) -> Kits:
-    """Kits, each with the job to look at and a page of instructions."""
+    """Make kits, each with the job to look at and a page of instructions."""
     job = plan.job(1)
     floor = SitePolicy(methods=(job.parsed().method.name,), max_rounds=job.parsed().training.rounds)
     strangers = set(requests or {}) - {plan.server, *plan.sites}
@@ -91,46 +163,41 @@ def provision_for(
     plan.write(out)
     hand_out_plan(kits, job)
     for site in plan.sites:
-        write_atomically(out / site / "RUNBOOK.md", runbook.site_page(job, site))
-    write_atomically(out / plan.server / "RUNBOOK.md", runbook.server_page(job, port))
-    write_atomically(out / "RUNBOOK.md", runbook.ADMIN)
+        write_atomically(out / site / "RUNBOOK.md", _site_page(job, site))
+    write_atomically(out / plan.server / "RUNBOOK.md", _server_page(job, port))
+    write_atomically(out / "RUNBOOK.md", ADMIN)
     return kits
 
 
-def home_of(kit: Path) -> Path:
-    own = kit / "local" / "securefg"
-    try:
-        return Path(own / read_json(own / "site.json")["home"]).resolve()
-    except OSError as error:
-        raise DataError(f"{kit}: not a site's kit (it has no local/securefg/site.json)") from error
-
-
 def complete(kit: Path, own: Path) -> None:
-    """At a party: put its own keys into the kit that came back."""
+    """Put a party's own keys into the kit that came back to it."""
     if (kit / "startup" / "fed_server.json").exists():
         install(kit, own, None, {})
         return
-    job = Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    job = Job.read(plan_path(kit))
     name = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
     install(kit, own, home_of(kit) / "keys", dict(job.sites[name]))
 
 
 def reviewed(kit: Path) -> tuple[list[str], str | None]:
-    """What the job that the kit was made for would send, and why the site's floor refuses it."""
-    home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    """Return what the kit's job would send, and why the site's floor refuses it or None."""
+    home, job = home_of(kit), Job.read(plan_path(kit))
     policy, planned = job.policy(), job.planned()
     floor = load_policy(home / POLICY_FILE)
     try:
         floor.check(job.parsed(), policy, planned)
         SiteBooks(home).check(floor, planned_profile(policy, planned))
     except PrivacyError as error:
-        return runbook.leaving(job), str(error)
-    return runbook.leaving(job), None
+        return leaving(job), str(error)
+    return leaving(job), None
 
 
 def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> Path:
-    """A site's folder as the shard of its one client, under the federation's node numbers."""
-    home, job = home_of(kit), Job.read(kit / "local" / "securefg" / PLAN_FILE)
+    """Write a site's folder as the shard of its one client; return the shard's path.
+
+    first_node  the federation's number of the folder's first node
+    """
+    home, job = home_of(kit), Job.read(plan_path(kit))
     mine = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
     hosts = job.sites[mine]
     numbers = [number for clients in hosts.values() for number in clients.numbers()]
@@ -154,3 +221,43 @@ def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> 
     path = home / "shards" / f"{next(iter(hosts))}.safetensors"
     save_shards(path, (shard,))
     return path
+
+
+def _site_page(job: Job, site: str) -> str:
+    config = job.parsed()
+    others = [name for name in job.sites if name != site]
+    return SITE.format(
+        site=site,
+        method=config.method.name,
+        others=", ".join(others) or "nobody else",
+        server=job.server,
+        hosts=", ".join(f"`{h}` (clients {c})" for h, c in job.sites[site].items()),
+        leaves="\n".join(leaving(job)),
+        scores="With `scores: true` in your policy: how many of your own validation and test nodes "
+        "a model gets right,\nand its loss on the former, rounded, once per round.",
+    )
+
+
+def _server_page(job: Job, port: int) -> str:
+    return SERVER.format(server=job.server, port=port, sites=", ".join(job.sites))
+
+
+def leaving(job: Job) -> list[str]:
+    """Return a line per private field, with its protection, and what all of it costs."""
+    policy, planned = job.policy(), job.planned()
+    known = get_method(job.parsed().method.name).server_knows
+    lines = []
+    if known:
+        lines.append(f"- the server has of the whole graph beforehand: {', '.join(sorted(known))}")
+    for release in planned:
+        rule = policy.rules[release.name]
+        noise = getattr(rule, "noise_multiplier", None)
+        words = "without noise" if noise is None else f"{rule.name}, noise multiplier {noise:.4g}"
+        masked = "; masked, the server learns the sum" if release.name in policy.masked else ""
+        lines.append(
+            f"- `{release.name}`: {release.dim} numbers per client, at most {release.count} times; "
+            f"{words}{masked}"
+        )
+    total = claim([planned_profile(policy, planned)], policy.unit, policy.delta)
+    cost = f"{total.epsilon:.4g} at delta {total.delta:g}" if not total.because else "infinite"
+    return [*lines, f"- epsilon per {total.unit} if the run goes to its end: {cost}"]

@@ -1,33 +1,40 @@
-"""The run at the server of a federation: the runner over the sites, and how it ended, in a file."""
+"""A run at the server of a federation: the runner over the sites, and a file on how it ended.
+
+A deployed server has the job's rules, public facts, and the parts of the graph that its method
+entitles it to (`coordinator.py`). It has no other data.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from securefg.engines.breaches import breach
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
-from securefg.flare.certificates import Root, Signer
 from securefg.flare.coordinator import FILE as COORDINATOR
+from securefg.flare.coordinator import read_entitled
 from securefg.flare.courier import Courier, Ping, Send
-from securefg.flare.deployed import check_planned, read_plan
-from securefg.flare.job import Job
-from securefg.flare.roster import read_roster
-from securefg.flare.server_experiment import without_data
 from securefg.flare.server_side import Flare
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.files import write_json
 from securefg.foundation.lock import owned
-from securefg.run.assembly import Experiment, prepare
+from securefg.methods.registry import get_method
+from securefg.run.assembly import Setup, prepare
 from securefg.run.checkpoint import last_checkpoint
+from securefg.run.device import choose_device
 from securefg.run.execution import Outcome, Run
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent
 from securefg.settings.config import parse_config
+from securefg.site.certificates import Root, Signer
+from securefg.site.job import Job
+from securefg.site.plan import check_planned, read_plan
+from securefg.site.roster import read_roster
 
 OUTCOME = "outcome.json"
 STOP = "stop"
@@ -45,15 +52,12 @@ class ServerKit:
     plan: dict[str, Any]
 
     @classmethod
-    def load(cls, startup: Path, local: Path, workspace: Path) -> ServerKit:
-        own = local / "securefg"
-        return cls(
-            Signer.load(startup),
-            Root.load(startup),
-            own / "roster.json",
-            workspace / "securefg_runs",
-            read_plan(workspace),
-        )
+    def load(cls, kit: Path) -> ServerKit:
+        """Return what is in the server's kit: its key, the root, the roster and the plan."""
+        startup = kit / "startup"
+        roster = kit / "local" / "securefg" / "roster.json"
+        runs = kit / "securefg_runs"
+        return cls(Signer.load(startup), Root.load(startup), roster, runs, read_plan(kit))
 
 
 class _Watcher(Silent):
@@ -103,27 +107,33 @@ class ServerRun:
 
     def _run(self) -> Outcome:
         config = self._job.parsed()
-        experiment = prepare(config) if self._job.has_truth else self._deployed()
-        folder = self._open(experiment)
+        setup = prepare(config) if self._job.has_truth else self._deployed()
+        folder = self._open(setup)
         watcher = _Watcher(self._aborted, folder.path / "private" / STOP)
         # Whoever started the federation on this machine holds the folder itself.
         with owned(folder.path / "private" if self._job.run_folder else folder.path):
             checkpoint = last_checkpoint(folder.checkpoints, config.hash)
             return Run(
-                experiment,
+                setup,
                 folder,
                 watcher,
                 checkpoint,
-                self._enrol,
-                self._start_engine,
+                partial(self._enrol, setup),
+                partial(self._start_engine, setup, folder),
                 None if self._job.run_folder else GOES_ON,
             ).execute()
 
-    def _deployed(self) -> Experiment:
-        return without_data(self._job, self._kit.roster.with_name(COORDINATOR))
+    def _deployed(self) -> Setup:
+        """Return the job's rules and public facts, with what the method entitles the server to."""
+        job, config = self._job, self._job.parsed()
+        method = get_method(config.method.name)
+        entitled = self._kit.roster.with_name(COORDINATOR)
+        public = read_entitled(entitled, method, job.public(choose_device(config.device)))
+        method.releases(config.method, config.training, public)  # raises what the edges forbid
+        return Setup(config=config, method=method, public=public, policy=job.policy())
 
-    def _open(self, experiment: Experiment) -> RunFolder:
-        """The run's folder, new or where an earlier submission left it."""
+    def _open(self, setup: Setup) -> RunFolder:
+        """Return the run's folder, new or where an earlier submission left it."""
         path = self._folder.path
         if not path.exists():
             tree = {**self._job.config, "output": {**self._job.config["output"]}}
@@ -137,21 +147,21 @@ class ServerRun:
                 f"{path.name}: the run has finished; nothing is left to resume; for another one "
                 "provision with another name or seed"
             )
-        if folder.config().hash != experiment.config.hash:
+        if folder.config().hash != setup.config.hash:
             raise RunFolderError(f"{path.name}: a run of another config")
         return folder
 
-    def _enrol(self, experiment: Experiment, folder: RunFolder) -> Secure | None:
-        settings = experiment.config.privacy.secure_aggregation
+    def _enrol(self, setup: Setup) -> Secure | None:
+        settings = setup.config.privacy.secure_aggregation
         if settings is None:
             return None
         roster = read_roster(self._kit.roster, self._kit.root, self._job.sites)
-        return Secure(settings, experiment.config.hash, roster)
+        return Secure(settings, setup.config.hash, roster)
 
     def _start_engine(
-        self, experiment: Experiment, folder: RunFolder, attempt: int, secure: Secure | None
+        self, setup: Setup, folder: RunFolder, attempt: int, secure: Secure | None
     ) -> Engine:
-        settings = experiment.config.engine
+        settings = setup.config.engine
         courier = Courier(
             self._job_id,
             self._job.sites,

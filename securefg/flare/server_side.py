@@ -13,12 +13,12 @@ from typing import Any
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.flare.courier import Courier, Silent
-from securefg.flare.job import Job
-from securefg.flare.packets import Opened, join, split
-from securefg.flare.scores import heard
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body, Clients
+from securefg.site.job import Job
+from securefg.site.packets import Opened, join, split
+from securefg.site.scores import read_score
 
 FAILED = "refused the request, or failed on it; its own refusals.jsonl says why"
 Results = Mapping[HostId, tuple[dict[str, Any], Body]]
@@ -66,6 +66,7 @@ class Flare(Engine):
             raise RunFailed(words)
 
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
+        """Carry each framed request to its host's site; a silent site's hosts are drop-outs."""
         results, silent = self._ask("answer", requests)
         return {
             name: self._answer(name, *results[name])
@@ -85,8 +86,9 @@ class Flare(Engine):
             reason = f"{site} sent nonsense: {type(error).__name__}"
             return Dropped(name, self.hosts[name], self._complain(site, reason))
 
-    def measure(self, release: Body) -> list[LocalScore]:
-        results, _ = self._ask("measure", dict.fromkeys(self.hosts, release))
+    def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        """Return the scores that sites tell; scores that break the rules are left out."""
+        results, _ = self._ask("measure", dict.fromkeys(self.hosts, release), at_end=at_end)
         found: list[LocalScore] = []
         for name, (result, _) in results.items():
             try:
@@ -94,7 +96,7 @@ class Flare(Engine):
                     self._complain(self._site_of[name], f"{self._site_of[name]} {FAILED}")
                     continue
                 told = result["scores"]
-                scores = [heard(x, self.hosts[name], self._job.sizes.num_nodes) for x in told]
+                scores = [read_score(x, self.hosts[name], self._job.sizes.num_nodes) for x in told]
                 if len({score.client for score in scores}) != len(scores):
                     raise ProtocolError("a client's score came twice")
                 found += scores
@@ -111,6 +113,7 @@ class Flare(Engine):
         self._keep("save", folder)
 
     def load(self, folder: Path) -> None:
+        """Have every site take up its hosts' states."""
         self._keep("load", folder)
 
     def _keep(self, do: str, folder: Path) -> None:
@@ -122,6 +125,7 @@ class Flare(Engine):
             raise RunFailed(f"every site failed to {do} its state; each site's log says why")
 
     def close(self) -> None:
+        """Tell every site that the run is over."""
         self._ask("close", dict.fromkeys(self.hosts, b""))
 
     def _ask(

@@ -17,10 +17,14 @@
         ├── RoundAborted        too few clients left to finish a round; the next one may go on
         └── Diverged            a loss, an upload or a model that is not finite; the run ends
 
-An `InputError` is answered in a line or two on the terminal. A traceback is for bugs only.
+An `InputError` is answered in a line or two on the terminal. A traceback is for bugs only. For a
+failure of the outside world (disk, memory, descriptors) `cause_of` returns a line with the cause.
 """
 
 from __future__ import annotations
+
+import errno
+import os
 
 
 class SecurefgError(Exception):
@@ -88,6 +92,7 @@ class Diverged(RunFailed):
 
     @classmethod
     def at(cls, round: int, what: str) -> Diverged:
+        """Return the error for a round in which `what` is not finite."""
         return cls(
             f"round {round}: {what} is not finite; "
             "try a smaller training.lr, or features on a smaller scale"
@@ -96,3 +101,40 @@ class Diverged(RunFailed):
 
 BREACHES = (PrivacyError, ProtocolError, Diverged)
 """What ends a run wherever it is raised; a client that fails in another way has dropped out."""
+
+
+_WHAT_HELPS = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EACCES: "check who may write there",
+    errno.EPERM: "check who may write there",
+    errno.EROFS: "choose a place that can be written to, e.g. with --set output.root=...",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "close other programs",
+    errno.ENOMEM: "free some memory",
+    errno.EAGAIN: "raise the limit on processes (ulimit -u)",
+}
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
+
+
+def cause_of(error: BaseException) -> str | None:
+    """What went wrong outside of this program and what helps; None where the fault is our own."""
+    if isinstance(error, OSError):
+        return _of_the_system(error)
+    if lacks_memory(error):
+        return "not enough memory: free some, or run fewer jobs at the same time"
+    return None
+
+
+def _of_the_system(error: OSError) -> str:
+    what = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    helps = _WHAT_HELPS.get(error.errno or 0)
+    return f"{where}{what}" + (f"; {helps}" if helps else "")
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """torch tells it by a `RuntimeError`."""
+    told = isinstance(error, RuntimeError) and any(text in str(error) for text in _NO_MEMORY)
+    return told or isinstance(error, MemoryError)

@@ -31,6 +31,7 @@ def write_atomically(path: Path, content: bytes | str, *, sync: bool = True) -> 
 
 
 def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
+    """Write a value as JSON, whole or not at all."""
     write_atomically(path, json_text(value), sync=sync)
 
 

@@ -16,10 +16,6 @@ class Interval(Settings):
     high: float
     confidence: float = 0.95
 
-    @property
-    def excludes_zero(self) -> bool:
-        return self.low > 0 or self.high < 0
-
     def shifted(self, by: float) -> Interval:
         """The same spread around another value."""
         return Interval(

@@ -25,6 +25,7 @@ def read_bounded(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def parse_json(text: bytes | str) -> Any:
+    """Return the value of JSON text; every fault of it is a `ValueError`."""
     try:
         return json.loads(text)
     except RecursionError as error:

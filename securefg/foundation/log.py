@@ -51,6 +51,7 @@ class OtherFormat(ValueError):
 
 
 def utc_now() -> datetime.datetime:
+    """Return the time in UTC."""
     return datetime.datetime.now(datetime.UTC)
 
 

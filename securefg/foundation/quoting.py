@@ -28,6 +28,7 @@ def _container(value: Collection[object], limit: int) -> str:
 
 
 def shortened(text: str, limit: int = LONGEST) -> str:
+    """Return the text, cut to `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

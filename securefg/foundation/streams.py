@@ -21,10 +21,12 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 
 def torch_stream(seed: int, *names: str | int, device: str = "cpu") -> torch.Generator:
+    """Return PyTorch's random stream of this name."""
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *names))
 
 
 def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
+    """Return NumPy's random stream of this name."""
     return np.random.default_rng(derive_seed(seed, *names))
 
 

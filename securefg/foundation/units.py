@@ -25,18 +25,22 @@ def significant(value: float) -> str:
 
 
 def percent(share: float | None) -> str:
+    """Return a share as a percentage with one digit, or n/a."""
     return "n/a" if share is None else f"{100 * share:.1f}%"
 
 
 def number(count: int) -> str:
+    """Return a count with commas."""
     return f"{count:,}"
 
 
 def plural(count: int, word: str) -> str:
+    """Return a count and its word, with an s unless it is one."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def seconds_text(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -58,10 +62,12 @@ def epsilon_text(epsilon: float | None) -> str:
 
 
 def delta_text(delta: float) -> str:
+    """Return a delta as people write it, such as 1e-5."""
     return f"{delta:g}".replace("e-0", "e-")
 
 
 def span(low: int, high: int) -> str:
+    """Return both ends of a range, or the one value."""
     return number(low) if low == high else f"{low:,}–{high:,}"
 
 

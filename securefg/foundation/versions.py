@@ -10,6 +10,7 @@ PACKAGES = ("securefg", "torch", "torch-geometric", "numpy", "scipy", "dp-accoun
 
 
 def versions() -> dict[str, str]:
+    """Return the versions that a result depends on, by package."""
     return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
 
 

@@ -27,7 +27,7 @@ from securefg.privacy.rules import (
     TrainedWithNoise,
 )
 from securefg.protocol.messages import Message
-from securefg.secagg.graph_parameters import choose
+from securefg.secagg.graph import choose
 from securefg.settings.privacy import FieldSettings, PrivacySettings, Unit
 from securefg.settings.secagg import Threat
 

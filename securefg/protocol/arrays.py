@@ -123,6 +123,7 @@ def write_arrays(arrays: Mapping[str, Tensor]) -> list[bytes | memoryview]:
 
 
 def read_arrays(data: memoryview) -> dict[str, Stored]:
+    """Return the arrays in safetensors bytes, by name."""
     found = _as_written(data)
     return _by_library(data) if found is None else found
 

@@ -63,12 +63,14 @@ class Bound:
 
     @property
     def words(self) -> str:
+        """The bound in words, for an error."""
         names = {"real": "finite numbers", "whole": "whole numbers", "truth": "truth values"}
         within = f" from {self.low:g} to {self.high:g}" if self.has_range else ""
         return f"{names[self.kind]}{within}"
 
     @property
     def has_range(self) -> bool:
+        """Whether the bound limits values to an interval."""
         return self.low > -math.inf or self.high < math.inf
 
 

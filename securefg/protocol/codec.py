@@ -47,6 +47,7 @@ class Clients:
 
     @classmethod
     def of(cls, numbers: Sequence[int] | NDArray[np.int64]) -> Clients:
+        """Return these clients as ranges; a number may come twice."""
         unique = np.unique(np.asarray(numbers, np.int64))
         if not unique.size:
             return cls(())
@@ -88,6 +89,7 @@ class Clients:
         )
 
     def numbers(self) -> list[int]:
+        """Return every client's number, ascending."""
         return [number for low, high in self.ranges for number in range(low, high)]
 
     def array(self) -> NDArray[np.int64]:
@@ -156,6 +158,7 @@ class Size:
 
 
 def encode_fields(values: Mapping[str, Value]) -> bytes:
+    """Return the bytes of named values: scalars as JSON, then arrays as safetensors."""
     return b"".join(_parts(values))
 
 
@@ -182,6 +185,7 @@ def _own(value: Stored | Scalar) -> Tensor | Scalar:
 
 
 def encode(message: Message) -> bytes:
+    """Return the bytes of a message's fields."""
     return encode_fields(message.values())
 
 
@@ -210,6 +214,7 @@ def read(body: Body, into: type[Message]) -> dict[str, Stored | Scalar | None]:
 
 
 def frame(envelope: Envelope) -> bytes:
+    """Return an envelope with its body as one frame."""
     return b"".join([*_frame_head(envelope), envelope.body])
 
 
@@ -235,6 +240,7 @@ def _frame_head(envelope: Envelope) -> list[bytes]:
 
 
 def unframe(data: Body) -> Envelope:
+    """Return the envelope in a frame; raise `CodecError` for anything else."""
     start = bytes(data[:3])
     if start != MAGIC:
         raise CodecError(f"not a securefg message: it starts with {start!r}, wanted {MAGIC!r}")

@@ -60,6 +60,7 @@ class Layer(Settings):
 
     @property
     def size(self) -> int:
+        """The number of weights in the layer."""
         return prod(self.shape)
 
 
@@ -84,6 +85,7 @@ class Claim(Settings):
 
     @property
     def sensitivity(self) -> float:
+        """The largest L2 distance between neighbours' uploads."""
         return self.clip_l2 * (2 if self.neighbours == "replace" else 1)
 
 
@@ -138,10 +140,12 @@ class Exchange(Settings):
 
     @property
     def num_inputs(self) -> int:
+        """The width of the network's input."""
         return self._weight_shape[1]
 
     @property
     def num_outputs(self) -> int:
+        """The width of the network's output."""
         return self._weight_shape[0]
 
     @property
@@ -237,6 +241,7 @@ class ExchangeWriter:
         np.savez_compressed(folder / "truth.npz", **arrays)
 
     def close(self) -> None:
+        """Write the description, with the last link of the transcript in it."""
         self._transcript.close()
         closed = self.exchange.model_copy(update={"chain": self._transcript.chain})
         tree = closed.model_dump(mode="json", exclude_none=True)

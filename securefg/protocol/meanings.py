@@ -53,6 +53,7 @@ class Meaning:
 
     @property
     def title(self) -> str:
+        """The meaning's name as words."""
         name = type(self).__name__
         return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
@@ -212,6 +213,7 @@ class Layer:
 
     @property
     def size(self) -> int:
+        """The number of weights in the layer."""
         return prod(self.shape)
 
 
@@ -248,6 +250,7 @@ class Layout:
 
     @property
     def size(self) -> int:
+        """The number of weights in all layers."""
         return sum(layer.size for layer in self.layers)
 
     def part(self, vector: Tensor, matrix: Matrix) -> Tensor:
@@ -256,6 +259,7 @@ class Layout:
         return found.mT if matrix.transposed else found
 
     def layer(self, vector: Tensor, name: str) -> Tensor:
+        """Return one layer's weights out of flat vectors, in the layer's shape."""
         start = 0
         for layer in self.layers:
             if layer.name == name:

@@ -68,6 +68,7 @@ class Declaration:
 
     @property
     def is_private(self) -> bool:
+        """Whether a rule of the policy must cover the field."""
         return self.scope in ("each", "sum", "recipients")
 
     def meaning(self, settings: object) -> Meaning | None:
@@ -168,6 +169,7 @@ class Message:
         _check_types(cls)
 
     def values(self) -> dict[str, Value]:
+        """Return the value of every field, by name."""
         return {name: getattr(self, name) for name in self.declarations}
 
     def __repr__(self) -> str:

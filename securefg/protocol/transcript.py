@@ -96,9 +96,11 @@ class Record:
 
     @property
     def up(self) -> bool:
+        """Whether the message went to the server."""
         return self.receivers == ("server",)
 
     def fields(self) -> dict[str, Tensor | Scalar]:
+        """Return the message's values; raise where its body was thinned out."""
         if self.thinned:
             raise RunFolderError(f"message {self.seq} was thinned out of this transcript")
         return codec.decode_fields(self.body)
@@ -129,6 +131,7 @@ class TranscriptWriter:
 
     @property
     def position(self) -> int:
+        """Where the next record begins, in bytes."""
         return self._file.tell()
 
     @property
@@ -137,6 +140,7 @@ class TranscriptWriter:
         return self._chain
 
     def append(self, record: Record) -> None:
+        """Write a record and link it to all before it."""
         said = {name: getattr(record, name) for name in _COVERED}
         head, self._chain = chain_line(self._chain, said, record.body)
         checksum = zlib.crc32(record.body, zlib.crc32(head))
@@ -150,6 +154,7 @@ class TranscriptWriter:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 
@@ -255,6 +260,7 @@ class Adversary:
 
     @classmethod
     def parse(cls, text: str) -> Adversary:
+        """Return the adversary that text such as `client:3,5` names; raise for other text."""
         kind, _, rest = text.partition(":")
         try:
             numbers = frozenset(Clients.parse(rest).numbers())

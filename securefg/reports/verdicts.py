@@ -106,7 +106,7 @@ def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, fl
 def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -> str:
     about = claim.about(unit)
     beside = f" Not covered: {'; '.join(claim.not_covered)}." if claim.not_covered else ""
-    bound = f"psilon = {epsilon_text(claim.epsilon)} at delta {delta_text(claim.delta)} per {unit}"
+    bound = f"{epsilon_text(claim.epsilon)} at delta {delta_text(claim.delta)} per {unit}"
     if tone == "open":
         return f"Epsilon per {unit}: infinite. Sent or given without noise:"
     if tone == "silent":
@@ -114,9 +114,9 @@ def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -
     if tone == "void":
         return (
             "The noise was seeded and protects nothing. With noise from the system, "
-            f"e{bound} ({about}) would hold.{beside}"
+            f"epsilon = {bound} ({about}) would hold.{beside}"
         )
-    return f"E{bound}: {about}.{beside}"
+    return f"Epsilon = {bound}: {about}.{beside}"
 
 
 def _meaning(unit: Unit, chance: float) -> str:

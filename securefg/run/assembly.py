@@ -31,28 +31,39 @@ from securefg.protocol.codec import Clients
 from securefg.run.choosing import settled
 from securefg.run.device import choose_device
 from securefg.run.folder import RunFolder
-from securefg.secagg.identity_store import make_identities
+from securefg.secagg.keys import make_identities
 from securefg.settings.config import RunConfig
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """The data dealt out, and the rules settled; nothing runs yet.
-
-    has_truth  False at a deployed server: its graphs are empty, and clients score for themselves
-    canaries   what the run carries for its audit; their coins are for audits alone
-    """
+class Setup:
+    """The settled rules of a run and what is public of its data. A deployed server has no more."""
 
     config: RunConfig
     method: AnyMethod
+    public: PublicInfo
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class Experiment(Setup):
+    """A setup with the data dealt out; nothing runs yet.
+
+    has_truth  False where only a part of the data is here, as at one site of a deployed run
+    canaries   what the run carries for its audit; their coins are for audits alone
+    """
+
     union: Graph
     partition: Partition
     statistics: PartitionStatistics
     shards: Sequence[Shard]
-    public: PublicInfo
-    policy: Policy
     has_truth: bool = True
     canaries: Canaries | None = None
+
+
+def with_truth(setup: Setup) -> Experiment | None:
+    """Return the experiment where all data of the run is here; None where it is at sites."""
+    return setup if isinstance(setup, Experiment) and setup.has_truth else None
 
 
 def prepare(config: RunConfig) -> Experiment:

@@ -13,7 +13,7 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup, with_truth
 from securefg.run.summary import SEEDED, ClaimedEpsilon, LinkEpsilon
 from securefg.settings.privacy import Unit
 
@@ -23,7 +23,7 @@ ANSWERS = "answers for nodes, which are shown to others and computed from people
 AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
 
-def epsilons(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
+def epsilons(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     """A claim per unit; a node's also by its number of links, where the method says how.
 
     A run with `training.patience` ends when validation labels say so. The composition of what it
@@ -45,7 +45,7 @@ def _at_least(planned: ClaimedEpsilon, spent: ClaimedEpsilon) -> ClaimedEpsilon:
     return spent.model_copy(update=changed)
 
 
-def _from_ledger(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
+def _from_ledger(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     policy = experiment.policy
     found = {
         c.unit: claimed(c, policy.protects, not_covered(experiment))
@@ -55,7 +55,7 @@ def _from_ledger(experiment: Experiment, ledger: Ledger) -> dict[Unit, ClaimedEp
     return {**found, "node": found["node"].model_copy(update={"by_links": by_links})}
 
 
-def planned_epsilons(experiment: Experiment) -> dict[Unit, ClaimedEpsilon]:
+def planned_epsilons(experiment: Setup) -> dict[Unit, ClaimedEpsilon]:
     """What the run will have claimed at its end, if all that is planned is sent by one client."""
     config, policy = experiment.config, experiment.policy
     ledger = Ledger(1)
@@ -81,7 +81,7 @@ def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> Claim
     )
 
 
-def not_covered(experiment: Experiment) -> tuple[str, ...]:
+def not_covered(experiment: Setup) -> tuple[str, ...]:
     """What leaves clients, or the run used of their data, that no epsilon speaks of."""
     training, shown = experiment.config.training, experiment.method.answers_shown
     answers = ANSWERS if shown(experiment.config.method) else AT_HOME
@@ -92,7 +92,7 @@ def not_covered(experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def _by_links(experiment: Experiment, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
+def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
     """For the covered number of links, and for the median, 95th percentile and largest degree where
     the experiment has the graph."""
     config = experiment.config
@@ -104,11 +104,12 @@ def _by_links(experiment: Experiment, ledger: Ledger) -> tuple[LinkEpsilon, ...]
     if not planned:
         return ()
     numbers = {"covered": max(release.node.links for release in planned)}
-    if experiment.has_truth:
-        ends = experiment.union.edge_index.flatten()
-        degrees = torch.bincount(ends, minlength=experiment.union.num_nodes).double()
-        degrees = degrees / (1 if experiment.union.directed else 2)
-        held = degrees[torch.unique(experiment.partition.nodes)]
+    known = with_truth(experiment)
+    if known is not None:
+        ends = known.union.edge_index.flatten()
+        degrees = torch.bincount(ends, minlength=known.union.num_nodes).double()
+        degrees = degrees / (1 if known.union.directed else 2)
+        held = degrees[torch.unique(known.partition.nodes)]
         for name, share in (("median", 0.5), ("95th percentile", 0.95), ("largest", 1.0)):
             numbers[name] = math.ceil(float(torch.quantile(held, share)))
     return tuple(

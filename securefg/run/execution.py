@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from securefg.federation.engine import AT_THE_END, Engine
+from securefg.federation.engine import Engine
 from securefg.federation.evaluation import Evaluator, LocalScore, Scores, pool
 from securefg.federation.federation import Federation, Secure
 from securefg.federation.journal import Journal
@@ -24,16 +24,16 @@ from securefg.foundation.errors import (
     Diverged,
     RoundAborted,
     RunFailed,
+    cause_of,
 )
 from securefg.foundation.files import append_lines, json_text, sync_path, write_atomically
-from securefg.foundation.outside import cause_of
 from securefg.privacy.accountants import Claim, claims
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter, read_transcript
-from securefg.run.assembly import Experiment, enrol, start_engine
+from securefg.run.assembly import Setup, with_truth
 from securefg.run.best import Best
 from securefg.run.checkpoint import (
     Checkpoint,
@@ -67,26 +67,28 @@ class Outcome:
 
 
 class Run:
-    """One execution of an experiment, new or taken up from a checkpoint.
+    """One execution of a run, new or taken up from a checkpoint.
 
-    goes_on  the command that takes it up again, where it is not `run --resume`
+    make_secure  returns the roster of secure aggregation, where the run has it
+    make_engine  returns the engine of an attempt, whose number it gets
+    goes_on      the command that takes the run up again, where it is not `run --resume`
     """
 
     def __init__(
         self,
-        experiment: Experiment,
+        setup: Setup,
         folder: RunFolder,
         observer: Observer,
         checkpoint: Checkpoint | None,
-        make_secure: Callable[[Experiment, RunFolder], Secure | None] = enrol,
-        make_engine: Callable[[Experiment, RunFolder, int, Secure | None], Engine] = start_engine,
+        make_secure: Callable[[], Secure | None],
+        make_engine: Callable[[int, Secure | None], Engine],
         goes_on: str | None = None,
     ) -> None:
         self._goes_on = goes_on or f"securefg run --resume {folder.path}"
         self._make_secure, self._make_engine = make_secure, make_engine
-        self._x, self._folder, self._observer = experiment, folder, observer
+        self._x, self._folder, self._observer = setup, folder, observer
         self._checkpoint = checkpoint
-        self._config = experiment.config
+        self._config = setup.config
         self._best = Best()
         self._scores = Scores(0.0, 0.0, 0.0, 0.0)
         self._unscored = False
@@ -111,8 +113,8 @@ class Run:
         first_round = self._take_up()
         with ExitStack() as opened:
             opened.callback(self._transcript.close)
-            secure = self._make_secure(self._x, self._folder)
-            engine = self._make_engine(self._x, self._folder, self._attempt, secure)
+            secure = self._make_secure()
+            engine = self._make_engine(self._attempt, secure)
             opened.callback(engine.close)
             return self._rounds(engine, self._federation(engine, secure), first_round)
 
@@ -130,7 +132,7 @@ class Run:
             self._config.privacy.noise_rng == "system"
             and any(rule.name != "plain" for rule in self._x.policy.rules.values())
         )
-        attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.partition.num_clients
+        attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.public.num_clients
         found = reconcile(self._folder, done, num_clients, self._claims_of, not fresh_noise)
         self._attempt = max(len(read_json_lines(attempts)), found.attempts) + 1
         append_lines(attempts, [json.dumps({"attempt": self._attempt, "after_round": done})])
@@ -178,9 +180,10 @@ class Run:
         self._facts = server.facts
         if self._checkpoint:
             self._checkpoint.restore(server)
+        known = with_truth(self._x)
         evaluator = self._evaluator = (
-            method.make_evaluator(self._x.union, config.method, self._x.public.device)
-            if method.make_evaluator and self._x.has_truth
+            method.make_evaluator(known.union, config.method, known.public.device)
+            if method.make_evaluator and known
             else None
         )
 
@@ -318,8 +321,8 @@ class Run:
 
     def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
-        best = _framed(self._best.kind, self._best.body, AT_THE_END)
-        local = engine.measure(best) if self._best.body else []
+        best = _framed(self._best.kind, self._best.body)
+        local = engine.measure(best, at_end=True) if self._best.body else []
         self._transcript.sync()
         records = read_transcript(self._folder.transcript)
         summary = summarize(
@@ -349,5 +352,5 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _framed(kind: str, body: bytes, step: int = 0) -> bytes:
-    return codec.frame(Envelope(0, 0, step, "runner", "", kind, Clients(()), body))
+def _framed(kind: str, body: bytes) -> bytes:
+    return codec.frame(Envelope(0, 0, 0, "runner", "", kind, Clients(()), body))

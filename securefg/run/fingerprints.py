@@ -57,6 +57,7 @@ def fingerprints_of(experiment: Experiment) -> Fingerprints:
 
 
 def write_fingerprints(folder: Path, experiment: Experiment) -> None:
+    """Write the fingerprints of a run's data into its folder, where all of the data is here."""
     if experiment.has_truth:
         write_json(folder / FILE, fingerprints_of(experiment).model_dump(mode="json"))
 

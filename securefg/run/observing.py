@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RoundReport:
 class Observer(Protocol):
     """Watches a run. `stop_requested` is asked after every round."""
 
-    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def started(self, experiment: Setup, first_round: int) -> None: ...
     def round_done(self, report: RoundReport) -> None: ...
     def stop_requested(self) -> bool: ...
 
@@ -41,7 +41,7 @@ class Observer(Protocol):
 class Silent:
     """An observer that says nothing and never stops."""
 
-    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def started(self, experiment: Setup, first_round: int) -> None: ...
     def round_done(self, report: RoundReport) -> None: ...
 
     def stop_requested(self) -> bool:
@@ -54,7 +54,7 @@ class Several:
 
     observers: tuple[Observer, ...] = ()
 
-    def started(self, experiment: Experiment, first_round: int) -> None:
+    def started(self, experiment: Setup, first_round: int) -> None:
         for observer in self.observers:
             observer.started(experiment, first_round)
 

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from securefg.foundation.units import bytes_text
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup
 from securefg.run.epsilons import planned_epsilons
 from securefg.run.observing import RoundReport
 
@@ -67,7 +67,7 @@ class Quiet:
 
     def __exit__(self, *error: object) -> None: ...
 
-    def started(self, experiment: Experiment, first_round: int) -> None: ...
+    def started(self, experiment: Setup, first_round: int) -> None: ...
 
     def round_done(self, report: RoundReport) -> None: ...
 
@@ -83,7 +83,7 @@ class Lines(Quiet):
         self._console = console
         self._rounds, self._first, self._began, self._last = 0, 1, time.monotonic(), 0.0
 
-    def started(self, experiment: Experiment, first_round: int) -> None:
+    def started(self, experiment: Setup, first_round: int) -> None:
         self._rounds = experiment.config.training.rounds
         self._first, self._began = first_round, time.monotonic()
         self._console.print(opening(experiment, first_round), highlight=False, soft_wrap=True)
@@ -121,7 +121,7 @@ class Bar(Lines):
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
-    def started(self, experiment: Experiment, first_round: int) -> None:
+    def started(self, experiment: Setup, first_round: int) -> None:
         self._console.print(opening(experiment, first_round), highlight=False)
         total = experiment.config.training.rounds
         self._progress.update(self._task, total=total, completed=first_round - 1)
@@ -130,8 +130,8 @@ class Bar(Lines):
         self._progress.update(self._task, completed=report.round, description=figures(report))
 
 
-def opening(experiment: Experiment, first_round: int) -> str:
-    config, clients = experiment.config, experiment.partition.num_clients
+def opening(experiment: Setup, first_round: int) -> str:
+    config, clients = experiment.config, experiment.public.num_clients
     again = f", going on with round {first_round}" if first_round > 1 else ""
     start = (
         f"{config.method.name} on {config.data.name}: {clients} client{'s' * (clients != 1)}, "
@@ -140,7 +140,7 @@ def opening(experiment: Experiment, first_round: int) -> str:
     return "\n".join([start, *about_epsilon(experiment)])
 
 
-def about_epsilon(experiment: Experiment) -> list[str]:
+def about_epsilon(experiment: Setup) -> list[str]:
     """What the epsilons of the lines below will be about, where any is finite; `figures` has no
     room for it."""
     found = planned_epsilons(experiment)

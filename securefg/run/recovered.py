@@ -17,17 +17,15 @@ from securefg.foundation.errors import ConfigError
 from securefg.protocol.meanings import Holdings, Predictions
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup, with_truth
 from securefg.run.opened import Opened, is_census, read_opened
 from securefg.run.recovered_holders import HolderSums
-from securefg.secagg.run_exposure import OpenedSum, Term, exposed_terms, num_exposed
+from securefg.secagg.exposure import OpenedSum, Term, exposed_terms, num_exposed
 
 Pattern = frozenset[int]
 
 
-def recovered_by_algebra(
-    experiment: Experiment, records: Iterable[Record]
-) -> dict[str, Any] | None:
+def recovered_by_algebra(experiment: Setup, records: Iterable[Record]) -> dict[str, Any] | None:
     """For the summary of a masked run, whose server has no help; None where nothing was masked."""
     if experiment.config.privacy.secure_aggregation is None:
         return None
@@ -43,7 +41,7 @@ def recovered_by_algebra(
     }
 
 
-def exposures(experiment: Experiment, opened: Sequence[Opened]) -> tuple[int | None, int | None]:
+def exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, int | None]:
     """How many single uploads, and rows of single nodes, follow from all sums together; None where
     that is not known."""
     shaped = experiment.method.exposed_uploads
@@ -56,12 +54,12 @@ def exposures(experiment: Experiment, opened: Sequence[Opened]) -> tuple[int | N
     except ConfigError:  # too large to be solved here; a server may have more memory
         return None, None
     uploads = {term for term in found if term.part is None}
-    known = experiment.has_truth and all(rows_known(experiment, one) for one in opened)
+    known = with_truth(experiment) and all(rows_known(experiment, one) for one in opened)
     return num_exposed(uploads), num_exposed(found - uploads) if known else None
 
 
 def exposed(
-    experiment: Experiment, opened: Sequence[Opened], colluders: Collection[int] = ()
+    experiment: Setup, opened: Sequence[Opened], colluders: Collection[int] = ()
 ) -> set[Term]:
     """Whatever of honest clients follows from all sums of a run, the colluders' own known."""
     released = {b"": None, **{_key(one): one.asked.released for one in opened}}
@@ -71,7 +69,7 @@ def exposed(
 
 
 def opened_sums(
-    experiment: Experiment, one: Opened, holders: Mapping[bytes, dict[Pattern, int]]
+    experiment: Setup, one: Opened, holders: Mapping[bytes, dict[Pattern, int]]
 ) -> Iterator[OpenedSum]:
     """The equations that one opened sum stands for. Rows of the same holders share an unknown; of
     rows that may have been let in, all are taken to have been."""
@@ -95,7 +93,7 @@ def opened_sums(
                 yield {Term(c, total, None, pattern, count): 1.0 for c in one.clients}
 
 
-def rows_known(experiment: Experiment, one: Opened) -> bool:
+def rows_known(experiment: Setup, one: Opened) -> bool:
     """Whether the records tell which rows were in a sum, and that they were not whole."""
     message = experiment.method.message(one.kind)
     by_row = [n for n in experiment.policy.masks(message) if message.declarations[n].rows]
@@ -110,16 +108,17 @@ def _key(one: Opened) -> bytes:
     return b"" if released is None else released.numpy().tobytes()
 
 
-def _adds_up(experiment: Experiment, message: type[Message], name: str, one: Opened) -> bool:
+def _adds_up(experiment: Setup, message: type[Message], name: str, one: Opened) -> bool:
     """Rows with all classes add up to what never changes."""
     meaning = message.declarations[name].meaning(experiment.config.method)
     whole = one.fields is not None and one.fields[name].width == experiment.public.num_classes
     return isinstance(meaning, Predictions) and whole
 
 
-def row_holders(experiment: Experiment, released: Tensor | None = None) -> dict[Pattern, int]:
+def row_holders(setup: Setup, released: Tensor | None = None) -> dict[Pattern, int]:
     """How many rows of a sum every set of clients has a say in together, of those released."""
-    if not experiment.has_truth:
+    experiment = with_truth(setup)
+    if experiment is None:
         return {}
     by_row: dict[int, set[int]] = defaultdict(set)
     for shard in experiment.shards:

@@ -1,7 +1,7 @@
 """Whose rows are in the masked sums of a run: the subset sums of client constants over holders.
 
 A sum by row in which each client adds a constant at the rows that it holds shows, by its value,
-who holds the row (`securefg.secagg.subset_exposure`). Declarations do not tell that a field is of
+who holds the row (`securefg.secagg.exposure`). Declarations do not tell that a field is of
 this form, so its opened values are compared with who holds what.
 
 Probabilities have a bound besides: without the last class, a holder's add up to at most 1. If a
@@ -20,9 +20,9 @@ from torch import Tensor
 
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.meanings import Holdings, Predictions
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup, with_truth
 from securefg.run.opened import Opened, is_census
-from securefg.secagg.subset_exposure import (
+from securefg.secagg.exposure import (
     FINEST,
     Bits,
     Floats,
@@ -60,7 +60,7 @@ class _Total:
 class HolderSums:
     """A reader of opened sums that keeps those from which a row's holders may follow."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Setup) -> None:
         self._x = experiment
         self._columns: dict[tuple[bytes, bytes], _Column] = {}
         self._read: set[str] = set()
@@ -96,7 +96,7 @@ class HolderSums:
     @property
     def _is_solvable(self) -> bool:
         """Whether it is known here who holds what, and the clients are not too many to fit."""
-        return self._x.has_truth and self._x.partition.num_clients <= MOST_CLIENTS
+        return with_truth(self._x) is not None and self._x.public.num_clients <= MOST_CLIENTS
 
     def _sums_rows(self, kind: str) -> bool:
         message = self._x.method.message(kind)
@@ -145,7 +145,7 @@ class HolderSums:
         elif isinstance(meaning, Predictions):
             masked = self._x.policy.mask(message, name)
             assert masked is not None
-            present = np.isin(np.arange(self._x.partition.num_clients), list(one.clients))
+            present = np.isin(np.arange(self._x.public.num_clients), list(one.clients))
             error = sums.shape[1] * masked.grid.error_bound(len(one.clients))
             total = _Total(present, sums[:, -1], error + FINEST * len(one.clients))
             self._totals.append(total)
@@ -154,7 +154,7 @@ class HolderSums:
         """Rows whose holders are all that are left when those who hold it not are known."""
         if self._census is None:
             return None
-        others = np.zeros((len(self._census), self._x.partition.num_clients), np.bool_)
+        others = np.zeros((len(self._census), self._x.public.num_clients), np.bool_)
         for total in self._totals:
             if len(total.sums) == len(others):
                 is_complete = total.sums > self._census - 1 + total.error
@@ -164,8 +164,9 @@ class HolderSums:
 
     def _held(self, num_rows: int) -> Bits:
         if self._holds is None or len(self._holds) != num_rows:
-            self._holds = np.zeros((num_rows, self._x.partition.num_clients), np.bool_)
-            for shard in self._x.shards:
+            self._holds = np.zeros((num_rows, self._x.public.num_clients), np.bool_)
+            experiment = with_truth(self._x)
+            for shard in experiment.shards if experiment else ():
                 rows = self._x.method.rows_of(self._x.config.method, shard)
                 self._holds[rows[rows < num_rows].numpy(), shard.client] = True
         return self._holds

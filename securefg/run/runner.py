@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from securefg.foundation.errors import (
@@ -14,7 +15,7 @@ from securefg.foundation.errors import (
 )
 from securefg.foundation.files import write_json
 from securefg.foundation.lock import owned
-from securefg.run.assembly import Experiment, prepare
+from securefg.run.assembly import Experiment, enrol, prepare, start_engine
 from securefg.run.checkpoint import (
     Checkpoint,
     last_checkpoint,
@@ -88,4 +89,6 @@ def _execute(
 ) -> Outcome:
     if elsewhere is not None:
         return elsewhere(experiment, folder, observer)
-    return Run(experiment, folder, observer, checkpoint).execute()
+    make_secure = partial(enrol, experiment, folder)
+    make_engine = partial(start_engine, experiment, folder)
+    return Run(experiment, folder, observer, checkpoint, make_secure, make_engine).execute()

@@ -10,7 +10,7 @@ from securefg.federation.recorder import Traffic
 from securefg.foundation.versions import versions
 from securefg.privacy.ledger import Ledger
 from securefg.protocol.codec import Size
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup, with_truth
 from securefg.run.divergence import only_finite
 from securefg.run.epsilons import epsilons
 from securefg.run.fingerprints import digest_of, fingerprints_of
@@ -24,7 +24,7 @@ from securefg.run.summary import (
 
 
 def summarize(
-    experiment: Experiment,
+    experiment: Setup,
     ledger: Ledger,
     metrics: list[dict[str, Any]],
     local: list[LocalScore],
@@ -41,7 +41,7 @@ def summarize(
     chain: str,
     quality: tuple[Quality | None, Quality | None] = (None, None),
 ) -> Summary:
-    config = experiment.config
+    config, known = experiment.config, with_truth(experiment)
     best = next((m for m in metrics if m["round"] == best_round), {})
     masking = config.privacy.secure_aggregation
     return Summary(
@@ -78,7 +78,7 @@ def summarize(
         config_hash=config.hash,
         recovered_by_algebra=None if recovered is None else Recovered(**recovered),
         transcript_chain=chain,
-        fingerprints=digest_of(fingerprints_of(experiment)) if experiment.has_truth else None,
+        fingerprints=digest_of(fingerprints_of(known)) if known else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from securefg.foundation.errors import InputError
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup
 from securefg.run.observing import RoundReport, Silent
 
 SCORES = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
@@ -22,7 +22,7 @@ class TensorBoard(Silent):
             raise InputError("TensorBoard: needs `pip install 'securefg[tensorboard]'`") from error
         self._writer = SummaryWriter(str(folder))
 
-    def started(self, experiment: Experiment, first_round: int) -> None:
+    def started(self, experiment: Setup, first_round: int) -> None:
         self._writer.add_text("config", experiment.config.model_dump_json(indent=2))
 
     def round_done(self, report: RoundReport) -> None:

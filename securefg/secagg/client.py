@@ -19,12 +19,10 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
-from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
-from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import choose
+from securefg.secagg.graph import MaskGraph, choose
 from securefg.secagg.keys import Identity, KeyPair, verify
 from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.memory import Memory
@@ -41,7 +39,7 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
-from securefg.secagg.ring import RingArray
+from securefg.secagg.ring import RingArray, from_bytes, to_bytes
 from securefg.secagg.rules import Rules
 from securefg.secagg.seats import SESSIONS, KeyPairs, Seats
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
@@ -267,7 +265,7 @@ class SecureClients:
         """
         session, numbers = self._current(), turn.clients.numbers()
         with self._over_when_refused():
-            self._check_purpose(session, numbers, purpose, turn.round)
+            self._rules.check_purpose(session, numbers, purpose, turn.round)
             for field in constants:
                 self.memory.refuse_constant(session.round, f"{purpose}.{field}", numbers)
 
@@ -304,23 +302,13 @@ class SecureClients:
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
         """A row of a client outside the session, or named twice, would leave without a mask."""
-        self._check_purpose(session, numbers, context.message, context.round)
+        self._rules.check_purpose(session, numbers, context.message, context.round)
         if context.recipients not in (0, len(self._roster)):
             raise Refused(f"{context.recipients} recipients, wanted all {len(self._roster)}")
         session.contexts.claim(context)
         if context.constant:
             about = (session.round, session.purpose, context.field, session.id, numbers)
             self.memory.claim_constant(*about, len(session.clients))
-
-    def _check_purpose(
-        self, session: Session, numbers: list[int], purpose: str, round: int
-    ) -> None:
-        if len(set(numbers)) != len(numbers) or not (
-            set(numbers) <= set(session.sharers) & session.parties.keys()
-        ):
-            raise Refused("asked to mask for a client twice, or for one outside the session")
-        if purpose != session.purpose or round != session.round:
-            raise Refused(f"this session masks {session.purpose}, not {purpose}")
 
     def open(self, totals: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Take the survivors' pads off what the server passed on to these clients, in place.

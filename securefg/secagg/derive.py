@@ -20,6 +20,8 @@ RATCHET: Final = encode((PROTOCOL, VERSION, "ratchet"))
 
 
 class Purpose(StrEnum):
+    """A use of derived keys; keys of different purposes never meet."""
+
     PAIR_MASK = "pair-mask"
     SELF_MASK = "self-mask"
     SHARE_BOX = "share-box"
@@ -150,6 +152,7 @@ class FreshContexts:
         self._claimed: set[tuple[int, str, str]] = set()
 
     def claim(self, context: MaskContext) -> MaskContext:
+        """Return the context; raise `MaskKeyReused` if it was claimed before."""
         name = (context.round, context.message, context.field)
         if name in self._claimed:
             raise MaskKeyReused(

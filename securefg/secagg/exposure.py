@@ -1,18 +1,30 @@
-"""Linear exposure: which contributions an adversary can solve for from the sums it was sent.
+"""Exposure: which contributions an adversary can solve for from the sums it was sent.
 
 Masking shows sums and hides their terms. Sums are linear equations, though, and enough of them
 give single terms away, exactly and without any training. Nothing here sees a private value: the
 check needs only who was added to what.
+
+Over a whole run all sums that were ever opened are one linear system (`exposed_terms`). A term is
+an unknown: one client's part of one message in one round. A part that never changes in a run is one
+unknown over all rounds, and so is a round that was asked in several attempts.
+
+Subset sums show more (`subset_exposure`). A sum s_i = sum_k c_k b_ik has a constant c_k of every
+client, such as its size, and a bit b_ik that says whether the client holds row i. Real unknowns
+would not follow from one equation. Bits do: the sum is one of 2^K subset sums of the constants, and
+different sizes have different ones. If all constants are equal, the sum is a count, and bits follow
+only where everybody or nobody is in it. The constants count as known: a server reads them off rows
+with one holder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -95,48 +107,6 @@ def session_exposure(survivor_sets: Sequence[Collection[int]], num_contributions
     return linear_exposure(weights)
 
 
-@dataclass(frozen=True, eq=False)
-class NodeExposure:
-    """What sums per node give away: a node's row with one honest holder is that holder's row.
-
-    num_holders  honest clients, those outside the adversary, that hold each node
-    exposed      the sum was released, and one honest client made it
-    counts       entry h: the number of nodes with h honest holders
-    """
-
-    num_holders: NDArray[np.int64]
-    exposed: NDArray[np.bool_]
-    counts: tuple[int, ...]
-
-    @property
-    def share(self) -> float:
-        """The exposed part of the nodes that any honest client holds."""
-        held = np.count_nonzero(self.num_holders)
-        return float(np.count_nonzero(self.exposed)) / held if held else 0.0
-
-
-def node_exposure(
-    holders: Sequence[ArrayLike],
-    num_nodes: int,
-    colluders: Collection[int] = (),
-    min_holders: int = 1,
-) -> NodeExposure:
-    """Exposure of sums indexed by node: `holders[k]` are the nodes of client k.
-
-    Colluding clients subtract their own rows. A sum is released from `min_holders` holders on,
-    counted over all clients, since nobody can tell who colludes. A client that falls silent after
-    the count is missing from the sums, which comes to the same: name it among the colluders.
-    """
-    total, honest = np.zeros((2, num_nodes), np.int64)
-    for client, nodes in enumerate(holders):
-        held = np.asarray(nodes, np.int64)
-        total[held] += 1
-        honest[held] += client not in colluders
-    exposed = (honest == 1) & (total >= min_holders)
-    counts = np.bincount(honest, minlength=len(holders) + 1)
-    return NodeExposure(honest, exposed, tuple(counts.tolist()))
-
-
 def _checked(weights: Weights) -> sparse.csr_array:
     given: Any = weights
     if given.dtype != np.float64 and given.dtype.kind not in "iub":
@@ -196,3 +166,141 @@ def _refuse_if_too_large(num_rows: int, num_columns: int) -> None:
             f"{num_rows} sums and {num_columns} contributions hang together; the exposure check "
             f"takes up to {LARGEST_BLOCK} of either"
         )
+
+
+@dataclass(frozen=True)
+class Term:
+    """One client's part of a quantity.
+
+    quantity  what is summed: a message's field, or a part of it
+    round     when; None where it never changes
+    count     how many like parts stand behind it: nodes of the same holders
+    """
+
+    client: int
+    quantity: str
+    round: int | None
+    part: Hashable = None
+    count: int = 1
+
+
+OpenedSum = Mapping[Term, float]
+"""A sum that a party has: its terms, with what each is multiplied by."""
+
+
+def exposed_terms(sums: Iterable[OpenedSum], colluders: Collection[int] = ()) -> set[Term]:
+    """The terms of honest clients that follow from these sums, once the colluders' are known.
+
+    Terms that are in the same sums are one unknown, their total: by itself none of them follows.
+    """
+    where: dict[Term, list[tuple[int, float]]] = defaultdict(list)
+    for row, one in enumerate(sums):
+        for term, times in one.items():
+            if term.client not in colluders:
+                where[term].append((row, times))
+    alike: dict[tuple[tuple[int, float], ...], list[Term]] = defaultdict(list)
+    for term, places in where.items():
+        alike[tuple(places)].append(term)
+    if not alike:
+        return set()
+    entries = [(r, column, x) for column, places in enumerate(alike) for r, x in places]
+    rows, columns, values = (np.array(part) for part in zip(*entries, strict=True))
+    matrix = sparse.csr_array((values.astype(float), (rows, columns)))
+    exposed = linear_exposure(matrix).exposed
+    groups = list(alike.values())
+    return {groups[c][0] for c in np.flatnonzero(exposed) if len(groups[c]) == 1}
+
+
+def num_exposed(terms: Iterable[Term]) -> int:
+    """Return how many like parts stand behind these terms."""
+    return sum(term.count for term in terms)
+
+
+MOST_SUBSETS: Final = 1 << 20
+"""Subset sums that are enumerated. Clients with equal constants count as one group."""
+
+FINEST: Final = 2.0**-22
+"""The relative error of sums that were stored as float32."""
+
+Floats = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Membership:
+    """What sums say about who is in them, by row and client.
+
+    holders  it follows that the client is in the row's sum
+    others   it follows that the client is not in it
+    """
+
+    holders: Bits
+    others: Bits
+
+
+def fitted_constants(sums: Floats, members: Bits, error: float) -> tuple[Floats, Floats, Bits]:
+    """Fit s_i = sum_k c_k b_ik by least squares to each column of `sums`.
+
+    `members` are the bits, one row per sum and one column per client. `error` bounds the error of
+    a sum by rounding. Returns the constants by client and column, the tolerance of each column,
+    and whether the column is of this form: real rows are not.
+    """
+    bits = members.astype(np.float64)
+    solution, _, rank, _ = np.linalg.lstsq(bits, sums, rcond=None)
+    constants: Floats = solution.astype(np.float64)
+    largest = np.abs(sums).max(0, initial=0.0)
+    tolerance = FINEST * largest + np.minimum(error, largest / 64)
+    residual = np.abs(sums - bits @ constants).max(0, initial=0.0)
+    has_evidence = np.count_nonzero(members.any(1)) > rank
+    return constants, tolerance, (residual <= tolerance) & (largest > 0) & has_evidence
+
+
+def subset_exposure(constants: Floats, sums: Floats, tolerance: Floats) -> Membership:
+    """Return which clients are, and which are not, in each row of `sums`.
+
+    constants  of every client, for every column of the sums
+    sums       of every row: a client is in all columns of it, or in none
+    tolerance  by which a column may differ from a subset sum
+
+    Raises ConfigError where more than `MOST_SUBSETS` subset sums would have to be enumerated.
+    """
+    groups, group_of, sizes = np.unique(
+        np.round(constants / (4 * tolerance)), axis=0, return_inverse=True, return_counts=True
+    )
+    group_of = group_of.reshape(-1)
+    centres = np.stack([constants[group_of == group].mean(0) for group in range(len(groups))])
+    counts = _all_counts(sizes)
+    totals = counts @ centres
+    sharpest = int(np.argmax([len(np.unique(column)) for column in centres.T]))
+    order = np.argsort(totals[:, sharpest], kind="stable")
+    counts, totals = counts[order], totals[order]
+    keys, reach = totals[:, sharpest], tolerance[sharpest]
+    distinct, row_of = np.unique(sums, axis=0, return_inverse=True)
+    low, high = (np.zeros((len(distinct), len(sizes)), np.int64) for _ in range(2))
+    has_match = np.zeros(len(distinct), np.bool_)
+    for row, wanted in enumerate(distinct):
+        near = slice(
+            int(np.searchsorted(keys, wanted[sharpest] - reach, side="left")),
+            int(np.searchsorted(keys, wanted[sharpest] + reach, side="right")),
+        )
+        fits = (np.abs(totals[near] - wanted) <= tolerance).all(1)
+        if fits.any():
+            matched = counts[near][fits]
+            low[row], high[row], has_match[row] = matched.min(0), matched.max(0), True
+    everybody, nobody = (low == sizes) & has_match[:, None], (high == 0) & has_match[:, None]
+    row_of = row_of.reshape(-1)
+    return Membership(everybody[row_of][:, group_of], nobody[row_of][:, group_of])
+
+
+def _all_counts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return every way to take some clients of each group, a row each."""
+    num_subsets = 1
+    for size in sizes.tolist():
+        num_subsets *= size + 1
+        if num_subsets > MOST_SUBSETS:
+            raise ConfigError(
+                f"subset sums: found {len(sizes)} clients, or groups of clients, with different "
+                f"constants; expected at most {MOST_SUBSETS} subset sums to enumerate"
+            )
+    grids = np.meshgrid(*(np.arange(size + 1) for size in sizes.tolist()), indexing="ij")
+    return np.stack([grid.reshape(-1) for grid in grids], axis=1)

@@ -70,6 +70,7 @@ class Party:
 
 
 def is_on_curve(point: bytes) -> bool:
+    """Whether 32 bytes are the u coordinate of a point of Curve25519, and not of its twist."""
     u = int.from_bytes(point, "little")
     right = (u * u * u + A * u * u + u) % PRIME
     return len(point) == 32 and u < PRIME and pow(right, (PRIME - 1) // 2, PRIME) == 1

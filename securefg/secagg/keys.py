@@ -1,19 +1,26 @@
-"""Identities that sign, and fresh key pairs that agree on a secret per pair and session."""
+"""Identities that sign, and fresh key pairs that agree on a secret per pair and session.
+
+A host's identities lie in one file, which only its owner reads.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Final, final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.errors import BadKey, BadSignature
-from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
+from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
 
 PROTOCOL: Final = "securefg-secagg"
 VERSION: Final = 1
@@ -35,9 +42,11 @@ class Identity(Unprintable):
 
     @classmethod
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Identity:
+        """Return a new identity."""
         return cls(Secret.fresh(random_bytes))
 
     def sign(self, purpose: str, *items: Item) -> bytes:
+        """Return the Ed25519 signature on the items, for this purpose."""
         return self._private.sign(_statement(purpose, items))
 
     def check(self, signature: bytes, purpose: str, *items: Item) -> None:
@@ -81,6 +90,7 @@ class KeyPair(Unprintable):
 
     @classmethod
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> KeyPair:
+        """Return a new key pair."""
         return cls(Secret.fresh(random_bytes))
 
     def agree(self, peer_public: bytes, session_id: bytes) -> Secret:
@@ -97,3 +107,34 @@ class KeyPair(Unprintable):
                 "malformed or of low order"
             ) from None
         return Secret(hmac.digest(session_id, shared, hashlib.sha256))
+
+
+def make_identities(folder: Path, hosts: Mapping[str, Clients]) -> list[bytes]:
+    """Everybody's public key by client number; hosts without a file get new keys.
+
+    In one organisation's experiment this stands for enrolment, where each party makes its own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    roster: dict[int, bytes] = {}
+    for name, clients in hosts.items():
+        path = folder / f"{name}.keys"
+        if not path.exists():
+            _write_private(path, SYSTEM_RANDOM(SECRET_BYTES * len(clients)))
+        roster |= {n: identity.public for n, identity in load_identities(path, clients).items()}
+    return [roster[number] for number in sorted(roster)]
+
+
+def load_identities(path: Path, clients: Clients) -> dict[int, Identity]:
+    """Return the identities in a host's file, by client number."""
+    raw = path.read_bytes()
+    secrets = [raw[i : i + SECRET_BYTES] for i in range(0, len(raw), SECRET_BYTES)]
+    pairs = zip(clients.numbers(), secrets, strict=True)
+    return {number: Identity(Secret(secret)) for number, secret in pairs}
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    temporary = path.with_suffix(".tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    os.replace(temporary, path)

@@ -19,6 +19,8 @@ from securefg.secagg.secret import Secret
 
 
 class Sign(Enum):
+    """Whether a mask is added or subtracted."""
+
     ADD = "add"
     SUBTRACT = "subtract"
 
@@ -30,6 +32,7 @@ class Sign(Enum):
         return cls.ADD if party < peer else cls.SUBTRACT
 
     def opposite(self) -> Sign:
+        """Return the sign that takes a mask off again."""
         return Sign.SUBTRACT if self is Sign.ADD else Sign.ADD
 
 

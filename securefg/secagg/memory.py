@@ -169,11 +169,13 @@ class Memory:
         cohort: int,
         request: bytes,
     ) -> None:
+        """Note that these clients answer a request under masks, before they do."""
         self._append(self._entry("uploaded", round, message, numbers, session, cohort, request))
 
     def agreed(
         self, round: int, message: str, numbers: list[int], session: bytes, survivors: list[int]
     ) -> None:
+        """Note that these clients agree to have the survivors' sum opened, before they do."""
         said = hashlib.sha256(encode(tuple(survivors))).digest()
         self._append(self._entry("agreed", round, message, numbers, session, len(survivors), said))
         if self._log is not None:  # the books do not tell of it, and would not miss the line

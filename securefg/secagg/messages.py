@@ -27,6 +27,8 @@ class Advertise(Message, kind="messages.Advertise"):
 
 
 class Keys(Message, kind="messages.Keys"):
+    """A client's fresh public keys for one set-up."""
+
     mask_key: Tensor = public("X25519 key for masks, fresh")
     box_key: Tensor = public("X25519 key for share boxes, fresh")
     signature: Tensor = public("Ed25519 signature on both keys, the round and the settings")
@@ -52,6 +54,8 @@ class Again(Message, kind="messages.Again"):
 
 
 class Shares(Message, kind="messages.Shares"):
+    """A client's shares for its holders, sealed, with digests and a commitment."""
+
     wrapped: Tensor = public(
         "row j: the root of the masks with holder j, under the key that is shared, and its tag"
     )
@@ -73,18 +77,26 @@ class Deliver(Message, kind="messages.Deliver"):
 
 
 class Ready(Message, kind="messages.Ready"):
+    """A client's word on the boxes that it was sent."""
+
     bad: Tensor = public("1 for every box that did not hold what its sender said")
 
 
 class Survivors(Message, kind="messages.Survivors"):
+    """The server's list of clients whose masked reply arrived."""
+
     clients: Tensor = public("the clients whose masked reply arrived")
 
 
 class Agreed(Message, kind="messages.Agreed"):
+    """A client's signature on that list."""
+
     signature: Tensor = public("signature on the survivors in this session")
 
 
 class Unmask(Message, kind="messages.Unmask"):
+    """The server's request for the shares that open the sum."""
+
     survivors: Tensor = public("the clients whose masked reply arrived")
     dropped: Tensor = public("the sharers whose masked reply did not arrive")
     signers: Tensor = public("who signed the survivors")

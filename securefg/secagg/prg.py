@@ -45,6 +45,7 @@ class Keystream(Unprintable):
 
     @classmethod
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Keystream:
+        """Return a keystream under a new key."""
         return cls(Secret.fresh(random_bytes))
 
     def fill(self, room: Room) -> None:

@@ -65,6 +65,7 @@ class Grid:
 
     @property
     def worst_case(self) -> int:
+        """The largest absolute value that a sum can reach, in steps of the grid."""
         return self.num_clients * math.ceil(self.bound * self.scale) + self.noise_tail
 
     def error_bound(self, num_uploads: int = 1, *, stochastic: bool = False) -> float:
@@ -94,11 +95,8 @@ class Grid:
         return self.ring.from_signed(values.astype(np.int64))
 
     def dequantise(self, total: RingArray) -> NDArray[np.float64]:
+        """Return a sum of ring elements as real numbers."""
         return self.ring.to_signed(total) / self.scale
-
-    def num_outside(self, values: Reals) -> int:
-        """How many coordinates `quantise` would clip."""
-        return int(np.count_nonzero(np.abs(values) > self.bound))
 
     def _overflow(self) -> str:
         room = (self.ring.largest - self.noise_tail) / (self.num_clients * self.bound)
@@ -109,17 +107,3 @@ class Grid:
             f"* scale {self.scale:g} + noise tail {self.noise_tail} = {self.worst_case} exceeds "
             f"2^{self.ring.bits - 1} - 1; take {scale}{wider}"
         )
-
-
-def weighted(values: Reals, weights: Reals) -> NDArray[np.float64]:
-    """Rows [w, w x]: their sum gives the weighted mean and hides each weight."""
-    column = weights.astype(np.float64)[:, None]
-    return np.concatenate([column, column * values], axis=1)
-
-
-def weighted_mean(total: Reals) -> NDArray[np.float64]:
-    """sum w x / sum w from the sum of rows [w, w x]."""
-    weight = float(total[0])
-    if weight <= 0:
-        raise RunFailed(f"the weights sum to {weight:g}; a weighted mean needs a positive sum")
-    return np.asarray(total[1:], np.float64) / weight

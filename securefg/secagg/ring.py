@@ -1,14 +1,17 @@
-"""The ring Z_2^32 or Z_2^64 in which uploads are added, read as signed numbers."""
+"""The ring Z_2^32 or Z_2^64 in which uploads are added, and its elements and bytes as tensors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, ProtocolError
 
 RingArray = NDArray[np.uint32] | NDArray[np.uint64]
 Integers = NDArray[np.signedinteger[Any]]
@@ -28,6 +31,7 @@ class Ring:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The unsigned little-endian type of the ring's elements."""
         return _DTYPES[self.bits]
 
     @property
@@ -45,5 +49,30 @@ class Ring:
         return unsigned
 
     def to_signed(self, values: RingArray) -> NDArray[np.int64]:
+        """Return ring elements as signed 64-bit numbers."""
         signed = values.view(np.dtype(f"<i{self.bits // 8}"))
         return signed.astype(np.int64)
+
+
+def from_bytes(rows: Sequence[bytes]) -> Tensor:
+    """Return byte strings of one length as the rows of a tensor of bytes."""
+    joined = np.frombuffer(bytearray(b"".join(rows)), np.uint8)
+    return torch.from_numpy(joined.reshape(len(rows), -1))
+
+
+def to_bytes(rows: Tensor) -> list[bytes]:
+    """Return the rows of a tensor as byte strings."""
+    return [row.tobytes() for row in rows.numpy()]
+
+
+def from_ring(elements: RingArray) -> Tensor:
+    """The same bits under a signed type: the codec has no other."""
+    return torch.from_numpy(elements.view(np.dtype(f"<i{elements.itemsize}")))
+
+
+def to_ring(values: Tensor, ring: Ring) -> RingArray:
+    """A copy, as rows of ring elements; of a tensor of another width, an error."""
+    if values.dtype != (torch.int32 if ring.bits == 32 else torch.int64):
+        raise ProtocolError(f"found {values.dtype}, wanted elements of {ring.bits} bits")
+    rows: RingArray = values.numpy().astype(f"<i{ring.bits // 8}").view(ring.dtype)
+    return rows.reshape(len(rows), -1)

@@ -1,4 +1,4 @@
-"""What a client demands of a session: who is in it, how many, and who may count as surviving."""
+"""A client's demands on a session: its members, their number, its purpose, its survivors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from securefg.secagg.errors import Refused
-from securefg.secagg.graph_parameters import fewest, only_one_opens
+from securefg.secagg.graph import fewest, only_one_opens
 from securefg.secagg.session import Session
 from securefg.settings.secagg import SecureAggregationSettings, Threat
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Every check raises what it refuses.
+    """A client's demands, from settings and plan. Every check raises what it refuses.
 
     population       how many clients have an identity
     least_survivors  how many clients the noise of each kind of message was planned for
@@ -29,6 +29,7 @@ class Rules:
 
     @property
     def threat(self) -> Threat:
+        """The colluders and drop-outs that the settings reckon with among all clients."""
         return self.settings.threat_among(self.population)
 
     def one_opens(self, purpose: str) -> bool:
@@ -43,11 +44,13 @@ class Rules:
         return max(self.settings.min_clients, self.threat.least_cohort(planned))
 
     def check_cohort(self, purpose: str, size: int) -> None:
+        """Raise where fewer clients are in the session than this message needs."""
         least = self.least_cohort(purpose)
         if size < least:
             raise Refused(f"a cohort of {size}, under {least}")
 
     def check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
+        """Raise unless the roster is the session's first, in order, and of known clients."""
         if session.id or not session.pairs:
             raise Refused("a second roster in one session")
         if len(set(clients)) != len(clients) or list(clients) != sorted(clients):
@@ -59,6 +62,7 @@ class Rules:
         self.check_cohort(session.purpose, len(clients))
 
     def check_sharers(self, session: Session, sharers: tuple[int, ...], numbers: list[int]) -> None:
+        """Raise unless enough clients of the session shared keys, before any masked reply."""
         if not session.id or session.answered:
             raise Refused("shares were delivered before the roster, or after the masked reply")
         if not set(sharers) <= set(session.clients) or not set(numbers) <= set(sharers):
@@ -72,9 +76,19 @@ class Rules:
         if few or near < session.graph.parameters.threshold:
             raise Refused(f"only {near} clients shared their keys")
 
+    def check_purpose(self, session: Session, numbers: list[int], purpose: str, round: int) -> None:
+        """Raise unless the session masks this message of these clients in this round."""
+        if len(set(numbers)) != len(numbers) or not (
+            set(numbers) <= set(session.sharers) & session.parties.keys()
+        ):
+            raise Refused("asked to mask for a client twice, or for one outside the session")
+        if purpose != session.purpose or round != session.round:
+            raise Refused(f"this session masks {session.purpose}, not {purpose}")
+
     def check_survivors(
         self, session: Session, survivors: tuple[int, ...], numbers: list[int]
     ) -> None:
+        """Raise unless enough sharers survived, each named once, these clients among them."""
         if not session.answered:
             raise Refused("asked about survivors before the masked reply")
         if len(set(survivors)) != len(survivors) or not set(survivors) <= set(session.sharers):

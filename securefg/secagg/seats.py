@@ -1,4 +1,7 @@
-"""What one set-up gives the clients of a host for many sessions: who sits where, and pair secrets.
+"""A set-up of masking keys for many sessions, at the clients of a host and at the server.
+
+`Seats` is the clients' side: who sits where, and pair secrets. `Setup` is the server's side: the
+roster, the graph, and how long they last.
 
 Two clients that are neighbours agree on a chain c_0, c_1, … once, and every session takes the next
 link: its root is HMAC(session id, c_i), and c_(i+1) = HKDF-Expand(c_i) replaces c_i at once. A root
@@ -11,9 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from securefg.protocol.messages import Message
 from securefg.secagg.derive import ratcheted, session_root
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.keys import KeyPair
+from securefg.secagg.messages import Roster
 from securefg.secagg.secret import Secret
 
 SESSIONS: Final = 32
@@ -91,8 +96,39 @@ class Seats:
 
 
 def ordered(one: int, other: int) -> Pair:
+    """Return both places, the lower one first."""
     return (one, other) if one < other else (other, one)
 
 
 def _salted(chains: Chains, session: bytes) -> Chains:
     return {pair: session_root(link, session) for pair, link in chains.items()}
+
+
+PATIENCE: Final = 8
+"""Of a large cohort somebody is always away: those wait so many sessions for the next set-up."""
+
+
+@dataclass
+class Setup:
+    """A roster and its graph, for several sessions.
+
+    asked     who was asked to advertise keys; `members` did
+    ordinal   which session of it is the last that began
+    """
+
+    roster: Roster
+    graph: MaskGraph
+    asked: tuple[int, ...]
+    ordinal: int = 0
+    someone_away: bool = False
+
+    def __post_init__(self) -> None:
+        self.members: list[int] = self.roster.clients.tolist()
+
+    def serves(self, asked: tuple[int, ...], reply: type[Message]) -> bool:
+        """Whether another session of it will do. Sums for recipients take fresh box keys."""
+        away = self.someone_away or len(self.members) < len(self.asked)
+        patience = 1 if self.graph.parameters.complete else PATIENCE
+        apart = any(d.scope == "recipients" for d in reply.declarations.values())
+        most = patience if away else SESSIONS
+        return asked == self.asked and self.ordinal + 1 < most and not apart

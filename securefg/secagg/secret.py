@@ -46,9 +46,11 @@ class Secret(Unprintable):
 
     @classmethod
     def fresh(cls, random_bytes: RandomBytes = SYSTEM_RANDOM) -> Secret:
+        """Return 32 new random bytes as a secret."""
         return cls(random_bytes(SECRET_BYTES))
 
     def reveal(self) -> bytes:
+        """Return the secret's bytes; the only way to them."""
         return self._value
 
     def __eq__(self, other: object) -> bool:

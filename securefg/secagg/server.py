@@ -13,13 +13,11 @@ from securefg.foundation.errors import RoundAborted
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.secagg import derive
-from securefg.secagg.arrays import from_bytes, to_bytes
-from securefg.secagg.dealt import Dealt
+from securefg.secagg.dealt import Dealt, Secrets
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
-from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import choose, fewest
+from securefg.secagg.graph import MaskGraph, choose, fewest
 from securefg.secagg.keys import KeyPair, verify
 from securefg.secagg.masks import Mask, apply_masks
 from securefg.secagg.messages import (
@@ -34,9 +32,8 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
-from securefg.secagg.rebuilt import Secrets
-from securefg.secagg.ring import Ring, RingArray
-from securefg.secagg.setup import Setup
+from securefg.secagg.ring import Ring, RingArray, from_bytes, to_bytes
+from securefg.secagg.seats import Setup
 from securefg.secagg.statements import (
     advertised,
     graph_seed,

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from securefg.secagg import boxes, derive, shamir
-from securefg.secagg.arrays import from_bytes, to_bytes
 from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
+from securefg.secagg.ring import from_bytes, to_bytes
 from securefg.secagg.seats import KeyPairs, Pair, Roots, Seats, ordered
 from securefg.secagg.secret import SECRET_BYTES, RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share
@@ -45,6 +45,7 @@ class Party:
 
     @classmethod
     def fresh(cls, number: int, random_bytes: RandomBytes) -> Party:
+        """Return a client with a new seed and a new drop key."""
         return cls(number, Secret.fresh(random_bytes), Secret.fresh(random_bytes))
 
 
@@ -102,6 +103,7 @@ class Session:
 
     @property
     def seats(self) -> Seats:
+        """The set-up that the session is of; there is none before the roster."""
         assert self._seats is not None, "nobody has a place before the roster"
         return self._seats
 
@@ -112,14 +114,17 @@ class Session:
 
     @property
     def places(self) -> dict[int, int]:
+        """Every client's place in the roster."""
         return self.seats.places
 
     @property
     def graph(self) -> MaskGraph:
+        """Who masks with whom."""
         return self.seats.graph
 
     @property
     def pads(self) -> Pads:
+        """The pads of sums for recipients; raises `Refused` where the set-up has none."""
         if self._pads is None:
             raise Refused("sums for recipients take a set-up of their own")
         return self._pads

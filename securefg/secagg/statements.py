@@ -9,14 +9,15 @@ import numpy as np
 
 from securefg.protocol import codec
 from securefg.protocol.messages import Message
-from securefg.secagg.arrays import to_bytes
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.messages import Roster
+from securefg.secagg.ring import to_bytes
 
 
 def advertised(
     config: bytes, round: int, purpose: str, client: int, mask_key: bytes, box_key: bytes
 ) -> tuple[Item, ...]:
+    """Return what a client signs of its fresh keys."""
     return (config, round, purpose, client, mask_key, box_key)
 
 

@@ -18,7 +18,7 @@ import traceback
 from multiprocessing.connection import Connection
 
 from securefg.foundation.errors import SecurefgError
-from securefg.run.assembly import Experiment
+from securefg.run.assembly import Setup
 from securefg.run.observing import RoundReport
 from securefg.sweep.cache import At, Ended, Failure, Point, Work, locked
 
@@ -61,7 +61,7 @@ class Reporter:
         self._pipe, self._orders = pipe, orders
         self._rounds, self._last = 0, 0.0
 
-    def started(self, experiment: Experiment, first_round: int) -> None:
+    def started(self, experiment: Setup, first_round: int) -> None:
         """Note how many rounds there will be."""
         self._rounds = experiment.config.training.rounds
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -87,6 +89,17 @@ def test_a_room_imports_only_what_its_row_allows(path: Path) -> None:
     room = room_of(module.removesuffix(".__init__"))
     if room in table():
         assert trespasses(room, path.read_text(), table()) == set()
+
+
+def test_site_package_without_nvflare_imports() -> None:
+    """Another engine than NVIDIA FLARE can use a site's policy, books, gate and answers."""
+    modules = [".".join(path.with_suffix("").parts) for path in Path("securefg/site").glob("*.py")]
+    code = "import sys, importlib; sys.modules['nvflare'] = None\n" + "".join(
+        f"importlib.import_module({module.removesuffix('.__init__')!r})\n" for module in modules
+    )
+    code += "assert not [name for name in sys.modules if name.startswith('securefg.flare')]"
+    assert len(modules) > 10
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_table_has_no_cycle() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from securefg.flare import local
 from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.processes import LocalProcesses
+from securefg.flare.local import LocalProcesses
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder
 from securefg.run.observing import Silent

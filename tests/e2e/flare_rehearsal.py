@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from securefg.flare.flare_job import write_flare_job
+from securefg.flare.app_files import write_flare_job
 from securefg.flare.guard.settings import settle
-from securefg.flare.kits import Kits
+from securefg.flare.kits import FederationPlan, Kits
+from securefg.flare.local import free_port
 from securefg.flare.party import command_for, environment
-from securefg.flare.plan_file import FederationPlan
-from securefg.flare.ports import free_port
 from securefg.flare.provisioning import dealt_out
-from securefg.flare.site_policy import POLICY_FILE, SitePolicy, write_policy
+from securefg.site.policy import POLICY_FILE, SitePolicy, write_policy
 from tests.small import config
 
 SITES = ["bank-a", "bank-b"]
@@ -112,7 +111,7 @@ class Parties:
         plan = FederationPlan.read(self.kits.path)
         if job is None:
             job = self._folder / f"job-{number}"
-            write_flare_job(job, plan.job(number))
+            write_flare_job(job, plan.job(number).to_json())
         command = [sys.executable, "-m", "securefg.flare.admin"]
         return subprocess.run(
             [*command, str(self.kits.admin), str(job), "60", *plan.sites],

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from securefg.flare import launch as runner
-from securefg.flare.local import run_locally
-from securefg.flare.processes import LocalProcesses
+from securefg.flare.local import LocalProcesses, run_locally
 from securefg.foundation.errors import RunFailed
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder

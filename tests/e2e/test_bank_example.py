@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.flare.ports import free_port
+from securefg.flare.local import free_port
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```console\n(cp examples/banks.*?)```", re.S)

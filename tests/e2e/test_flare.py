@@ -19,8 +19,7 @@ import pytest
 
 from securefg.flare import launch as runner
 from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.local import run_locally
-from securefg.flare.processes import LocalProcesses
+from securefg.flare.local import LocalProcesses, run_locally
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import prepare
 from securefg.run.folder import RunFolder

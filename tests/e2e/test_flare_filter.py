@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
-from securefg.flare.gate import open_home
-from securefg.flare.site_ledger import SiteBooks
-from securefg.flare.site_policy import POLICY_FILE
+from securefg.site.books import SiteBooks
+from securefg.site.gate import open_home
+from securefg.site.policy import POLICY_FILE
 
 JOB = Path("examples/nvflare_filter/job.py").resolve()
 

@@ -18,10 +18,8 @@ from typing import Any
 
 import pytest
 
-from securefg.flare.app_files import JOB_FILE
-from securefg.flare.flare_job import write_flare_job
-from securefg.flare.kits import Kits
-from securefg.flare.plan_file import FederationPlan
+from securefg.flare.app_files import JOB_FILE, write_flare_job
+from securefg.flare.kits import FederationPlan, Kits
 from securefg.run import runner
 from tests.e2e.flare_rehearsal import Parties, deployment, listening, parties
 from tests.e2e.flare_strangers import contexts, knock
@@ -264,7 +262,7 @@ def test_an_administrators_other_jobs_reach_no_site_and_the_planned_one_runs(
             found.start(name)
         for number, spoil in enumerate((with_code, with_rounds, with_a_path, with_fewer), 1):
             job = tmp_path / f"other-{number}"
-            write_flare_job(job, plan.job(number))
+            write_flare_job(job, plan.job(number).to_json())
             spoil(job, ran)
             found.submit(job)
         assert found.submit(number=9).returncode == 0

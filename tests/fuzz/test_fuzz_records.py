@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from securefg.flare.packets import Packet, read_route
 from securefg.foundation.errors import RunFolderError
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol import codec
@@ -21,6 +20,7 @@ from securefg.reports.results import read_results
 from securefg.run import runner
 from securefg.run.checkpoint import last_checkpoint
 from securefg.run.folder import RunFolder
+from securefg.site.packets import Packet, read_route
 from tests.fuzz.mutations import answered, many, mutated
 from tests.small import config
 from tests.unit.run.interrupted import NOISE, interrupted

@@ -58,7 +58,7 @@ class Scripted(Engine):
         reply = replace(asked, sender=name, receiver="server", kind=Tell.kind, body=body)
         return Answer(codec.frame(reply), [])
 
-    def measure(self, release: bytes) -> list[LocalScore]:
+    def measure(self, release: bytes, *, at_end: bool = False) -> list[LocalScore]:
         return []
 
     def save(self, folder: Path) -> None: ...

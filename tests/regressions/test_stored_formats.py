@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from securefg.flare.site_ledger import SiteBooks, open_books
 from securefg.foundation.errors import BooksDamaged, RunFolderError
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol import codec
@@ -19,6 +18,7 @@ from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.transcript import TranscriptWriter, broken_link, read_transcript
 from securefg.run.history import read_history
 from securefg.run.seal import read_manifest
+from securefg.site.books import SiteBooks, open_books
 
 VALUES: dict[str, Any] = {
     "weights": torch.arange(6, dtype=torch.float32).reshape(2, 3) / 4,

@@ -1,19 +1,83 @@
-"""FLARE's cell behind the guard: what is refused is not decoded, passed on or answered."""
+"""FLARE's cell behind the guard: a refused message is not decoded, passed on or answered.
+
+FLARE cuts large messages into streams, finds a stream that it sends by its number alone, and gives
+out the numbers in turn: a peer that was sent one stream can name those of others, and end them. A
+stream that was begun and never finished holds a thread of the process that listens. So a peer may
+speak of its own streams alone, and have a few open at once.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from nvflare.fuel.f3.cellnet import cell as cell_module
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, MessageType
 from nvflare.fuel.f3.drivers.driver_params import DriverParams
+from nvflare.fuel.f3.streaming.byte_receiver import RxTask
+from nvflare.fuel.f3.streaming.byte_streamer import ByteStreamer
 from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
 
 from securefg.flare.guard.commands import checked_handler
-from securefg.flare.guard.doors import DATA, STREAM, Arrival, may_be_registered, refusal
-from securefg.flare.guard.streams import entered, foreign
+from securefg.flare.guard.doors import (
+    DATA,
+    FAULT,
+    SERVER,
+    STREAM,
+    Arrival,
+    may_be_registered,
+    refusal,
+)
 from securefg.flare.guard.visits import Visits
+
+OPEN_AT_ONCE: Final = 16
+"""Of 64 threads for all peers of a process; honest peers have one or two open."""
+
+_turn = threading.Lock()
+_entering: Counter[str] = Counter()
+
+
+def foreign(arrival: Arrival, number: Any) -> str | None:
+    """Why an acknowledgement or a fault of this stream is not the sender's to tell, or None."""
+    if type(number) is not int:
+        return "a stream without a number"
+    sent = ByteStreamer.tx_task_map.get(number)
+    # The server tells its job's process that a site cannot be reached.
+    may_tell = {getattr(sent, "target", None)} | ({SERVER} if arrival.topic == FAULT else set())
+    if sent is not None and arrival.origin not in may_tell:
+        return f"a stream of {arrival.origin} is not number {number}"
+    return None
+
+
+@contextmanager
+def entered(arrival: Arrival, number: Any) -> Iterator[str | None]:
+    """Let a piece of a stream in; yields why not, where its sender has too many open."""
+    origin = arrival.origin
+    with _turn:
+        too_many = _is_new(origin, number) and _open(origin) + _entering[origin] >= OPEN_AT_ONCE
+        if not too_many:
+            _entering[origin] += 1
+    try:
+        yield f"{origin} has {OPEN_AT_ONCE} streams open" if too_many else None
+    finally:
+        if not too_many:
+            with _turn:
+                _entering[origin] -= 1
+
+
+def _is_new(origin: str, number: Any) -> bool:
+    return type(number) is not int or (origin, number) not in RxTask.rx_task_map
+
+
+def _open(origin: str) -> int:
+    with RxTask.map_lock:
+        tasks = [task for (who, _), task in RxTask.rx_task_map.items() if who == origin]
+    return sum(not (task.completed or task.failed) for task in tasks)
+
 
 _UNTRUSTED = (
     MessageHeaderKey.CONN_URL,  # would have us connect to wherever the sender says
@@ -27,6 +91,7 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
     visits: Visits
 
     def register_request_cb(self, channel: str, topic: str, cb: Any, *args: Any, **kw: Any) -> None:
+        """Register a handler if a door leads to it, behind its checks."""
         reachable = may_be_registered(self.my_info.fqcn, channel, topic)
         self.visits.handler(channel, topic, reachable)
         if reachable:
@@ -86,6 +151,6 @@ def _arrival(neighbour: str, certificate: str, message: Any) -> Arrival:
 
 
 def install(visits: Visits) -> None:
-    """From now on every cell of this process is guarded."""
+    """Guard every cell that this process makes from now on."""
     GuardedCell.visits = visits
     cell_module.CoreCell = GuardedCell

@@ -19,10 +19,12 @@ ADMINISTRATOR = "admin@securefg.local"  # whom an administrator's certificate mu
 
 Door = tuple[str, str]
 BYE: Door = ("cellnet.channel", "bye")
-RESULT: Door = ("download_service__", "download_service__download")  # see `downloads.py`
+RESULT: Door = ("download_service__", "download_service__download")  # see `commands.py`
 
 
 class Kind(StrEnum):
+    """A kind of process in FLARE's network."""
+
     SERVER = "server"
     SERVER_JOB = "job at the server"
     SITE = "site"
@@ -31,6 +33,7 @@ class Kind(StrEnum):
 
 
 def kind_of(cell: str) -> Kind:
+    """Return the kind of process that a cell's name stands for."""
     root, _, job = cell.partition(".")
     if root == SERVER:
         return Kind.SERVER_JOB if job else Kind.SERVER
@@ -107,6 +110,7 @@ class Arrival:
 
     @property
     def door(self) -> Door:
+        """The door that the message, or the whole stream of which it is a piece, is for."""
         own = (self.channel, self.topic)
         return self.inner if own == (STREAM, DATA) else own
 

@@ -40,30 +40,25 @@ def guard(kind: str, kit: Path) -> None:
     check_modes(kit)
     if kind != "admin":
         check_settings(kit)
-    from securefg.flare.guard import cell, frames
-    from securefg.flare.guard.commands import strip_server, strip_site
+    from securefg.flare.guard import cell, commands, repairs
     from securefg.flare.guard.visits import Visits
 
     cell.install(Visits(kit, kind))
-    frames.install()
+    repairs.make_frames_without_copies()
     if kind == "site":
-        from securefg.flare.deployed import admitter
-        from securefg.flare.guard.registration import ask_again
+        from securefg.flare.app_files import admitter
 
-        strip_site(admitter(kit))
-        ask_again()
+        commands.strip_site(admitter(kit))
+        repairs.ask_again()
     if kind == "server":
-        from securefg.flare.guard.signatures import sign_with_the_key
-
-        strip_server()
-        sign_with_the_key()
+        commands.strip_server()
+        repairs.sign_with_the_key()
     if kind == "admin":
-        from securefg.flare.guard.downloads import stay_in_folder
-
-        stay_in_folder()
+        commands.stay_in_folder()
 
 
 def main() -> None:
+    """Start FLARE's program behind the guard; exit with 2 where the guard refuses."""
     kind = sys.argv.pop(1)
     kit = Path(sys.argv[sys.argv.index("-m") + 1])
     os.umask(0o077)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from securefg.flare.app_files import CLASSES
-from securefg.flare.deployed import PLAN_FILE, read_plan
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.json_text import read_bounded, read_json
+from securefg.site.plan import PLAN_FILE, read_plan
 
 PROJECT = "securefg"
 SITE_LAUNCHER = "securefg.flare.launcher.SiteLauncher"

@@ -31,6 +31,7 @@ class Visits:
         self._left, self._since, self._unwritten = BURST, time.monotonic(), 0
 
     def handler(self, channel: str, topic: str, is_open: bool) -> None:
+        """Note a handler that FLARE wanted, and whether a door leads to it."""
         with self._lock:
             self._handlers[f"{channel}/{topic}"] = is_open
             found = {
@@ -40,10 +41,12 @@ class Visits:
             write_json(self._doors, found)
 
     def refused(self, arrival: Arrival, reason: str) -> None:
+        """Note a message that was refused, and why."""
         door = "/".join(arrival.door)
         self._write(arrival.neighbour, arrival.origin, door, f"refused: {reason}")
 
     def command(self, name: str, outcome: str) -> None:
+        """Note a command of the server's, and what became of it."""
         self._write("server", "server", name, outcome)
 
     def _write(self, neighbour: str, origin: str, door: str, outcome: str) -> None:

@@ -14,12 +14,12 @@ from audits.groups import LEAST, exposure, groups, top_ten
 from audits.metrics import auc
 from audits.rehearsals.throwaway import new_truth
 from audits.truth import Truth
-from securefg.flare.site_findings import SiteFindings
 from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import describe_coverage, findings_section
 from securefg.reports.templating import render_page
 from securefg.run.assembly import prepare
 from securefg.run.findings import Finding, Group, Verdict
+from securefg.site.findings import SiteFindings
 from tests.small import config
 
 

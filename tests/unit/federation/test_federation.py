@@ -170,8 +170,8 @@ class Tapped(Engine):
         self.up.append(framed)
         return replace(answer, framed=framed)
 
-    def measure(self, release: bytes) -> list[LocalScore]:
-        return self._inner.measure(release)
+    def measure(self, release: bytes, *, at_end: bool = False) -> list[LocalScore]:
+        return self._inner.measure(release, at_end=at_end)
 
     def save(self, folder: Path) -> None:
         self._inner.save(folder)

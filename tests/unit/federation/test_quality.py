@@ -13,11 +13,11 @@ from securefg.data.graph import Split
 from securefg.data.splits import check_split
 from securefg.federation.evaluation import pool, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
-from securefg.flare.scores import told
 from securefg.foundation.errors import ConfigError
 from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.settings.execution import TrainingSettings
+from securefg.site.scores import rounded_score
 from tests import small
 
 
@@ -74,7 +74,7 @@ def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
     assert pooled.test is not None
     assert together.test is not None
     assert pooled.test.macro_f1 == pytest.approx(together.test.macro_f1)
-    assert not [key for key in told(local[0]) if "confusion" in key or "ranks" in key]
+    assert not [key for key in rounded_score(local[0]) if "confusion" in key or "ranks" in key]
     assert pool([replace(local[0], test_confusion=None), local[1]]).test is None
 
 

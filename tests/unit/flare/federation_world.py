@@ -16,17 +16,17 @@ import yaml
 
 from securefg.data.shard import save_shards
 from securefg.flare import coordinator
-from securefg.flare.job import Job, Sizes, spread
-from securefg.flare.kits import Kits, Plan, provision
-from securefg.flare.packets import Packet
-from securefg.flare.plan_file import hand_out_plan
+from securefg.flare.kits import Kits, Plan, hand_out_plan, load_site_kit, provision
 from securefg.flare.server_run import ServerKit, ServerRun
-from securefg.flare.site_policy import POLICY_FILE, SitePolicy
-from securefg.flare.site_side import SiteKit, SiteRun
 from securefg.foundation.errors import SecurefgError
 from securefg.run.assembly import Experiment, hosts_of, prepare
 from securefg.run.folder import RunFolder
 from securefg.settings.config import RunConfig
+from securefg.site.job import Job, Sizes, spread
+from securefg.site.packets import Packet
+from securefg.site.policy import POLICY_FILE, SitePolicy
+from securefg.site.run import SiteRun
+from securefg.site.taking_up import SiteKit
 
 pytest.importorskip("nvflare")
 SITES = ("site-1", "site-2", "site-3", "site-4")
@@ -61,8 +61,8 @@ class World:
         self._deal_out()
 
     def _deal_out(self) -> None:
-        from securefg.flare.certificates import Signer
-        from securefg.flare.roster import enrol_site, write_roster
+        from securefg.site.certificates import Signer
+        from securefg.site.roster import enrol_site, write_roster
 
         shutil.copytree(certificates(), self.kits.path)
         self.assignment = spread(hosts_of(self.experiment), list(SITES))
@@ -110,8 +110,7 @@ class World:
     def start(self, job: Job, job_id: str = "job") -> ServerRun:
         """New processes, as it were, at every party."""
         self.sites = {site: SiteRun(self.site_kit(site), job, job_id) for site in self.assignment}
-        kit = self.kits.server
-        server = ServerKit.load(kit / "startup", kit / "local", kit)
+        server = ServerKit.load(self.kits.server)
         return ServerRun(server, job, job_id, self._send, lambda site, _: self.alive(site))
 
     def run(self, job: Job | None = None, job_id: str = "job") -> RunFolder:
@@ -122,8 +121,7 @@ class World:
         return RunFolder(path)
 
     def site_kit(self, site: str) -> SiteKit:
-        kit = self.kits.site(site)
-        return SiteKit.load(kit / "startup", kit / "local")
+        return load_site_kit(self.kits.site(site))
 
     def _send(self, site: str, packet: Packet, timeout: float) -> Packet | None:
         return self.between(site, packet, self.hand_over)

@@ -8,12 +8,12 @@ import pytest
 import safetensors.torch
 import torch
 
-from securefg.flare.job import Job, Sizes
-from securefg.flare.site_policy import JobRefused, SitePolicy
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.run import runner
-from securefg.run.assembly import prepare
+from securefg.run.assembly import Setup, prepare, with_truth
 from securefg.settings.config import RunConfig
+from securefg.site.job import Job, Sizes
+from securefg.site.policy import JobRefused, SitePolicy
 from tests.small import config
 from tests.unit.flare.federation_world import World
 
@@ -46,6 +46,14 @@ def test_a_deployed_coordinator_gives_the_weights_of_one_process(
     )
     for site in world.assignment:
         assert not list(world.kits.site(site).rglob(world.entitled.name))
+
+
+def test_deployed_server_setup_holds_no_graph_of_its_own(tmp_path: Path) -> None:
+    world = World(tmp_path, settings(tmp_path, "gfl_appnp"))
+    setup = world.start(world.job(has_truth=False))._deployed()
+    assert type(setup) is Setup
+    assert with_truth(setup) is None
+    assert with_truth(world.experiment) is world.experiment
 
 
 def test_a_coordinators_file_must_fit_the_plan(tmp_path: Path) -> None:

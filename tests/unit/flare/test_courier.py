@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from securefg.flare import courier as courier_module
-from securefg.flare.certificates import Root, Signer
 from securefg.flare.courier import Courier, Silent
-from securefg.flare.packets import REPLY, Opened, Packet, read_route, seal
+from securefg.site.certificates import Root, Signer
+from securefg.site.packets import REPLY, Opened, Packet, read_route, seal
 from tests.unit.flare.federation_world import certificates
 
 

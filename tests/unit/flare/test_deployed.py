@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from securefg.flare.app_files import JOB_FILE, app_files
-from securefg.flare.deployed import OtherJob, check_deployed, check_planned
+from securefg.flare.app_files import JOB_FILE, app_files, check_deployed
+from securefg.site.plan import OtherJob, check_planned
 
 ID = "178be9d9-160c-460b-9ba8-367fb43f4077"
 PLAN: dict[str, Any] = {

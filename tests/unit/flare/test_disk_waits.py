@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.flare.site_ledger import open_log
+from securefg.site.books import open_log
 from tests.small import config
 from tests.unit.flare.federation_world import SITES, World
 

@@ -19,9 +19,8 @@ from nvflare.fuel.f3.streaming.file_downloader import FileDownloadable
 from nvflare.fuel.hci.client.file_transfer import FileTransferModule
 
 from securefg.flare.admin import Admin
-from securefg.flare.guard.commands import checked_handler
+from securefg.flare.guard.commands import checked_handler, plain, stay_in_folder
 from securefg.flare.guard.doors import RESULT
-from securefg.flare.guard.downloads import plain, stay_in_folder
 from securefg.foundation.errors import RunFailed
 
 

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 
-from securefg.flare.certificates import Root, Signer
 from securefg.flare.enrolment import Request, make_request
-from securefg.flare.roster import read_roster
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.protocol.codec import Clients
+from securefg.site.certificates import Root, Signer
+from securefg.site.roster import read_roster
 from tests.unit.flare.test_deploy_commands import call, written
 
 pytest.importorskip("nvflare")

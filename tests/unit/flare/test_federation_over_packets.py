@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from securefg.flare import launch
-from securefg.flare.packets import Packet
 from securefg.flare.server_run import STOP
 from securefg.flare.server_side import Flare
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
@@ -18,6 +17,7 @@ from securefg.privacy.ledger import LOG
 from securefg.run import runner
 from securefg.run.execution import Run
 from securefg.run.folder import RunFolder
+from securefg.site.packets import Packet
 from tests.e2e.dying import STAGES
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World

@@ -21,9 +21,8 @@ from nvflare.fuel.f3.streaming.byte_streamer import ByteStreamer, TxTask
 from nvflare.fuel.f3.streaming.stream_const import StreamDataType
 from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey as Stream
 
-from securefg.flare.guard.cell import GuardedCell
+from securefg.flare.guard.cell import OPEN_AT_ONCE, GuardedCell
 from securefg.flare.guard.doors import ACK, DATA, FAULT, STREAM
-from securefg.flare.guard.streams import OPEN_AT_ONCE
 from securefg.flare.guard.visits import Visits
 
 JOB = "0a1b"

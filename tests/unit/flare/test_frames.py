@@ -15,7 +15,7 @@ from nvflare.fuel.f3.sfm.constants import Types
 from nvflare.fuel.f3.sfm.prefix import Prefix
 from nvflare.fuel.f3.sfm.sfm_conn import SfmConnection
 
-from securefg.flare.guard import frames
+from securefg.flare.guard import repairs
 
 
 class Wire:
@@ -43,16 +43,16 @@ def framed(send: Any, headers: dict[str, Any] | None, payload: Any) -> bytes:
 @pytest.mark.parametrize("payload", [None, b"", b"x", memoryview(b"y" * 100_000)])
 def test_a_frame_is_flares_to_the_byte(headers: dict[str, Any] | None, payload: Any) -> None:
     flares = framed(SfmConnection.send_frame, headers, payload)
-    assert framed(frames.send_frame, headers, payload) == flares
+    assert framed(repairs.send_frame, headers, payload) == flares
 
 
-@pytest.mark.parametrize(("size", "in_place"), [(10, False), (frames.LARGE, True)])
+@pytest.mark.parametrize(("size", "in_place"), [(10, False), (repairs.LARGE, True)])
 def test_a_large_frame_is_read_where_it_lies(
     size: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for owner, name in ((SfmConnection, "send_frame"), (SocketConnection, "read_frame")):
         monkeypatch.setattr(owner, name, getattr(owner, name))
-    frames.install()
+    repairs.make_frames_without_copies()
     frame = framed(SfmConnection.send_frame, {"topic": "ask"}, b"z" * size)
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -73,6 +73,6 @@ def test_a_connection_that_fails_is_not_said_to_be_sending() -> None:
 
     connection = SfmConnection(Broken(), Endpoint("me"))
     with pytest.raises(OSError, match="gone"):
-        frames.send_frame(connection, Prefix(0, 0, Types.DATA, 0, 0, 1, 2, 0), None, b"x")
+        repairs.send_frame(connection, Prefix(0, 0, Types.DATA, 0, 0, 1, 2, 0), None, b"x")
     assert connection.get_send_stall_seconds() == 0
     assert not connection.lock.locked()

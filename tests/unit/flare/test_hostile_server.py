@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from securefg.flare.certificates import Signer
-from securefg.flare.packets import REQUEST, Packet, Route, seal
-from securefg.flare.site_policy import POLICY_FILE
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
+from securefg.site.certificates import Signer
+from securefg.site.packets import REQUEST, Packet, Route, seal
+from securefg.site.policy import POLICY_FILE
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World, certificates
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from securefg.flare.certificates import Signer
-from securefg.flare.packets import REPLY, Packet, Route, seal
 from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
 from securefg.run.folder import RunFolder
+from securefg.site.certificates import Signer
+from securefg.site.packets import REPLY, Packet, Route, seal
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World, certificates
 

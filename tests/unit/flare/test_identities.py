@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from securefg.flare.certificates import BadCertificate, NotSigned, Root, Signer
 from securefg.flare.kits import Plan, provision
-from securefg.flare.packets import REPLY, REQUEST, Packet, Route, open_packet, seal
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
+from securefg.site.certificates import BadCertificate, NotSigned, Root, Signer
+from securefg.site.packets import REPLY, REQUEST, Packet, Route, open_packet, seal
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World, certificates
 

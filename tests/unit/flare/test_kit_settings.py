@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from securefg.flare.deployed import PLAN_FILE
 from securefg.flare.guard.modes import problems
 from securefg.flare.guard.settings import check_settings, settle, strange
 from securefg.flare.posture import posture
 from securefg.foundation.errors import ConfigError
+from securefg.site.plan import PLAN_FILE
 from tests.unit.flare.federation_world import SITES, certificates
 
 RUNS = {"args": ["touch", "ran"]}

@@ -8,7 +8,7 @@ import pytest
 
 from securefg.flare import local
 from securefg.flare.kits import Kits
-from securefg.flare.processes import LocalProcesses
+from securefg.flare.local import LocalProcesses
 
 pytest.importorskip("nvflare")
 

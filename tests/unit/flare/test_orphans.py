@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 CHILD = (
-    "from securefg.flare import orphans; import os, time; orphans.SECONDS = 0.05;"
-    "orphans.end_with_parent(); print(os.getpid(), flush=True); time.sleep(60)"
+    "from securefg.flare import job_process; import os, time; job_process.SECONDS = 0.05;"
+    "job_process.end_with_parent(); print(os.getpid(), flush=True); time.sleep(60)"
 )
 PARENT = (
     "import subprocess, sys, time;"

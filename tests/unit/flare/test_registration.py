@@ -11,7 +11,7 @@ pytest.importorskip("nvflare")
 from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.private.fed.client.fed_client_base import FederatedClientBase
 
-from securefg.flare.guard import registration
+from securefg.flare.guard import repairs
 
 
 class Answers:
@@ -38,10 +38,10 @@ def registered(early: int) -> Any:
 def test_a_site_that_came_early_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     own = FederatedClientBase.client_register
     monkeypatch.setattr(FederatedClientBase, "client_register", own)  # put back after the test
-    monkeypatch.setattr(registration, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(repairs, "PAUSE_SECONDS", 0.0)
     assert registered(2).token is None  # FLARE's own program would end
-    registration.ask_again()
+    repairs.ask_again()
     late = registered(2)
     assert (late.token, late.communicator.heartbeat_done) == ("token", False)
-    monkeypatch.setattr(registration, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(repairs, "PATIENCE_SECONDS", 0.0)
     assert registered(2).token is None

@@ -13,7 +13,7 @@ from nvflare.fuel.f3.message import Message
 from nvflare.private.defs import CellMessageHeaderKeys
 from nvflare.private.fed.server.fed_server import FederatedServer
 
-from securefg.flare.guard.signatures import UNSIGNED, sign_with_the_key
+from securefg.flare.guard.repairs import UNSIGNED, sign_with_the_key
 
 
 class Asserter:

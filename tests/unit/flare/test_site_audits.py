@@ -19,12 +19,12 @@ from audits.run import audit
 from audits.site import audit_site, site_truth
 from securefg.cli.main import app
 from securefg.data.shard import load_shards
-from securefg.flare.certificates import BadCertificate, NotSigned, Root, Signer
-from securefg.flare.deployed import PLAN_FILE
-from securefg.flare.site_findings import read_shared
 from securefg.foundation.errors import DataError, RunFolderError
 from securefg.privacy.noise import SystemNoise
 from securefg.run.findings import Finding, Verdict
+from securefg.site.certificates import BadCertificate, NotSigned, Root, Signer
+from securefg.site.findings import read_shared
+from securefg.site.plan import PLAN_FILE
 from tests.small import config
 from tests.unit.flare.federation_world import SITES, World
 

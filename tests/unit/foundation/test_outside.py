@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from securefg.foundation.outside import cause_of
+from securefg.foundation.errors import cause_of
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.population import Population
 from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients, Turn
-from securefg.secagg.arrays import to_ring
+from securefg.secagg.ring import to_ring
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods.two_sums import Settings
 from securefg.settings.privacy import PrivacySettings

@@ -20,7 +20,7 @@ from securefg.protocol.transcript import Record
 from securefg.run import recovered
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.opened import read_opened
-from securefg.secagg.run_exposure import Term
+from securefg.secagg.exposure import Term
 from tests.small import config
 from tests.unit.secagg.test_run_exposure import brute_force
 

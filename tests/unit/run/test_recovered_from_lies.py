@@ -20,7 +20,7 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record
 from securefg.run.opened import read_opened
 from securefg.run.recovered import exposed, exposures
-from securefg.secagg.run_exposure import Term, exposed_terms, num_exposed
+from securefg.secagg.exposure import Term, exposed_terms, num_exposed
 from securefg.settings.config import parse_config
 from tests.small import config, tree
 from tests.unit.methods.lied_to import Deployed

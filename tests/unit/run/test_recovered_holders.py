@@ -22,7 +22,7 @@ from securefg.run import runner
 from securefg.run.findings import Finding, Verdict
 from securefg.run.opened import read_opened
 from securefg.run.recovered import recovered_by_algebra
-from securefg.secagg import subset_exposure
+from securefg.secagg import exposure as subset_exposure
 from securefg.settings.config import RunConfig
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed

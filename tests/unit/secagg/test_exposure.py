@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+from benchmarks.linear_exposure import node_exposure
 from securefg.data.datasets import load
 from securefg.foundation.errors import ConfigError
 from securefg.secagg import exposure
-from securefg.secagg.exposure import linear_exposure, node_exposure, session_exposure
+from securefg.secagg.exposure import linear_exposure, session_exposure
 from securefg.settings.data import DataSettings
 
 small = arrays(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from securefg.foundation.errors import ConfigError
-from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import (
+from securefg.secagg.graph import (
     LEAST_DEGREE,
     GraphParameters,
+    MaskGraph,
     choose,
     fewest,
     only_one_opens,

@@ -6,8 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import GraphParameters, choose
+from securefg.secagg.graph import GraphParameters, MaskGraph, choose
 from securefg.settings.secagg import Threat
 
 SEED = bytes(range(32))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefg.secagg import polynomials
-from securefg.secagg.polynomials import PRIME, evaluate
+from securefg.secagg import shamir as polynomials
+from securefg.secagg.shamir import PRIME, evaluate
 
 FIELD = st.integers(0, PRIME - 1)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefg.secagg.run_exposure import Term, exposed_terms
+from securefg.secagg.exposure import Term, exposed_terms
 
 
 def brute_force(sums: list[dict[Term, float]], colluders: set[int]) -> set[Term]:

@@ -7,8 +7,7 @@ import pytest
 
 from securefg.secagg import boxes, derive, shamir
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.graph import MaskGraph
-from securefg.secagg.graph_parameters import GraphParameters
+from securefg.secagg.graph import GraphParameters, MaskGraph
 from securefg.secagg.keys import KeyPair
 from securefg.secagg.masks import Mask, RowMask, Sign, apply_masks, apply_row_masks
 from securefg.secagg.secret import Secret

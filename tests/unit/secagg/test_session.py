@@ -27,7 +27,7 @@ from securefg.secagg import errors
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.errors import Refused
-from securefg.secagg.graph_parameters import choose
+from securefg.secagg.graph import choose
 from securefg.secagg.keys import Identity
 from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (

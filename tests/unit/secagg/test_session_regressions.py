@@ -14,7 +14,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.dealt import Dealt
 from securefg.secagg.errors import Refused
-from securefg.secagg.graph_parameters import choose
+from securefg.secagg.graph import choose
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.messages import (
     Agreed,

@@ -13,7 +13,8 @@ import torch
 
 from securefg.foundation.errors import RoundAborted
 from securefg.protocol.messages import Message
-from securefg.secagg import derive, setup
+from securefg.secagg import derive
+from securefg.secagg import seats as setup
 from securefg.secagg.errors import Refused, SetupLost
 from securefg.secagg.messages import Advertise, Again, Keys, Revealed, Shares
 from securefg.secagg.seats import SESSIONS

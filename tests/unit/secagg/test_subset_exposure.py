@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.foundation.errors import ConfigError
-from securefg.secagg.subset_exposure import fitted_constants, subset_exposure
+from securefg.secagg.exposure import fitted_constants, subset_exposure
 
 SIZES = np.array([301.0, 417, 502, 548, 611, 703])
 

@@ -1,0 +1,226 @@
+"""A site's own books: every job that it took up, and everything private that left.
+
+They belong to the site, outlive the runs, are written before a reply leaves, and are logs (see
+`securefg.foundation.log`): where they cannot be trusted nothing leaves any more.
+
+    jobs.jsonl       {run, submission, digest}
+    ledger.jsonl     {run, num_clients, request, releases}: a line for every request that a
+                     host saw, booked before the host saw it, with all that its reply may hold
+    scores.jsonl     {run, round, at_end, clients}
+    refusals.jsonl   {time, run, submission, at, reason}, for the site's own people; no log
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefg.foundation.errors import BooksDamaged, BudgetExceeded
+from securefg.foundation.log import Clock, Line, Log, utc_now
+from securefg.foundation.quoting import shortened
+from securefg.privacy.accountants import Claim, claim
+from securefg.privacy.ledger import Ledger, Mechanism, Release
+from securefg.settings.privacy import Unit
+from securefg.site.job import Job
+from securefg.site.policy import POLICY_FILE, Budget, JobRefused, SitePolicy
+
+Profile = Mapping[Mechanism, int]
+MONTH = datetime.timedelta(days=31)
+LONGEST_REASON = 2000
+LOGS = ("jobs.jsonl", "ledger.jsonl", "scores.jsonl")
+
+
+@dataclass(frozen=True)
+class Booked:
+    """A request that a host is about to see, and what may leave in its reply."""
+
+    host: str
+    kind: str
+    round: int
+    step: int
+    releases: list[Release]
+
+    @property
+    def request(self) -> Line:
+        """The request as a line of the books has it."""
+        return {"host": self.host, "kind": self.kind, "round": self.round, "step": self.step}
+
+
+def open_books(home: Path) -> None:
+    """Begin a site's books, once, when its kit is made; never where there were some."""
+    if not (home / "runs").exists() and not any(home.glob("*.jsonl.head")):
+        for name in LOGS:
+            open_log(home / name).create()
+
+
+def open_log(path: Path, now: Clock = utc_now) -> Log:
+    """One of a site's books: several processes of the site append to it."""
+    return Log(path, f"book {path.stem}", shared=True, clock=now, damaged=BooksDamaged)
+
+
+class SiteBooks:
+    """The books below `home`."""
+
+    def __init__(self, home: Path, now: Clock = utc_now) -> None:
+        self.home, self._now = home, now
+        self._jobs, self._ledger, self._scores = (open_log(home / name, now) for name in LOGS)
+        self._parsed: dict[str, list[Release]] = {}
+
+    def releases(self) -> list[Line]:
+        """Return a line per request that a host saw."""
+        return self._ledger.lines()
+
+    def jobs(self) -> list[Line]:
+        """Return a line per job that was taken up."""
+        return self._jobs.lines()
+
+    def take_up(self, job: Job, most: int) -> None:
+        """Note a job; refuse one that was taken up before, is older, or comes once too often."""
+        with self._turn("jobs"):
+            self._take_up(job, most)
+
+    def _take_up(self, job: Job, most: int) -> None:
+        seen = [line for line in self._jobs.lines() if line["run"] == job.run]
+        last = max((line["submission"] for line in seen), default=0)
+        if job.submission <= last:
+            raise JobRefused(
+                f"submission {job.submission} of {job.run} was replayed: "
+                f"submission {last} has been taken up here; to go on with it, `securefg deploy "
+                f"submit --after {last}`; to begin one anew, provision it with another name or seed"
+            )
+        if len(seen) >= most:
+            raise JobRefused(
+                f"{job.run} was taken up {len(seen)} times; allowed here: {most} (`submissions` in "
+                f"{POLICY_FILE})"
+            )
+        line = {"run": job.run, "submission": job.submission, "digest": job.digest}
+        self._jobs.append([line])
+
+    def note_refusal(self, run: str, submission: int, reason: str, at: str = "job") -> None:
+        """Write down what went wrong, for the site's own people.
+
+        at  job: it was not taken up; request: it was refused before a host saw it; host: a host
+            failed on it
+        """
+        time = self._now().isoformat(timespec="seconds")
+        # A server writes parts of the reason, such as the names of unknown fields.
+        reason = shortened(reason, LONGEST_REASON)
+        line = {"time": time, "run": run, "submission": submission, "at": at, "reason": reason}
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self.home / "refusals.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def spend(
+        self,
+        policy: SitePolicy,
+        more: Profile,
+        run: str,
+        num_clients: int,
+        requests: list[Booked],
+    ) -> None:
+        """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
+        with self._turn("ledger"):
+            self.check(policy, more)
+            self.book(run, num_clients, requests)
+
+    @contextmanager
+    def _turn(self, book: str) -> Iterator[None]:
+        """One process after the other: what was read still holds when it is written."""
+        try:
+            turn = (self.home / f"{book}.turn").open("a")
+        except OSError as error:
+            raise BooksDamaged(f"{self.home}: no books: {error}") from error
+        with turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
+
+    def book(self, run: str, num_clients: int, requests: list[Booked]) -> None:
+        """Append a line per request, with all that its reply may hold."""
+        self._ledger.append(
+            [
+                {
+                    "run": run,
+                    "num_clients": num_clients,
+                    "request": booked.request,
+                    "releases": [release.to_json() for release in booked.releases],
+                }
+                for booked in requests
+            ]
+        )
+
+    def book_scores(self, run: str, round: int, at_end: bool, clients: str) -> bool:
+        """Note that scores are told; False where they were, of this round, before."""
+        line = {"run": run, "round": round, "at_end": at_end, "clients": clients}
+        with self._turn("scores"):
+            told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in self._scores.lines()}
+            if tuple(line.values()) in told:
+                return False
+            self._scores.append([line])
+            return True
+
+    def booked(self, run: str) -> Ledger | None:
+        """What a run has released here, by client; None where nothing was."""
+        return self._ledgers(self._of(run)).get(run)
+
+    def released(self, run: str) -> list[Release]:
+        """What a run has released here, one by one."""
+        return [release for line in self._of(run) for release in self._releases(line)]
+
+    def _of(self, run: str) -> list[Line]:
+        return [line for line in self.releases() if line["run"] == run]
+
+    def spent(self, unit: Unit, delta: float, within: datetime.timedelta | None = MONTH) -> Claim:
+        """What the last month's releases, or all, cost the worst client, whichever the jobs had."""
+        return claim([self._profile(within)], unit, delta)
+
+    def check(self, policy: SitePolicy, more: Profile) -> None:
+        """Raise before releases that would carry the last month, or all time, past a budget."""
+        for name, budget, within in (
+            ("this month's", policy.budget_per_month, MONTH),
+            ("the total", policy.budget_total, None),
+        ):
+            if budget is not None:
+                self._check(name, budget, Counter(self._profile(within)) + Counter(dict(more)))
+
+    def _check(self, name: str, budget: Budget, after: Counter[Mechanism]) -> None:
+        found = claim([dict(after)], budget.unit, budget.delta)
+        if found.epsilon > budget.epsilon:
+            left = f"; {', '.join(found.because)} without noise" if found.because else ""
+            raise BudgetExceeded(
+                f"{name} epsilon per {budget.unit} would be {found.epsilon:.4g}, past the "
+                f"site's budget of {budget.epsilon:g}{left}"
+            )
+
+    def _profile(self, within: datetime.timedelta | None) -> dict[Mechanism, int]:
+        """Per run the largest count of each mechanism at any client; over the runs, their sum.
+
+        Client 3 of one run may be client 0 of the next, so runs are added at their worst.
+        """
+        lines = self.releases()
+        if within is not None:
+            since = (self._ledger.time() - within).isoformat(timespec="seconds")
+            lines = [line for line in lines if line["time"] > since]
+        total: Counter[Mechanism] = Counter()
+        for ledger in self._ledgers(lines).values():
+            for mechanism in ledger.mechanisms:
+                total[mechanism] += int(ledger.counts(mechanism).max())
+        return dict(total)
+
+    def _ledgers(self, lines: list[Line]) -> dict[str, Ledger]:
+        found: dict[str, Ledger] = {}
+        for line in lines:
+            ledger = found.setdefault(line["run"], Ledger(line["num_clients"]))
+            ledger.record(self._releases(line))
+        return found
+
+    def _releases(self, line: Line) -> list[Release]:
+        if line["link"] not in self._parsed:
+            releases = json.loads(json.dumps(line["releases"]))
+            self._parsed[line["link"]] = [Release.from_json(release) for release in releases]
+        return self._parsed[line["link"]]

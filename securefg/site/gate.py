@@ -1,0 +1,198 @@
+"""The gate: a site's clip, noise, floor, budget and books for updates of jobs that are not ours.
+
+One update is everything that one task's result holds: a named set of arrays, taken together as one
+message of one client. Protects the site's whole update against everybody who sees it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from securefg.foundation.errors import ConfigError, PrivacyError
+from securefg.privacy.ledger import Mechanism, Release
+from securefg.privacy.noise import SystemNoise
+from securefg.privacy.rules import LocalGaussian
+from securefg.protocol.codec import Clients
+from securefg.settings.privacy import Adjacency
+from securefg.site.books import Booked, SiteBooks, open_books
+from securefg.site.policy import (
+    POLICY_FILE,
+    JobRefused,
+    SitePolicy,
+    load_policy,
+    write_policy,
+)
+
+Array = NDArray[np.generic] | Tensor
+Arrays = Mapping[str, Array]
+
+FIELD: Final = "nvflare.update"
+METHOD: Final = "nvflare"
+"""The name by which a floor's `methods` allows jobs that pass the gate."""
+_ONE: Final = Clients.of([0])
+TAILS: Final = 40
+"""No draw of Gaussian noise lies so many standard deviations away."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a site does to every update: y = base + clip(x - base, C) + N(0, (z S)^2).
+
+    base  the model that the server sent, which it knows: it moves no neighbour
+    """
+
+    home: Path
+    rule: LocalGaussian
+
+    @classmethod
+    def of(cls, home: Path, clip_l2: float, noise_multiplier: float, adjacency: Adjacency) -> Gate:
+        """Return a gate that noises the whole update; raise where the settings protect nothing."""
+        for name, value in (("clip_l2", clip_l2), ("noise_multiplier", noise_multiplier)):
+            if type(value) not in (int, float) or not 0 < value < float("inf"):
+                raise ConfigError(f"{name}: wanted a positive number, found {value!r}")
+        if adjacency not in ("replace_one", "zero_out"):
+            raise ConfigError(f"adjacency: wanted replace_one or zero_out, found {adjacency!r}")
+        return cls(home, LocalGaussian(clip_l2, noise_multiplier, "message", adjacency))
+
+    def pass_on(
+        self, run: str, base: Arrays, update: Arrays, *, is_change: bool
+    ) -> dict[str, Array]:
+        """The update that may leave, booked; raises, and notes it, where it may not.
+
+        is_change  whether `update` is a difference from `base`, or the weights themselves
+        """
+        books = SiteBooks(self.home)
+        try:
+            policy = load_policy(self.home / POLICY_FILE)
+            _check_alike(base, update)
+            self._check_room(base, update, is_change=is_change)
+            self._book(books, policy, run)
+            # Booked before any value is looked at: NaN and infinities count as 0 in the clip.
+            change = _flat(update) if is_change else _flat(update) - _flat(base)
+            noised = self.rule.apply(change[None], SystemNoise(), _ONE, (FIELD,))[0]
+            return _shaped(noised if is_change else _flat(base) + noised, update)
+        except Exception as error:
+            if self.home.is_dir():
+                books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
+            raise
+
+    def fail(self, run: str) -> None:
+        """Book a task whose trainer failed: that it failed may tell of the data."""
+        self._book(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
+
+    def _check_room(self, base: Arrays, update: Arrays, *, is_change: bool) -> None:
+        """Raise where the noise could pass the largest number of an array's type. The model that
+        came, the clip and the noise are known to everybody."""
+        for name, value in update.items():
+            has_start = not is_change and math.prod(value.shape) > 0
+            start = float(_exact(base[name]).abs().max()) if has_start else 0.0
+            if not start + self.rule.clip_l2 + TAILS * self.rule.stddev < _largest(value):
+                raise PrivacyError(
+                    f"{name!s:.60}: found noise of standard deviation {self.rule.stddev:g}; "
+                    f"expected less, so that it fits into {value.dtype}; nothing was sent"
+                )
+
+    def _book(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
+        number = len(books.released(run)) + 1
+        reasons = policy.about(FIELD, self.rule, masked=False)
+        if policy.methods != "any" and METHOD not in policy.methods:
+            reasons.append(
+                f"a job of {METHOD}; allowed here: {', '.join(policy.methods) or 'none'}"
+            )
+        if "client" not in policy.units:
+            reasons.append(f"epsilon is per client; allowed here: {', '.join(policy.units)}")
+        if number > policy.max_rounds:
+            reasons.append(f"update {number} of {run}; allowed here: {policy.max_rounds}")
+        if reasons:
+            raise JobRefused("; ".join(reasons))
+        mechanism = Mechanism(
+            field=FIELD,
+            rule=self.rule.name,
+            noise_multiplier=self.rule.noise_multiplier,
+            adjacency=self.rule.adjacency,
+        )
+        release = Release(mechanism, _ONE, round=number, step=1)
+        books.spend(policy, {mechanism: 1}, run, 1, [Booked(METHOD, FIELD, number, 1, [release])])
+
+
+def open_home(home: Path) -> Path:
+    """A floor, strict, and empty books in a new folder; the path of the floor."""
+    if home.exists() and any(home.iterdir()):
+        raise ConfigError(f"{home} is not empty; wanted a new folder for a site's floor and books")
+    write_policy(home / POLICY_FILE, SitePolicy(methods=(METHOD,), masking="optional"))
+    open_books(home)
+    return home / POLICY_FILE
+
+
+def _check_alike(base: Arrays, update: Arrays) -> None:
+    """An update has the names and shapes of the model that came, and nothing else."""
+    if not update or set(update) != set(base):
+        raise PrivacyError(
+            f"an update of {sorted(map(str, update))!s:.200}; the model that came has "
+            f"{sorted(map(str, base))!s:.200}; nothing was sent"
+        )
+    for name, value in update.items():
+        for one in (base[name], value):
+            if not _is_floating(one):
+                raise PrivacyError(
+                    f"{name!s:.60}: wanted an array of floating-point numbers, found "
+                    f"{getattr(one, 'dtype', type(one).__name__)}; nothing was sent"
+                )
+        if tuple(base[name].shape) != tuple(value.shape):
+            raise PrivacyError(
+                f"{name!s:.60} has shape {tuple(value.shape)}; the model that came has "
+                f"{tuple(base[name].shape)}; nothing was sent"
+            )
+
+
+def _is_floating(value: object) -> bool:
+    if isinstance(value, Tensor):
+        return value.is_floating_point() and value.layout == torch.strided
+    return type(value) is np.ndarray and value.dtype in (np.float16, np.float32, np.float64)
+
+
+def _flat(arrays: Arrays) -> Tensor:
+    """Everything in one row of float64, in the order of the names."""
+    return torch.cat([_exact(arrays[name]).reshape(-1) for name in sorted(arrays)])
+
+
+def _exact(value: Array) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.detach().cpu().double()
+    return torch.from_numpy(np.array(value, dtype=np.float64))
+
+
+def _shaped(flat: Tensor, like: Arrays) -> dict[str, Array]:
+    """Cut as `_flat` joined, with the types of `like`."""
+    sizes = [math.prod(like[name].shape) for name in sorted(like)]
+    parts = dict(zip(sorted(like), torch.split(flat, sizes), strict=True))
+    return {name: _typed(parts[name], like[name]) for name in like}
+
+
+def _typed(part: Tensor, like: Array) -> Array:
+    """The noised numbers in the type of `like`; one beyond it becomes its largest number."""
+    largest = _largest(like)
+    shaped = part.clamp(-largest, largest).reshape(tuple(like.shape))
+    return shaped.to(like.dtype) if isinstance(like, Tensor) else _cast(shaped, like)
+
+
+def _largest(like: Array) -> float:
+    """The largest number of an array's type, one of `_is_floating`."""
+    named = (
+        like.dtype if isinstance(like, Tensor) else torch.from_numpy(np.empty(0, like.dtype)).dtype
+    )
+    return float(torch.finfo(named).max)
+
+
+def _cast(part: Tensor, like: NDArray[np.generic]) -> NDArray[np.generic]:
+    with np.errstate(over="ignore"):
+        return part.numpy().astype(like.dtype)
