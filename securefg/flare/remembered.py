@@ -31,7 +31,7 @@ def check_agreed(endpoint: Endpoint, booked: Iterable[Release]) -> None:
     """A host's clients agreed to have no upload opened that the books do not have."""
     if endpoint.secure is None:
         return
-    kinds = {message.__name__: message.kind for message in endpoint.method.messages}
+    kinds = {message.__name__: message.kind for message in endpoint.method.every_message}
     left = {
         (release.round, kinds[release.mechanism.field.partition(".")[0]], client)
         for release in booked

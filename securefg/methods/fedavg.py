@@ -22,10 +22,10 @@ from securefg.federation.evaluation import (
     score_locally,
     score_logits,
 )
-from securefg.federation.roles import Cohort, Host, PublicInfo, Site
+from securefg.federation.roles import Cohort, Host, PublicInfo, Site, State
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, torch_stream
-from securefg.methods.base import AveragingServer, Counted, HowMany, Method, refused_weighting
+from securefg.methods.base import AveragingServer, Method, one_step_of_adam
 from securefg.models import any_network
 from securefg.models.neighbor_sampling import Incoming, batches
 from securefg.privacy.dp_sgd import (
@@ -57,7 +57,7 @@ class Update(Message, kind="fedavg.Update"):
         weight="num_nodes",
     )
     num_nodes: Tensor | None = private(
-        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
+        "sum", "number of nodes, by which clients are weighted", means=Size()
     )
 
 
@@ -81,24 +81,25 @@ def planned(
         _refuse_mixing(made, info.num_features)
         _refuse_wrong_gradients(made, info, training.dp_sgd.num_samples)
         trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
-    numbers = len(any_network.vector_of(made))
+    numbers, is_weighted = len(any_network.vector_of(made)), settings.weighting == "nodes"
     weights = PlannedRelease(
         Update,
         "weights",
         training.rounds,
         numbers,
         trained=trained,
-        not_bare=refused_weighting(settings.weighting == "nodes", training, settings.optimizer),
+        discloses=one_step_of_adam(training, settings.optimizer) if is_weighted else None,
+        relative_to="weights" if settings.upload == "model" else None,
     )
     if trained is not None:  # a node is one sample, and trains without its edges
         weights = replace(weights, node=Influence(rows=1), edge=NOTHING)
-    if settings.weighting == "clients":
+    if not is_weighted:
         return [weights]
-    sizes = PlannedRelease(
-        Update, "num_nodes", training.rounds, bound=info.num_nodes, edge=NOTHING, bare=False
-    )
-    once = PlannedRelease(Counted, "num_nodes", 0, bound=info.num_nodes, bare=True)
-    return [weights, sizes, once]
+    nodes = info.num_nodes
+    return [
+        weights,
+        PlannedRelease(Update, "num_nodes", training.rounds, bound=nodes, edge=NOTHING),
+    ]
 
 
 def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
@@ -170,7 +171,6 @@ class Client(Host):
             )
         sizes = (graph.num_features, graph.num_classes)
         self._network = network(site.method, *sizes, site.seed).to(site.device)
-        self._bare = site.bare
         self._x = graph.features.to(site.device)
         self._edges = graph.edge_index.to(site.device)
         self._labels = graph.labels.to(site.device)
@@ -187,9 +187,6 @@ class Client(Host):
             )
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        own = torch.tensor([float(len(self._x))])
-        if isinstance(request, HowMany):
-            return Counted(num_nodes=own)
         assert isinstance(request, Globals)
         start = request.weights.to(self._device)
         any_network.load_vector(self._network, start)
@@ -198,12 +195,14 @@ class Client(Host):
         elif len(self._train):
             self._steps(start, turn)
         trained = any_network.vector_of(self._network)
-        by_nodes = self._settings.weighting == "nodes"
-        if by_nodes and self._bare:  # the size itself left once
-            return Update(weights=float(own) * (trained - start)[None], num_nodes=None)
         if self._settings.upload == "update":
             trained = trained - start
-        return Update(weights=trained[None], num_nodes=own if by_nodes else None)
+        size = torch.tensor([float(len(self._x))]) if self._settings.weighting == "nodes" else None
+        return Update(weights=trained[None], num_nodes=size)
+
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        """Return how many nodes the client holds."""
+        return {"num_nodes": torch.tensor([float(len(self._x))])}
 
     def _steps(self, start: Tensor, turn: Turn) -> None:
         kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
@@ -275,7 +274,6 @@ def make_server(
         request=lambda weights: Globals(weights=weights),
         reply=Update,
         changes=settings.upload == "update",
-        sized=settings.weighting == "nodes",
     )
 
 
@@ -304,8 +302,8 @@ METHOD = Method(
     name="fedavg",
     summary="federated averaging of any network, torch-geometric's or your own; FedProx, DP-SGD",
     settings=Settings,
-    messages=(Globals, Update, HowMany, Counted),
-    replies={Globals: Update, HowMany: Counted},
+    messages=(Globals, Update),
+    replies={Globals: Update},
     release=Globals,
     planned=planned,
     networks=networks,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from securefg.foundation.errors import ProtocolError
 from securefg.models.approximate_neighbors import near_rows, recall
 from securefg.models.sparse import SparseMatrix
-from securefg.settings.methods.fedgl import Degree
 
+Degree = Literal["count", "weight"]
 BLOCK_ENTRIES = 1 << 22
 
 
@@ -22,6 +24,38 @@ class PseudoGraph:
     counts: Tensor
     columns: Tensor
     values: Tensor
+
+    def to(self, device: torch.device | str) -> PseudoGraph:
+        """Return the graph on a device."""
+        parts = (self.counts, self.columns, self.values)
+        return PseudoGraph(*(part.to(device) for part in parts))
+
+
+def received_graph(
+    kind: str, counts: Tensor | None, columns: Tensor | None, values: Tensor | None
+) -> PseudoGraph | None:
+    """Return the graph that a message of this kind holds, if it holds one; raise if the parts do
+    not fit: each row's neighbours ascend, and the counts add up to them."""
+    if counts is None and columns is None and values is None:
+        return None
+    if counts is None or columns is None or values is None:
+        raise ProtocolError(f"{kind}.graph_counts: found a part; expected the whole graph")
+    # A few large counts would be written out as that many entries, and may overflow to a small sum.
+    fits = bool(((counts >= 0) & (counts <= len(columns))).all())
+    if not fits or len(columns) != len(values) or int(counts.long().sum()) != len(columns):
+        raise ProtocolError(
+            f"{kind}.graph_counts: found {len(columns)} neighbours and {len(values)} weights, and "
+            "counts do not add up to them; expected the same of all"
+        )
+    rises = columns[1:] > columns[:-1]
+    starts = counts.long().cumsum(0)[:-1]
+    rises[starts[(starts > 0) & (starts < len(columns))] - 1] = True  # from one row to the next
+    if not bool(rises.all()):
+        raise ProtocolError(
+            f"{kind}.graph_columns: found neighbours out of order; expected ascending ones"
+        )
+    # PyTorch takes bytes for a mask, and repeats by no short integers.
+    return PseudoGraph(counts.long(), columns.long(), values)
 
 
 def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:

@@ -11,9 +11,11 @@ from typing import Final
 
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
+from securefg.methods.registry import get_method
 from securefg.models.discriminant import CLEAR
 from securefg.run.planning import num_training, plan
 from securefg.settings.config import RunConfig
+from securefg.settings.methods.base import WeightedSettings
 from securefg.settings.methods.two_sums import Divisor, FeatureSettings
 
 FINE: Final = 8.0
@@ -23,13 +25,24 @@ COARSE: Final = 3.0
 
 def settled(config: RunConfig, info: PublicInfo) -> RunConfig:
     """The config with all that is left to a rule chosen; its hash and its file stay as they are."""
+    config = _with_weighting(config, info)
     method = config.method
-    if config.privacy.secure_aggregation is not None:
-        method = method.under_masks()
-        config = config.model_copy(update={"method": method})
     if not isinstance(method, FeatureSettings) or not method.graph or method.scale is not None:
         return config
     return config.model_copy(update={"method": method.with_divisor(divisor(config, info))})
+
+
+def _with_weighting(config: RunConfig, info: PublicInfo) -> RunConfig:
+    """Count clients alike where rows of nodes would be summed under masks, times clients' sizes."""
+    settings = config.method
+    if config.privacy.secure_aggregation is None or not isinstance(settings, WeightedSettings):
+        return config
+    planned = get_method(settings.name).releases(settings, config.training, info)
+    names = {release.name for release in planned}
+    if not any(release.weighted_rows_by(names) for release in planned):
+        return config
+    why = "a masked sum of rows times the clients' sizes would show who holds a node"
+    return config.model_copy(update={"method": settings.counting_alike(why)})
 
 
 def divisor(config: RunConfig, info: PublicInfo) -> Divisor:

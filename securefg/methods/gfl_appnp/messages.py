@@ -183,7 +183,7 @@ def planned(
     return [*releases, update]
 
 
-def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a request to train lacks the compensation, or has one that is not used."""
     if isinstance(message, Learn) and (message.slope is None) != (settings.jacobian == "none"):
         raise ProtocolError(

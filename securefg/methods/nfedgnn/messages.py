@@ -125,7 +125,7 @@ def planned(
     return [latents, PlannedRelease(Learnt, "weights", rounds, numbers, steered=True)]
 
 
-def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where nodes and weights of a user's sums are not as many."""
     if isinstance(message, Neighbours):
         lengths = {"whose": message.whose.shape[1], "weight": message.weight.shape[1]}

@@ -146,7 +146,7 @@ def refuse_samples(graph: Graph) -> None:
         raise ConfigError("method.name: sums over nodes want one sample per node, found several")
 
 
-def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a projection is missing, or none is wanted."""
     if isinstance(message, AskMoments | Model):
         has_one, needs_one = message.projection is not None, public.num_features > settings.narrow

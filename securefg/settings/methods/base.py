@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field, PrivateAttr
 
 from securefg.foundation.settings import Settings
 
@@ -28,6 +28,32 @@ class MethodSettings(Settings):
         """What a rule chose in this run, with its reason, by the setting's name."""
         return {}
 
-    def under_masks(self) -> Self:
-        """Return the settings of a masked run, with all that masks decide chosen."""
-        return self
+
+class WeightedSettings(MethodSettings):
+    """Settings of a method that weights clients, or chooses by rule whether to do so."""
+
+    weighting: Weighting | None = Field(
+        None,
+        description="weight clients by number of nodes, or count each alike, which uploads no "
+        "size; null: nodes, and clients where rows of nodes are masked",
+    )
+    _reason_to_count_alike: str = PrivateAttr("")
+
+    @property
+    def is_weighted_by_nodes(self) -> bool:
+        """Whether a client counts by its number of nodes."""
+        chosen = "clients" if self._reason_to_count_alike else "nodes"
+        return (self.weighting or chosen) == "nodes"
+
+    def counting_alike(self, reason: str) -> Self:
+        """Return the settings with clients counted alike, for this reason, if none is set."""
+        chosen = self.model_copy()
+        chosen._reason_to_count_alike = reason
+        return chosen
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The weighting, where a rule chose it."""
+        if self.weighting is not None or not self._reason_to_count_alike:
+            return {}
+        return {"method.weighting": f"clients: {self._reason_to_count_alike}"}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
-from securefg.settings.methods.base import MethodSettings, Weighting
+from securefg.settings.methods.base import WeightedSettings
 from securefg.settings.methods.sampling import NeighborSampling
 
-Degree = Literal["count", "weight"]
 
-
-class Settings(MethodSettings):
+class Settings(WeightedSettings):
     """Section 5.3.2 of the paper; what it leaves open (`fusion`, `embedding`, `degree`, `warmup`,
     `weighting`) defaults to what reproduces its tables."""
 
@@ -43,7 +41,7 @@ class Settings(MethodSettings):
     embedding: Literal["final", "hidden"] = Field(
         "final", description="layer whose output is uploaded"
     )
-    degree: Degree = Field(
+    degree: Literal["count", "weight"] = Field(
         "count", description="D of equation 9: number of pseudo neighbours, or their total weight"
     )
     upload: Literal["model", "update"] = Field(
@@ -51,13 +49,7 @@ class Settings(MethodSettings):
         description="upload the trained weights, or their change, which needs a smaller clip",
     )
     warmup: int = Field(0, ge=0, description="number of rounds before the pseudo graph is used")
-    weighting: Weighting | None = Field(
-        None,
-        description="weight clients by number of nodes, or count each alike, which uploads no "
-        "size; null: nodes, and clients where rows of nodes are masked",
-    )
     sampling: NeighborSampling = NeighborSampling()
-    _is_masked: bool = PrivateAttr(False)
 
     @property
     def uploads_rows(self) -> bool:
@@ -65,22 +57,9 @@ class Settings(MethodSettings):
         return self.pseudo_labels or self.pseudo_graph
 
     @property
-    def is_weighted_by_nodes(self) -> bool:
-        if self.weighting is None:
-            return not (self._is_masked and self.uploads_rows)
-        return self.weighting == "nodes"
-
-    def under_masks(self) -> Self:
-        chosen = self.model_copy()
-        chosen._is_masked = True
-        return chosen
-
-    @property
-    def chosen(self) -> dict[str, str]:
-        if self.weighting is not None or self.is_weighted_by_nodes:
-            return {}
-        why = "a masked sum of rows times the clients' sizes would show who holds a node"
-        return {"method.weighting": f"clients: {why}"}
+    def counts_holders(self) -> bool:
+        """Whether the fusion divides by the number of a node's holders."""
+        return self.uploads_rows and self.fusion == "renormalised"
 
     @model_validator(mode="after")
     def _two_layers(self) -> Self:

@@ -11,7 +11,7 @@ from securefg.data.shard import Shard, save_shards
 from securefg.engines.endpoint import Endpoint
 from securefg.federation.engine import AT_THE_END
 from securefg.federation.evaluation import LocalScore
-from securefg.federation.roles import Host
+from securefg.federation.roles import Host, State
 from securefg.flare.certificates import Signer
 from securefg.flare.packets import REQUEST, Packet, Route, seal
 from securefg.flare.site_side import SiteRun
@@ -36,6 +36,10 @@ class Counted(Host):
         if self.fail is not None:
             raise self.fail
         return self.inner.handle(request, turn)
+
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        self.calls += 1
+        return self.inner.constants(num_nodes, turn)
 
     def measure(self, release: Message) -> list[LocalScore]:
         self.calls += 1

@@ -11,9 +11,9 @@ import torch
 
 from securefg.federation.federation import Federation
 from securefg.foundation.errors import PrivacyError, ProtocolError
-from securefg.methods.fedgl.algorithm import FedGLServer
-from securefg.methods.fedgl.goal import complemented
-from securefg.methods.fedgl.messages import Count, Globals, Held, Update
+from securefg.methods.fedgl.algorithm import FedGLServer, complemented
+from securefg.methods.fedgl.messages import Globals, Update
+from securefg.protocol.census import census_of
 from securefg.protocol.messages import Message
 from securefg.run.assembly import start_engine
 from securefg.secagg.errors import MemoryDamaged
@@ -41,8 +41,15 @@ def lying(tmp_path: Path) -> Iterator[tuple[FedGLServer, Federation]]:
         yield both
 
 
+def all_rows(server: FedGLServer) -> Globals:
+    """What a liar sends: every node is said to have enough holders."""
+    everything = torch.ones(server._info.num_nodes, dtype=torch.bool)
+    return Globals(**{**server._globals.values(), "released": everything})
+
+
 def sums_of(federation: Federation, request: Message) -> torch.Tensor:
-    return federation.ask(request, Update).sum("embeddings")
+    """Ask past the federation's own census: a server that lies takes none."""
+    return federation._ask_masked(request, Update, None).sum("embeddings")
 
 
 def test_rows_without_a_count_of_holders_are_refused(lying: tuple[FedGLServer, Federation]) -> None:
@@ -55,27 +62,26 @@ def test_other_nodes_than_before_are_refused(lying: tuple[FedGLServer, Federatio
     server, federation = lying
     server.round(1)
     federation.begin_round(2)
-    values = server._globals.values()
-    wider = Globals(**{**values, "released": torch.ones_like(server._globals.released)})
+    wider = all_rows(server)
     with pytest.raises(PrivacyError, match=r"fedgl\.released is another than before"):
         sums_of(federation, wider)
 
 
 def test_the_census_is_taken_once(lying: tuple[FedGLServer, Federation]) -> None:
     _, federation = lying
-    count = Count(index_size=120)
-    federation.ask(count, Held)
+    census = census_of(Update)
+    assert census is not None
+    federation.ask(census.request(number=1), census.reply)
     federation.begin_round(2)
     with pytest.raises(PrivacyError, match="found a request in 2 rounds; expected 1"):
-        federation.ask(count, Held)
+        federation.ask(census.request(number=2), census.reply)
 
 
 def test_nor_after_a_restart_that_no_checkpoint_is_loaded_in(tmp_path: Path) -> None:
     run = deployed(tmp_path)
     with started(run) as (server, _):
         server.round(1)
-        values = server._globals.values()
-    wider = Globals(**{**values, "released": torch.ones_like(values["released"])})
+    wider = all_rows(server)
     with started(run, 2) as (_, federation):
         federation.begin_round(2)
         with pytest.raises(PrivacyError, match=r"fedgl\.released is another than before"):

@@ -156,7 +156,7 @@ def starting_point(x: Experiment) -> Message:
     heard: list[Message] = []
 
     class Ear:
-        num_clients, min_holders, bare = x.public.num_clients, 1, False
+        num_clients = x.public.num_clients
 
         def ask(self, request: Message, *rest: Any) -> Any:
             heard.append(request)

@@ -46,7 +46,6 @@ def test_rows_of_one_holder_that_a_lie_about_the_census_released_are_counted(
     x = run.experiment
     with run.started() as (_, cohort):
         server = FedGLServer(x.public, x.config.method, x.config.training, cohort)
-        server._census = server._counted(1)
         everything = torch.ones(x.public.num_nodes, dtype=torch.bool)
         asked = Globals(**{**server._globals.values(), "released": everything})
         cohort.ask(asked, Update)
