@@ -23,7 +23,7 @@ from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 State = dict[str, Tensor]
 M = TypeVar("M", bound=Message)

@@ -26,10 +26,23 @@ from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning, Networks, Weights
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 S = TypeVar("S", bound=MethodSettings)
 ReplyTo = type[Message] | Callable[[Any], type[Message]]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What public sizes tell of a run before it starts.
+
+    num_training  how many nodes train; None where only the data tell
+    signal_over_noise  of every planned release, if the run had these settings; None for a release
+                  that carries no noise
+    """
+
+    num_training: int | None
+    signal_over_noise: Callable[[MethodSettings], tuple[float | None, ...]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,7 @@ class Method(Generic[S]):
                   where one message alone holds private fields, it is the reply to all others
     check         raises where fields of a request do not fit one another or the settings; it gets
                   public sizes, and never data
+    choose        chooses by rule what the settings leave open, from public sizes and the noise
     answers_shown  whether anybody but a node's own client sees the model's answer for the node; the
                   audit counts attacks on answers unless a method declares that they stay at home
     """
@@ -76,6 +90,7 @@ class Method(Generic[S]):
     replies: Mapping[type[Message], ReplyTo] = field(default_factory=dict)
     check: Callable[[S, PublicInfo, Message], None] | None = None
     answers_shown: Callable[[S], bool] = lambda settings: True
+    choose: Callable[[S, Outlook], S] | None = None
 
     def __post_init__(self) -> None:
         if self.release not in self.messages:

@@ -17,8 +17,7 @@ from securefg.models.neighbor_sampling import batches
 from securefg.models.network import Network, Shapes, split
 from securefg.models.optimizers import Adam, Sgd
 from securefg.models.sparse import FeatureMatrix, SparseMatrix
-from securefg.settings.methods.alone import Optimizer
-from securefg.settings.methods.sampling import NeighborSampling
+from securefg.settings.methods import NeighborSampling, Optimizer
 
 
 class Trained:

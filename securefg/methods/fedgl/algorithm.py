@@ -32,6 +32,7 @@ from securefg.federation.roles import (
 from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method, participants
 from securefg.methods.fedgl.messages import Globals, Update, check, networks, planned
+from securefg.methods.fedgl.settings import Settings
 from securefg.models.approximate_neighbors import faiss
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
 from securefg.models.pseudo_graph import (
@@ -46,7 +47,6 @@ from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.fedgl import Settings
 
 
 def complemented(

@@ -10,6 +10,7 @@ from torch import Tensor
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import PrivacyError
 from securefg.methods.base import one_step_of_adam
+from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, gcn_layout
 from securefg.models.pseudo_graph import received_graph
 from securefg.privacy.influence import NOTHING, Influence
@@ -27,7 +28,6 @@ from securefg.protocol.meanings import (
 )
 from securefg.protocol.messages import Message, private, public, summable_rows
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.fedgl import Settings
 
 
 def _added(part: Literal["counts", "columns", "values"]) -> Callable[[Settings], AddedGraph]:

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.methods.gfl_appnp.settings import Settings
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import (
     MlpShape,
@@ -30,7 +31,6 @@ from securefg.protocol.meanings import (
 from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.gfl_appnp import Settings
 
 
 def summed(settings: Settings, of: Meaning) -> GraphSums:

@@ -24,6 +24,7 @@ from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import ReplyTo, participants
+from securefg.methods.ppfl.settings import ExchangeSettings
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
 from securefg.privacy.releases import Disclosure, PlannedRelease
 from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
@@ -31,7 +32,6 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public
 from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.ppfl import ExchangeSettings
 
 DEGREE_CAP: Final = 16
 NEIGHBOURS: Final = (1, 5, 10)

@@ -20,7 +20,7 @@ from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Envelope
 from securefg.run.assembly import Experiment, prepare, start_engine
 from securefg.run.folder import RunFolder
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 from tests.small import config
 
 LENGTH = 30 * 16 + 16 * 2

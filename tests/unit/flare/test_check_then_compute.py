@@ -26,7 +26,7 @@ from securefg.protocol.bounds import Bound
 from securefg.protocol.messages import Message
 from securefg.run.assembly import prepare
 from securefg.settings.config import RunConfig, parse_config
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World
 from tests.unit.flare.lying_server import FAILURE, SITE, LyingServer

@@ -13,11 +13,11 @@ from securefg.federation.federation import Federation
 from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.fedgl.algorithm import FedGLServer, complemented
 from securefg.methods.fedgl.messages import Globals, Update
+from securefg.methods.fedgl.settings import Settings
 from securefg.protocol.census import census_of
 from securefg.protocol.messages import Message
 from securefg.run.assembly import start_engine
 from securefg.secagg.errors import MemoryDamaged
-from securefg.settings.methods.fedgl import Settings
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
 

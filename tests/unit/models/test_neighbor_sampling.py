@@ -10,7 +10,7 @@ from securefg.models.gcn import GcnShape, SumOf, normalized_adjacency
 from securefg.models.neighbor_sampling import Incoming, batches, draw, sampled_rows
 from securefg.models.sparse import DenseMatrix, SparseMatrix
 from securefg.models.training import GcnTrainer, Targets
-from securefg.settings.methods.sampling import NeighborSampling
+from securefg.settings.methods import NeighborSampling
 
 
 def stream(seed: int = 0) -> torch.Generator:

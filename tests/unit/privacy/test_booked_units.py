@@ -21,7 +21,7 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard, shards
 from securefg.federation.roles import Site
-from securefg.methods.private.two_sums import AskMoments, AskSums
+from securefg.methods.two_sums.algorithm import AskMoments, AskSums
 from securefg.privacy.accountants import steps_for
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import make_policy

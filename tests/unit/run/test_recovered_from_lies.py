@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from securefg.foundation.errors import RoundAborted
-from securefg.methods.fedavg import Globals as Model
-from securefg.methods.fedavg import Update as Trained
+from securefg.methods.fedavg.algorithm import Globals as Model
+from securefg.methods.fedavg.algorithm import Update as Trained
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
-from securefg.methods.ppfl.deepwalk import DeepWalkServer
+from securefg.methods.ppfl_deepwalk.algorithm import DeepWalkServer
 from securefg.privacy.masked import MaskedField
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
