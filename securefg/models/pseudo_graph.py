@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError
-from securefg.models.approximate_neighbors import near_rows, recall
+from securefg.models.approximate_neighbors import faiss, near_rows, recall
 from securefg.models.sparse import SparseMatrix
 
 Degree = Literal["count", "weight"]
@@ -56,6 +56,34 @@ def received_graph(
         )
     # PyTorch takes bytes for a mask, and repeats by no short integers.
     return PseudoGraph(counts.long(), columns.long(), values)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How similar nodes are found: exactly, or above so many nodes approximately, on a CPU.
+
+    Raises at once where the library of the approximate search is wanted and missing.
+    """
+
+    num_neighbors: int
+    exact_nodes: int
+    num_nodes: int
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        if self.is_approximate:
+            faiss()
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the nodes are too many for all pairs."""
+        return self.num_nodes > self.exact_nodes and self.device.type == "cpu"
+
+    def graph_of(self, embeddings: Tensor, seed: int) -> tuple[PseudoGraph, float | None]:
+        """Connect the similar; the recall is None where the search was exact."""
+        if self.is_approximate:
+            return build_nearly(embeddings, self.num_neighbors, seed)
+        return build_pseudo_graph(embeddings.to(self.device), self.num_neighbors), None
 
 
 def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:

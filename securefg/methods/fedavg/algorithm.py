@@ -15,13 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import Graph
-from securefg.federation.evaluation import (
-    Evaluator,
-    LocalScore,
-    Scores,
-    score_locally,
-    score_logits,
-)
+from securefg.federation.evaluation import LocalScore, UnionGoal, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Site, State
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import derive_seed, torch_stream
@@ -277,25 +271,19 @@ def make_server(
     )
 
 
-class GlobalGoal(Evaluator):
+def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
     """The global model on the union graph."""
-
-    def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
-        self._graph, self._device = union, device
-        self._network = network(settings, union.num_features, union.num_classes, 0).to(device)
-
-    def score(self, release: Message) -> Scores:
-        return score_logits(self.answers(release), self._graph.labels, self._graph.split)
+    made = network(settings, union.num_features, union.num_classes, 0).to(device)
+    features, edges = union.features.to(device), union.edge_index.to(device)
 
     @torch.no_grad()
-    def answers(self, release: Message) -> Tensor:
+    def logits(release: Message) -> Tensor:
         assert isinstance(release, Globals)
-        any_network.load_vector(self._network, release.weights.to(self._device))
-        features, edges = (
-            t.to(self._device) for t in (self._graph.features, self._graph.edge_index)
-        )
-        found: Tensor = self._network.eval()(features, edges)
+        any_network.load_vector(made, release.weights.to(device))
+        found: Tensor = made.eval()(features, edges)
         return found.cpu()
+
+    return UnionGoal(union, logits)
 
 
 METHOD = Method(
@@ -309,5 +297,5 @@ METHOD = Method(
     networks=networks,
     make_host=Client,
     make_server=make_server,
-    make_evaluator=GlobalGoal,
+    make_evaluator=global_goal,
 )

@@ -12,13 +12,8 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.federation.evaluation import (
-    Evaluator,
-    LocalScore,
-    Scores,
-    score_locally,
-    score_logits,
-)
+from securefg.data.shard import Shard
+from securefg.federation.evaluation import LocalScore, UnionGoal, score_locally
 from securefg.federation.roles import (
     Cohort,
     Host,
@@ -33,33 +28,12 @@ from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method, participants
 from securefg.methods.fedgl.messages import Globals, Update, check, networks, planned
 from securefg.methods.fedgl.settings import Settings
-from securefg.models.approximate_neighbors import faiss
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
-from securefg.models.pseudo_graph import (
-    PseudoGraph,
-    build_nearly,
-    build_pseudo_graph,
-    projected,
-    received_graph,
-)
-from securefg.models.sparse import SparseMatrix
+from securefg.models.pseudo_graph import PseudoGraph, Search, projected
 from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-
-
-def complemented(
-    adjacency: SparseMatrix, request: Globals, node_ids: Tensor, settings: Settings
-) -> Operator:
-    """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2, once there is a pseudo graph A."""
-    graph = (request.graph_counts, request.graph_columns, request.graph_values)
-    pseudo = received_graph(request.kind, *graph)
-    if pseudo is None:
-        return adjacency
-    pseudo = pseudo.to(node_ids.device)
-    return SumOf((adjacency, projected(pseudo, node_ids, settings.beta, settings.degree)))
-
 
 # --------------------------------------------------------------------------------------- client
 
@@ -83,20 +57,18 @@ class Client(Host):
     def handle(self, request: Message, turn: Turn) -> Message:
         """Train on the own and the pseudo labels, over the complemented graph."""
         assert isinstance(request, Globals)
-        weights = request.weights.to(self._device)
-        adjacency = self._complemented(request)  # line 5
+        weights, training = request.weights.to(self._device), self._training
+        features, adjacency = self._features, self._complemented(request)  # line 5
         targets = [self._own_targets, *self._pseudo_targets(request)]
-        trainer = GcnTrainer(self._shape, weights, self._training.lr, self._training.weight_decay)
-        epochs, sampling = self._training.local_epochs, self._settings.sampling
+        trainer = GcnTrainer(self._shape, weights, training.lr, training.weight_decay)
+        epochs, sampling = training.local_epochs, self._settings.sampling
         dropout, dropping = self._settings.dropout, self._stream("dropout", turn)
         if len(self._node_ids) > sampling.above:  # line 7
             terms = adjacency.terms if isinstance(adjacency, SumOf) else (self._adjacency,)
             streams = (self._stream("neighbors", turn), dropping)
-            trainer.train_sampled(
-                epochs, terms, self._features, targets, dropout, streams, sampling
-            )
+            trainer.train_sampled(epochs, terms, features, targets, dropout, streams, sampling)
         else:
-            trainer.train(epochs, adjacency, self._features, targets, dropout, dropping)
+            trainer.train(epochs, adjacency, features, targets, dropout, dropping)
         return self._update(trainer, adjacency, request)  # lines 6 and 8
 
     def _stream(self, name: str, turn: Turn) -> torch.Generator:
@@ -104,7 +76,13 @@ class Client(Host):
         return torch_stream(self._seed, *names, device=str(self._device))
 
     def _complemented(self, request: Globals) -> Operator:
-        return complemented(self._adjacency, request, self._node_ids, self._settings)
+        """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2, once there is a pseudo graph A."""
+        pseudo, settings = request.graph, self._settings
+        if pseudo is None:
+            return self._adjacency
+        pseudo = pseudo.to(self._device)
+        own = projected(pseudo, self._node_ids, settings.beta, settings.degree)
+        return SumOf((self._adjacency, own))
 
     def _pseudo_targets(self, request: Globals) -> list[Targets]:
         if request.pseudo_labels is None:
@@ -148,13 +126,16 @@ class Client(Host):
         return {"holds": holds, "num_nodes": self._num_nodes}
 
     @torch.no_grad()
-    def measure(self, release: Message) -> list[LocalScore]:
-        """The local goal: the global model on the client's own nodes."""
+    def answers(self, release: Message) -> Tensor:
+        """Return the global model's logits of the client's own nodes."""
         assert isinstance(release, Globals)
         weights = self._shape.split(release.weights.to(self._device))
-        _, logits = gcn(weights, self._complemented(release), self._features)
-        split = self._shard.graph.split
-        return [score_locally(self._shard.client, logits.cpu(), self._shard.graph.labels, split)]
+        return gcn(weights, self._complemented(release), self._features)[1].cpu()
+
+    def measure(self, release: Message) -> list[LocalScore]:
+        """The local goal: the global model on the client's own nodes."""
+        graph, logits = self._shard.graph, self.answers(release)
+        return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
 
 
 # --------------------------------------------------------------------------------------- server
@@ -172,18 +153,20 @@ class FedGLServer(Server):
         weights = shape.initial(torch_stream(info.seed, "weights"))
         self._globals = self._distributed({"weights": weights})  # line 1
         self._recall: float | None = None
-        if settings.pseudo_graph and self._is_searched_nearly(info.num_nodes):
-            faiss()  # a library that is missing is missed before anybody trains
+        if settings.pseudo_graph:
+            sizes = (settings.num_neighbors, settings.exact_nodes, info.num_nodes)
+            self._search = Search(*sizes, info.device)
 
     def round(self, number: int) -> Globals:
         """Ask the clients of the round, and fuse what they upload."""
         clients = participants(self._info, self._training, number)
         replies = require_replies(self._cohort.ask(self._globals, Update, clients), number)
-        found = {"weights": self._model(replies)}  # line 11
+        mean, is_change = replies.mean("weights"), self._settings.upload == "update"  # line 11
+        found = {"weights": self._globals.weights + mean if is_change else mean}
         if self._settings.pseudo_labels:
             found["pseudo_labels"] = self._pseudo_labels(replies)
         if self._settings.pseudo_graph and number >= self._settings.warmup:
-            pseudo = self._pseudo_graph(replies, number).to("cpu")
+            pseudo = self._pseudo_graph(replies, number)
             found["graph_counts"], found["graph_columns"] = pseudo.counts, pseudo.columns
             found["graph_values"] = pseudo.values
         self._globals = self._distributed(found)  # line 16
@@ -193,10 +176,6 @@ class FedGLServer(Server):
         nothing = dict.fromkeys(Globals.declarations)
         return Globals(**{**nothing, "index_size": self._info.num_nodes, **found})
 
-    def _model(self, replies: Replies[Update]) -> Tensor:
-        mean = replies.mean("weights")
-        return self._globals.weights + mean if self._settings.upload == "update" else mean
-
     def _pseudo_labels(self, replies: Replies[Update]) -> Tensor:
         """Lines 12-13: fuse the predictions, keep the confident ones."""
         confidence, label = self._fused(replies, "predictions").max(-1)
@@ -204,15 +183,9 @@ class FedGLServer(Server):
 
     def _pseudo_graph(self, replies: Replies[Update], number: int) -> PseudoGraph:
         """Lines 14-15: fuse the embeddings, connect the similar."""
-        fused = self._fused(replies, "embeddings").to(self._info.device)
-        if self._is_searched_nearly(len(fused)):
-            seed = derive_seed(self._info.seed, "pseudo_graph", number)
-            near, self._recall = build_nearly(fused, self._settings.num_neighbors, seed)
-            return near
-        return build_pseudo_graph(fused, self._settings.num_neighbors)
-
-    def _is_searched_nearly(self, num_nodes: int) -> bool:
-        return num_nodes > self._settings.exact_nodes and self._info.device.type == "cpu"
+        seed = derive_seed(self._info.seed, "pseudo_graph", number)
+        found, self._recall = self._search.graph_of(self._fused(replies, "embeddings"), seed)
+        return found.to("cpu")
 
     def _fused(self, replies: Replies[Update], field: str) -> Tensor:
         """Equations 11 and 13: sum_k N_k / M x_k; renormalised, M counts a node's holders alone."""
@@ -241,26 +214,11 @@ class FedGLServer(Server):
         self._globals = self._distributed(known)
 
 
-class GlobalGoal(Evaluator):
+def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
     """The global model on the union graph, complemented as a client would complement its own."""
-
-    def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
-        self._graph, self._settings, self._device = union, settings, device
-        inputs = gcn_inputs(union, settings.hidden, device)
-        self._shape, self._adjacency, self._features = inputs
-        self._nodes = torch.arange(union.num_nodes, device=device)
-
-    def score(self, release: Message) -> Scores:
-        """Score a released model on the union graph."""
-        return score_logits(self.answers(release), self._graph.labels, self._graph.split)
-
-    @torch.no_grad()
-    def answers(self, release: Message) -> Tensor:
-        """Return the logits of all nodes."""
-        assert isinstance(release, Globals)
-        weights = self._shape.split(release.weights.to(self._device))
-        adjacency = complemented(self._adjacency, release, self._nodes, self._settings)
-        return gcn(weights, adjacency, self._features)[1].cpu()
+    everything = Shard(0, torch.arange(union.num_nodes), union)
+    client = Client(Site((everything,), settings, TrainingSettings(), 0, device))
+    return UnionGoal(union, client.answers)
 
 
 METHOD = Method(
@@ -275,5 +233,5 @@ METHOD = Method(
     planned=planned,
     make_host=Client,
     make_server=FedGLServer,
-    make_evaluator=GlobalGoal,
+    make_evaluator=global_goal,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor
@@ -12,38 +13,31 @@ from securefg.foundation.errors import PrivacyError
 from securefg.methods.base import one_step_of_adam
 from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, gcn_layout
-from securefg.models.pseudo_graph import received_graph
+from securefg.models.pseudo_graph import PseudoGraph, received_graph
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.releases import PlannedRelease
+from securefg.protocol import meanings
 from securefg.protocol.bounds import exactly, reals, whole_numbers
-from securefg.protocol.meanings import (
-    AddedGraph,
-    Holdings,
-    Networks,
-    NodeRows,
-    Predictions,
-    PseudoLabels,
-    Size,
-    Weights,
-)
 from securefg.protocol.messages import Message, private, public, summable_rows
 from securefg.settings.execution import TrainingSettings
 
 
-def _added(part: Literal["counts", "columns", "values"]) -> Callable[[Settings], AddedGraph]:
-    return lambda s: AddedGraph(part, scale=s.beta, degree=s.degree)
+def _added(
+    part: Literal["counts", "columns", "values"],
+) -> Callable[[Settings], meanings.AddedGraph]:
+    return lambda s: meanings.AddedGraph(part, scale=s.beta, degree=s.degree)
 
 
 class Globals(Message, kind="fedgl.Globals"):
     """What the server distributes (line 16); the pseudo graph in CSR form."""
 
-    weights: Tensor = public("global model", means=Weights("network", change=False))
+    weights: Tensor = public("global model", means=meanings.Weights("network", change=False))
     index_size: int = public(
         "number of nodes in the global index", bounds=lambda s, p: exactly(p.num_nodes)
     )
     pseudo_labels: Tensor | None = public(
         "fused label per node, -1 where not sure",
-        means=PseudoLabels(),
+        means=meanings.PseudoLabels(),
         bounds=lambda s, p: whole_numbers((p.num_nodes,), -1, p.num_classes - 1),
     )
     graph_counts: Tensor | None = public(
@@ -63,6 +57,11 @@ class Globals(Message, kind="fedgl.Globals"):
     )
     released: Tensor | None = summable_rows()
 
+    @property
+    def graph(self) -> PseudoGraph | None:
+        """The pseudo graph, if there is one; raises where its parts do not fit."""
+        return received_graph(self.kind, self.graph_counts, self.graph_columns, self.graph_values)
+
 
 class Update(Message, kind="fedgl.Update"):
     """What a client uploads (line 8). Arrays per node run over the global index, zero where the
@@ -71,16 +70,16 @@ class Update(Message, kind="fedgl.Update"):
     weights: Tensor = private(
         "sum",
         "trained model, or its change",
-        means=lambda s: Weights("network", change=s.upload == "update"),
+        means=lambda s: meanings.Weights("network", change=s.upload == "update"),
         weight="num_nodes",
     )
     num_nodes: Tensor | None = private(
-        "sum", "number of nodes, by which clients are weighted", means=Size()
+        "sum", "number of nodes, by which clients are weighted", means=meanings.Size()
     )
     predictions: Tensor | None = private(
         "sum",
         "softmax outputs per node",
-        means=Predictions("nodes"),
+        means=meanings.Predictions("nodes"),
         rows="node",
         weight="num_nodes",
         holders="holds",
@@ -89,7 +88,7 @@ class Update(Message, kind="fedgl.Update"):
     embeddings: Tensor | None = private(
         "sum",
         "embedding per node",
-        means=lambda s: NodeRows(s.embedding, "nodes", "network"),
+        means=lambda s: meanings.NodeRows(s.embedding, "nodes", "network"),
         rows="node",
         weight="num_nodes",
         holders="holds",
@@ -97,7 +96,7 @@ class Update(Message, kind="fedgl.Update"):
     holds: Tensor | None = private(
         "sum",
         "1 for every node that the client holds",
-        means=Holdings(),
+        means=meanings.Holdings(),
         rows="node",
         weight="num_nodes",
     )
@@ -110,33 +109,26 @@ def planned(
     nodes, rounds, is_weighted = info.num_nodes, training.rounds, settings.is_weighted_by_nodes
     numbers = GcnShape(info.num_features, settings.hidden, info.num_classes).num_parameters
     width = info.num_classes if settings.embedding == "final" else settings.hidden
-    weights = PlannedRelease(
-        Update,
-        "weights",
-        rounds,
-        numbers,
+    size = PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING)
+    weights = replace(
+        PlannedRelease(Update, "weights", rounds, numbers),
         discloses=one_step_of_adam(training, "adam") if is_weighted else None,
         relative_to="weights" if settings.upload == "model" else None,
     )
-    size = PlannedRelease(Update, "num_nodes", rounds, bound=nodes, edge=NOTHING)
-    rows = nodes * info.num_classes
-    predictions = PlannedRelease(Update, "predictions", rounds, rows, nodes, bound=1.0)
+    rows = PlannedRelease(Update, "predictions", rounds, nodes * info.num_classes, nodes, bound=1.0)
     embeddings = PlannedRelease(Update, "embeddings", rounds, nodes * width, nodes)
-    one_row = Influence(rows=1)
-    holds = PlannedRelease(
-        Update, "holds", rounds, nodes, nodes, bound=1.0, node=one_row, edge=NOTHING
-    )
+    holds = replace(rows, field="holds", dim=nodes, node=Influence(rows=1), edge=NOTHING)
     sent = (
         (weights, True),
         (size, is_weighted),
-        (predictions, settings.pseudo_labels),
+        (rows, settings.pseudo_labels),
         (embeddings, settings.pseudo_graph),
         (holds, settings.counts_holders),
     )
     return [release for release, is_sent in sent if is_sent]
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def networks(settings: Settings, info: PublicInfo, seed: int) -> meanings.Networks:
     """Return the layout of the one network: a GCN of two layers."""
     shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
     return {"network": gcn_layout(shape, settings.dropout)}
@@ -144,14 +136,8 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
 
 def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a request holds what the settings leave out, or no whole pseudo graph."""
-    if not isinstance(message, Globals):
-        return
-    graph = (message.graph_counts, message.graph_columns, message.graph_values)
-    sent = {
-        "pseudo_labels": message.pseudo_labels is not None,
-        "pseudo_graph": any(part is not None for part in graph),
-    }
-    for name, was_sent in sent.items():
-        if was_sent and not getattr(settings, name):
+    assert isinstance(message, Globals)
+    sent = {"pseudo_labels": message.pseudo_labels, "pseudo_graph": message.graph}
+    for name, value in sent.items():
+        if value is not None and not getattr(settings, name):
             raise PrivacyError(f"fedgl: the server sent what method.{name}: false leaves out")
-    received_graph(message.kind, *graph)

@@ -11,9 +11,9 @@ import torch
 
 from securefg.federation.federation import Federation
 from securefg.foundation.errors import PrivacyError, ProtocolError
-from securefg.methods.fedgl.algorithm import FedGLServer, complemented
+from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
-from securefg.methods.fedgl.settings import Settings
+from securefg.models.pseudo_graph import received_graph
 from securefg.protocol.census import census_of
 from securefg.protocol.messages import Message
 from securefg.run.assembly import start_engine
@@ -130,14 +130,6 @@ def test_of_two_servers_of_one_run_the_second_gets_nothing(tmp_path: Path) -> No
 )
 def test_a_small_pseudo_graph_is_not_written_out_as_a_huge_one(counts: list[int]) -> None:
     """Four counts of 2^62 add up to nothing: every one is looked at."""
-    request = Globals(
-        weights=torch.zeros(1),
-        index_size=4,
-        pseudo_labels=None,
-        graph_counts=torch.tensor(counts),
-        graph_columns=torch.tensor([1, 0]),
-        graph_values=torch.ones(2),
-        released=None,
-    )
+    parts = (torch.tensor(counts), torch.tensor([1, 0]), torch.ones(2))
     with pytest.raises(ProtocolError, match="counts do not add up"):
-        complemented(None, request, torch.arange(4), Settings())  # type: ignore[arg-type]
+        received_graph(Globals.kind, *parts)
