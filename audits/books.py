@@ -88,7 +88,7 @@ def worst_of(said: list[Said], alike: str) -> Said:
 
 def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
     """Records without their bodies, and the names of private fields that were in them."""
-    kinds = {message.kind: message for message in method.messages}
+    kinds = {message.kind: message for message in method.every_message}
     for record in read_transcript(transcript):
         message = kinds.get(record.kind)
         names = dict(record.rules)
@@ -104,7 +104,7 @@ def crossed(
     method: AnyMethod, records: list[Record], releases: list[Release], attempts: int
 ) -> Iterator[Said]:
     """What crossed against what is booked, by field, round, step and client."""
-    kinds = {message.kind: message for message in method.messages}
+    kinds = {message.kind: message for message in method.every_message}
     sent: Counter[tuple[str, int, int, int]] = Counter()
     for record in records:
         if record.up and record.kind in kinds:
@@ -310,7 +310,7 @@ def _alike(one: float | None, other: float | None) -> bool:
 def _survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
     """Noise that the sum alone carries must have come from enough clients."""
     policy = truth.experiment.policy
-    kinds = {message.kind: message for message in truth.experiment.method.messages}
+    kinds = {message.kind: message for message in truth.experiment.method.every_message}
     for record in records:
         message = kinds.get(record.kind.removesuffix(".sum"))
         if record.sender != "sum" or message is None:

@@ -23,7 +23,7 @@ from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.messages import Message, Scalar
 from securefg.protocol.transcript import Record, read_transcript
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 
 def replayed(

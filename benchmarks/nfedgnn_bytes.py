@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 
 from securefg.methods.nfedgnn.messages import Latents, Learnt
+from securefg.methods.nfedgnn.settings import Settings
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.messages import Message
-from securefg.settings.methods.nfedgnn import Settings
 
 ROUNDS = 200
 

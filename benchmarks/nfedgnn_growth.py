@@ -35,6 +35,7 @@ from securefg.federation.channel import Channel
 from securefg.federation.federation import Federation
 from securefg.federation.roles import PublicInfo
 from securefg.methods.nfedgnn.algorithm import METHOD, LatentServer, Users
+from securefg.methods.nfedgnn.settings import Settings
 from securefg.models.user_weights import SparseFeatures
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.noise import SystemNoise
@@ -43,7 +44,6 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import TranscriptWriter
 from securefg.reports.figures.canvas import Scale, coordinate, element
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.nfedgnn import Settings
 from securefg.settings.privacy import PrivacySettings
 
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from securefg.data.graph import Graph, undirected
-from securefg.methods.private.two_sums import class_sums, known_labels, own_rows
+from securefg.methods.two_sums.features import class_sums, known_labels, own_rows
 from securefg.models.discriminant import Moments, class_scores, head, is_clear
 from securefg.privacy.accountants import Step, tightest
 

@@ -22,7 +22,8 @@ from private_trials import GRAPHS, Trial, accuracy, by_rule
 from torch import Tensor
 
 from securefg.data.graph import Graph, undirected
-from securefg.methods.private.two_sums import FIRST_SHARE, known_labels
+from securefg.methods.two_sums.algorithm import FIRST_SHARE
+from securefg.methods.two_sums.features import known_labels
 
 KEPT, STEPS, DRAWS = 0.8, 15, 3
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from audits.empirical_epsilon import mu_of_epsilon
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split, undirected
-from securefg.methods.private.two_sums import (
+from securefg.methods.two_sums.features import (
     CONSTANT,
     class_sums,
     cut,
@@ -34,11 +34,11 @@ from securefg.methods.private.two_sums import (
     rows_of,
     unpacked,
 )
+from securefg.methods.two_sums.settings import Settings
 from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
 from securefg.run.assembly import prepare
 from securefg.run.choosing import COARSE, FINE
 from securefg.settings.config import parse_config
-from securefg.settings.methods.two_sums import Settings
 
 Variant = Callable[["Trial"], Tensor]
 """Logits of every node."""

@@ -26,8 +26,8 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.methods.baselines.label_propagation import LEAST, known_rows
-from securefg.methods.private.two_sums import cut, own_rows
+from securefg.methods.label_propagation.algorithm import LEAST, known_rows
+from securefg.methods.two_sums.features import cut, own_rows
 from securefg.models.appnp import propagate
 from securefg.models.gcn import normalized_adjacency
 from securefg.run.assembly import prepare

@@ -32,7 +32,6 @@ class LyingCohort(Cohort):
     ) -> None:
         self._cohort, self._meanings, self._lie = cohort, meanings, lie
         self.num_clients, self.round = cohort.num_clients, 0
-        self.min_holders, self.bare = cohort.min_holders, cohort.bare
         self.requests = self.lies = 0
         self.largest = 1.0
 

@@ -12,7 +12,7 @@ from securefg.models.any_network import layout_of, load_vector, seeded, vector_o
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Weights
 from securefg.protocol.messages import Message, private, public
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 
 class Settings(MethodSettings):

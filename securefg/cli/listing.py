@@ -46,7 +46,7 @@ def rows(kind: str) -> Rows:
 
 def _methods() -> Rows:
     from securefg.methods.registry import get_method
-    from securefg.settings.methods.registry import method_names
+    from securefg.settings.methods import method_names
 
     lines: list[tuple[str, ...]] = []
     for name in method_names():

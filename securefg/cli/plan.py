@@ -45,13 +45,16 @@ def plan(
     elif not found.has_noise:
         console.print("No upload gets noise before it is sent, so this plan has nothing to weigh.")
     elif found.worth_it:
+        baseline = parsed.method.baseline
+        told_by = f" (method.name={baseline} tells)" if baseline else ""
         console.print(
             f"Worth it, as far as noise goes: every sum stands {WORTH:g} times above its noise, or "
             f"more. Each client has about {found.training_per_client:,} training nodes of its own: "
-            "where these are many, training alone may do as well (method.name=own_sums tells)."
+            f"where these are many, training alone may do as well{told_by}."
         )
     else:
+        *others, last = parsed.method.remedies
+        helps = f"{', '.join(others)} or {last} help.".capitalize()
         console.print(
-            f"Not worth it: a sum stands less than {WORTH:g} times above its noise. More nodes, "
-            "fewer links covered, features alone (method.graph=false) or a larger epsilon help."
+            f"Not worth it: a sum stands less than {WORTH:g} times above its noise. {helps}"
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from securefg.federation.census import summable_rows_of
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.base import AnyMethod
@@ -22,7 +23,7 @@ from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,17 @@ class Admission:
                 f"round: found {turn.round}; expected 0 to {self._plan.rounds}, as planned"
             )
         self._check(request, Rounds(turn.round, turn.round), len(turn.clients))
+        reply = self._method.reply_to(request)
+        limits = reply is not None and self._policy.exact.limits_rows(reply)
+        if limits and summable_rows_of(request) is None:
+            raise PrivacyError(
+                f"{request.kind}: rows of nodes were asked for without a count of holders"
+            )
+
+    @property
+    def num_nodes(self) -> int:
+        """The size of the global index of nodes, as planned."""
+        return self._plan.public.num_nodes
 
     def check_release(self, release: Message) -> None:
         """Raise unless a model that is to be scored lies within its bounds."""
@@ -134,7 +146,7 @@ class Admission:
                 check_value(f"{message.kind}.{name}", value, bound, rounds, rows)
             elif isinstance(value, torch.Tensor) and not bool(torch.isfinite(value).all()):
                 raise ProtocolError(f"{message.kind}.{name}: found NaN or infinity")
-        self._method.check_fit(self._settings, self._plan.public, self._policy.bare, message)
+        self._method.check_fit(self._settings, self._plan.public, message)
 
     def expect(self, request: Message, turn: Turn) -> Expected:
         """Return what the request brings; raise unless the run's plan has it, this often."""

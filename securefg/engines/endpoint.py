@@ -162,7 +162,7 @@ class Endpoint:
         """Let the host answer an admitted request, and seal what leaves."""
         turn, reply = admitted.turn, self._reply(admitted)
         checked = None if admitted.is_stage or admitted.is_redo else admitted.releases
-        sealed = self.channel.seal(reply, turn, checked)
+        sealed = self.channel.seal(reply, turn, checked, admitted.message)
         self.admission.note(sealed.releases)
         envelope = replace(
             admitted.envelope, sender=self.name, receiver="server", kind=reply.kind, body=b""
@@ -174,6 +174,9 @@ class Endpoint:
         if admitted.is_stage:
             assert self.secure is not None
             return self.secure.handle(message, turn)
+        if admitted.reply in [census.reply for census in self.method.censuses]:
+            reply = self._counted(admitted)
+            return secagg_messages.Redone(number=turn.round) if admitted.is_redo else reply
         reply = self.host.handle(message, turn)
         if type(reply) not in self.method.messages:  # a key message would leave without a rule
             raise ProtocolError(f"{reply.kind} is no message of {self.method.name}; nothing left")
@@ -186,6 +189,20 @@ class Endpoint:
     def measure(self, framed: Body, at_end: bool) -> list[LocalScore]:
         """Check a released model and return its score on each client's own nodes."""
         return self.score(self.admit_release(framed), at_end)
+    def _counted(self, admitted: Admitted) -> Message:
+        """The constants that the plan of the run has, from the host that knows them all."""
+        assert admitted.reply is not None
+        known = self.host.constants(self.admission.num_nodes, admitted.turn)
+        planned = [r.mechanism.field.partition(".")[2] for r in admitted.releases]
+        missing = sorted(set(planned) - known.keys())
+        if missing:
+            raise ProtocolError(
+                f"{self.method.name}: constants: found no {', '.join(missing)}; expected all "
+                f"fields of {admitted.reply.kind} from Host.constants; nothing was sent"
+            )
+        fields = dict.fromkeys(admitted.reply.declarations)
+        return admitted.reply(**{**fields, **{name: known[name] for name in planned}})
+
 
     def score(self, release: Message, at_end: bool) -> list[LocalScore]:
         """Return an admitted model's score on each client's own nodes."""

@@ -52,7 +52,6 @@ def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
         seed=derive_seed(config.seed, "clients"),
         device=torch.device(spec.device),
         noise=noise_source(config),
-        bare=spec.policy.bare,
     )
     before = _booked_before(spec)
     secure = _secure_clients(spec)
@@ -109,7 +108,7 @@ def require_memory(endpoint: Endpoint, booked: Iterable[Release]) -> None:
     was deleted or set back would let a round be summed again."""
     if endpoint.secure is None:
         return
-    kinds = {message.__name__: message.kind for message in endpoint.method.messages}
+    kinds = {message.__name__: message.kind for message in endpoint.method.every_message}
     own = set(endpoint.clients.numbers())
     for release in booked:
         sent = Clients.of(sorted(own & set(release.clients.numbers())))

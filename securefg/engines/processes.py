@@ -24,7 +24,7 @@ from securefg.foundation.errors import RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body
 from securefg.settings.config import RunConfig
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 
 
 class Processes(Engine):
@@ -123,12 +123,7 @@ class Processes(Engine):
 def shared_imports(config: RunConfig) -> list[str]:
     """What every host of such a run needs: our own modules and libraries, nothing of a user's."""
     found = [SHIPPED[config.method.name]] if config.method.name in SHIPPED else []
-    any_network = config.method.name == "fedavg"
-    if any_network:
-        found.append("torch_geometric.nn")
-    if config.training.dp_sgd:  # loaded with the first gradient of a sample
-        found += ["torch._dynamo", *(["opacus"] if any_network else [])]
-    return found
+    return [*found, *config.method.libraries(config.training.dp_sgd is not None)]
 
 
 def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:

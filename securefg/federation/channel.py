@@ -14,6 +14,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from securefg.federation.census import without_constants
 from securefg.foundation.errors import BudgetExceeded, PrivacyError, ProtocolError
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
@@ -66,17 +67,26 @@ class Channel:
         mechanisms = [release.mechanism for release in releases]
         check_budget(self.policy, self._ledger, turn.clients, mechanisms)
 
-    def seal(self, message: Message, turn: Turn, admitted: list[Release] | None = None) -> Sealed:
+    def seal(
+        self,
+        message: Message,
+        turn: Turn,
+        admitted: list[Release] | None = None,
+        request: Message | None = None,
+    ) -> Sealed:
         """The reply with its rules applied, and what was booked for it.
 
+        request   what the reply answers
         admitted  what the request may release, where its budget was checked before the host saw it;
                   nothing beside it leaves
         """
         _refuse_unsealed(message, turn)
+        self._check_clients(message, turn)
+        message = without_constants(self.policy.exact, message, request)
         private = {
-            name: self._checked(message, name, value, turn)
+            name: self._checked(message, name, value)
             for name, value in message.values().items()
-            if message.declarations[name].is_private and value is not None
+            if message.declarations[name].is_private and isinstance(value, Tensor)
         }
         message = type(message)(**{**message.values(), **private})
         releases = [self._release(message, name, x, turn) for name, x in private.items()]
@@ -90,7 +100,18 @@ class Channel:
         self._ledger.record(releases)
         return Sealed({**message.values(), **protected}, releases)
 
-    def _checked(self, message: Message, name: str, value: Value, turn: Turn) -> Tensor:
+    def _check_clients(self, message: Message, turn: Turn) -> None:
+        """Raise unless the first axis of every private field is the client."""
+        for name, value in message.values().items():
+            if not message.declarations[name].is_private or value is None:
+                continue
+            if not isinstance(value, Tensor) or value.shape[:1] != (len(turn.clients),):
+                raise ProtocolError(
+                    f"{message.kind}.{name}: the first axis must be the {len(turn.clients)} "
+                    f"clients asked, found {message!r}"
+                )
+
+    def _checked(self, message: Message, name: str, value: Tensor) -> Tensor:
         """The field, with 0 in place of NaN and infinity where a rule or a mask applies to it.
 
         Nothing is raised on a value before its noise: an error would tell of the data what noise
@@ -98,11 +119,6 @@ class Channel:
         of it: the federation then ends the run (`Federation`), and a deployed server drops the
         site.
         """
-        if not isinstance(value, Tensor) or value.shape[:1] != (len(turn.clients),):
-            raise ProtocolError(
-                f"{message.kind}.{name}: the first axis must be the {len(turn.clients)} clients "
-                f"asked, found {message!r}"
-            )
         if self._leaves_as_it_is(type(message), name) or all_finite(value):
             return value
         return value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

@@ -8,13 +8,14 @@ stopping; no epsilon covers that, and the report says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from securefg.data.graph import Split
+from securefg.data.graph import Graph, Split
 from securefg.federation.quality import (
     Confusion,
     Quality,
@@ -93,11 +94,30 @@ class Evaluator(ABC):
     """Scores what a server released."""
 
     @abstractmethod
-    def score(self, release: Message) -> Scores: ...
+    def score(self, release: Message) -> Scores:
+        """Score a released model."""
 
     def answers(self, release: Message) -> Tensor | None:
         """What the released model says of every node when queried: logits, (N, C)."""
         return None
+
+
+class UnionGoal(Evaluator):
+    """The released model on the union graph.
+
+    logits  the answers for all nodes, from what was released
+    """
+
+    def __init__(self, union: Graph, logits: Callable[[Message], Tensor]) -> None:
+        self._graph, self._logits = union, logits
+
+    def score(self, release: Message) -> Scores:
+        """Score the model over the union's own split."""
+        return score_logits(self._logits(release), self._graph.labels, self._graph.split)
+
+    def answers(self, release: Message) -> Tensor:
+        """Return the logits of every node."""
+        return self._logits(release)
 
 
 @torch.no_grad()

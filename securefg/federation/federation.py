@@ -14,18 +14,25 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
+from securefg.federation.census import (
+    counted,
+    summable_rows_of,
+    with_constants,
+    with_summable_rows,
+)
 from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.journal import Entry, Journal, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
 from securefg.federation.recorder import BLAMED, Recorder, Traffic
-from securefg.federation.roles import Cohort, Replies
+from securefg.federation.roles import Cohort, Replies, State, require_replies
 from securefg.foundation.errors import Diverged, ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.arrays import Stored, all_finite, concatenated
+from securefg.protocol.census import census_of
 from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
@@ -36,6 +43,8 @@ from securefg.secagg.statements import request_hash
 from securefg.settings.secagg import SecureAggregationSettings
 
 M = TypeVar("M", bound=Message)
+CENSUS = "census."
+"""Names of what a federation keeps in a checkpoint begin so."""
 UPLOAD_STEP = 4
 """Of a masked session: keys, roster, shares come before; seeded noise is drawn by the step."""
 
@@ -81,8 +90,6 @@ class Federation(Cohort):
                 self._blame,
             )
             self._aggregator.blamed.update(blamed or {})
-            self.bare = policy.bare
-            self.min_holders = policy.min_holders if policy.bare else 1
         numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
         if not np.array_equal(numbers, np.arange(len(numbers))):
             raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
@@ -98,6 +105,8 @@ class Federation(Cohort):
         self._session_start = 0
         self._sent_at: dict[type[Message], int] = {}
         self._planned: dict[type[Message], list[Mechanism]] = {}
+        self._censuses: dict[str, dict[str, Tensor]] = {}
+        self._share_summed: float | None = None
 
     @property
     def traffic(self) -> Traffic:
@@ -110,7 +119,48 @@ class Federation(Cohort):
     def begin_round(self, number: int) -> None:
         self._round, self._step, self._masked_asks = number, 0, 0
 
+    def state(self) -> State:
+        """Return the censuses that were taken: none is taken twice."""
+        return {
+            f"{CENSUS}{kind}/{name}": total
+            for kind, census in self._censuses.items()
+            for name, total in census.items()
+        }
+
+    def restore(self, state: State) -> None:
+        """Take up the censuses that `state` gave."""
+        for key, total in state.items():
+            kind, _, name = key.removeprefix(CENSUS).partition("/")
+            self._censuses.setdefault(kind, {})[name] = total
+
+    def facts(self) -> dict[str, float]:
+        """Figures for the summary: of a method's rows, how many may be summed."""
+        share = self._share_summed
+        return {} if share is None else {"share_of_nodes_released": share}
+
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        """Ask through masks where the policy has them. Where sums are exact, constants are counted
+        before the first ask, over all clients."""
+        exact = self._policy.exact
+        if not exact.constants(reply):
+            return self._ask(request, reply, clients)
+        census = self._census(reply)
+        asked = with_summable_rows(request, reply, census, self._policy.min_holders)
+        replies = self._ask(asked, reply, clients)
+        rows = summable_rows_of(asked)
+        if rows is not None:
+            self._share_summed = float(rows.float().mean())
+        return with_constants(exact, replies, reply, asked, census)
+
+    def _census(self, reply: type[Message]) -> dict[str, Tensor]:
+        census = census_of(reply)
+        assert census is not None
+        if reply.kind not in self._censuses:
+            asked = self._ask(census.request(number=self._round), census.reply, None)
+            self._censuses[reply.kind] = counted(require_replies(asked, self._round))
+        return self._censuses[reply.kind]
+
+    def _ask(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
         if self._policy.masks(reply):
             return self._ask_masked(request, reply, clients)
         return self.exchange(request, reply, clients)

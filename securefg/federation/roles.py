@@ -23,7 +23,7 @@ from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 State = dict[str, Tensor]
 M = TypeVar("M", bound=Message)
@@ -33,10 +33,7 @@ S = TypeVar("S", bound=MethodSettings)
 @dataclass(frozen=True)
 class Site(Generic[S]):
     """What a host is given: its clients' shards, the settings, its own seed and device, and noise
-    for training that is private by itself.
-
-    bare  sums are masked and carry no noise: what never changes must not be in two of them
-    """
+    for training that is private by itself."""
 
     shards: Sequence[Shard]
     method: S
@@ -44,7 +41,6 @@ class Site(Generic[S]):
     seed: int
     device: torch.device
     noise: NoiseSource = field(default_factory=SystemNoise)
-    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +73,13 @@ class Host(ABC):
     @abstractmethod
     def handle(self, request: Message, turn: Turn) -> Message:
         """Answer for `turn.clients`; the first axis of every array in the reply is the client."""
+
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        """Return, for `turn.clients`, the fields of replies that never change, by their names.
+
+        num_nodes  size of the global index of nodes
+        """
+        return {}
 
     def measure(self, release: Message) -> list[LocalScore]:
         """For the experiment alone: how the released model does on each client's own nodes."""
@@ -120,16 +123,21 @@ class Server(ABC):
 class Replies(Generic[M]):
     """The replies of one ask, rows in the order of the clients' numbers.
 
-    `sums` holds what secure aggregation opened: of these fields nothing but the sum is known.
+    sums      what secure aggregation opened: of these fields nothing but the sum is known
+    constants  what a census counted over all clients, once in the run; replies do not hold it
+    starts    by field: the request's value to which clients sent their weighted change
     """
 
     message: M | None
     clients: Clients
     dropped: tuple[Dropped, ...]
     sums: Mapping[str, Tensor] = field(default_factory=dict)
+    constants: Mapping[str, Tensor] = field(default_factory=dict)
+    starts: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
+        """How many clients replied."""
         return len(self.clients)
 
     def each(self, field: str) -> Tensor:
@@ -149,9 +157,12 @@ class Replies(Generic[M]):
         return self.sums[field]
 
     def sum(self, field: str) -> Tensor:
-        """The sum over the clients, each value weighted as the declaration says."""
+        """The sum over the clients, each value weighted as the declaration says. Where sums are
+        exact, constants are summed over all clients, whoever replied."""
         if self._message.declarations[field].scope == "recipients":
             raise ProtocolError(f"{self._message.kind}.{field} is opened by its recipients alone")
+        if field in self.constants:
+            return self.constants[field]
         if field in self.sums:
             return self.sums[field]
         values = self._array(field)
@@ -164,6 +175,10 @@ class Replies(Generic[M]):
     def mean(self, field: str) -> Tensor:
         """The sum over the sum of the weights; clients that sent no weight count alike."""
         name = self._message.declarations[field].weight
+        if name is not None and name in self.constants:
+            mean = self.sum(field) / self.constants[name]
+            # A client that is away counts as unchanged, so that no sum shows its weight.
+            return self.starts[field].to(mean) + mean if field in self.starts else mean
         if name is not None and name in self.sums:
             return self.sum(field) / self.sums[name]
         weights = self._weights(field)
@@ -199,11 +214,6 @@ class Cohort(ABC):
     """The clients, as the server sees them."""
 
     num_clients: int
-    min_holders: int = 1
-    """From how many holders on a node's sum may be released: above 1 where sums are masked and
-    carry no noise, since a node held by one client is revealed by its sum."""
-    bare: bool = False
-    """Whether sums are masked and carry no noise: the difference of two is then exact."""
 
     @abstractmethod
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:

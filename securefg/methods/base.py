@@ -18,16 +18,31 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.foundation.streams import torch_stream
 from securefg.privacy.population import Population
-from securefg.privacy.releases import PlannedRelease
+from securefg.privacy.releases import Disclosure, PlannedRelease
+from securefg.privacy.sums import with_census
 from securefg.protocol.bounds import Bound, reals
+from securefg.protocol.census import Census, census_of
 from securefg.protocol.codec import Clients, Turn
-from securefg.protocol.meanings import Meaning, Networks, Size, Weights
-from securefg.protocol.messages import Message, private, round_number
+from securefg.protocol.meanings import Meaning, Networks, Weights
+from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 S = TypeVar("S", bound=MethodSettings)
 ReplyTo = type[Message] | Callable[[Any], type[Message]]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What public sizes tell of a run before it starts.
+
+    num_training  how many nodes train; None where only the data tell
+    signal_over_noise  of every planned release, if the run had these settings; None for a release
+                  that carries no noise
+    """
+
+    num_training: int | None
+    signal_over_noise: Callable[[MethodSettings], tuple[float | None, ...]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,8 @@ class Method(Generic[S]):
     replies       the reply that every request brings, or a function that tells it from the request;
                   where one message alone holds private fields, it is the reply to all others
     check         raises where fields of a request do not fit one another or the settings; it gets
-                  public sizes and whether sums are masked and carry no noise, and never data
+                  public sizes, and never data
+    choose        chooses by rule what the settings leave open, from public sizes and the noise
     answers_shown  whether anybody but a node's own client sees the model's answer for the node; the
                   audit counts attacks on answers unless a method declares that they stay at home
     """
@@ -72,8 +88,9 @@ class Method(Generic[S]):
     exposed_uploads: Callable[[S, PublicInfo, list[int]], int] | None = None
     rows_of: Callable[[S, Shard], Tensor] = lambda settings, shard: shard.node_ids
     replies: Mapping[type[Message], ReplyTo] = field(default_factory=dict)
-    check: Callable[[S, PublicInfo, bool, Message], None] | None = None
+    check: Callable[[S, PublicInfo, Message], None] | None = None
     answers_shown: Callable[[S], bool] = lambda settings: True
+    choose: Callable[[S, Outlook], S] | None = None
 
     def __post_init__(self) -> None:
         if self.release not in self.messages:
@@ -95,7 +112,8 @@ class Method(Generic[S]):
     def releases(
         self, settings: S, training: TrainingSettings, info: PublicInfo
     ) -> list[PlannedRelease]:
-        """What the method plans to send; `training.dp_sgd` is refused where nothing trains so."""
+        """What the method plans to send, with the census of what never changes;
+        `training.dp_sgd` is refused where nothing trains so."""
         self.meanings(settings)  # a meaning that cannot be told is found before anything is sent
         planned = self.planned(settings, training, info)
         for release in planned:
@@ -106,12 +124,25 @@ class Method(Generic[S]):
         if training.dp_sgd is not None and not any(release.trained for release in planned):
             raise ConfigError(
                 f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
-                "that does (fedmlp, fedavg)"
+                "that does"
             )
-        return planned
+        return with_census(planned)
+
+    @property
+    def censuses(self) -> tuple[Census, ...]:
+        """The censuses of the replies that hold constants."""
+        found = [census_of(message) for message in self.messages]
+        return tuple(census for census in found if census is not None)
+
+    @property
+    def every_message(self) -> tuple[type[Message], ...]:
+        """The method's own messages and those of its censuses."""
+        counts = [message for c in self.censuses for message in (c.request, c.reply)]
+        return (*self.messages, *counts)
 
     def message(self, kind: str) -> type[Message]:
-        by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.messages}
+        """Return the message of a kind; raise where the method has none."""
+        by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.every_message}
         if kind not in by_kind:
             raise ProtocolError(f"{self.name} has no message {kind!r}; it has {sorted(by_kind)}")
         return by_kind[kind]
@@ -129,6 +160,9 @@ class Method(Generic[S]):
     def reply_to(self, request: Message) -> type[Message] | None:
         """The class of the reply; None where the method does not say. Raises for a message that is
         no request."""
+        for census in self.censuses:
+            if type(request) is census.request:
+                return census.reply
         if type(request) not in self.requests:
             raise ProtocolError(
                 f"kind: found {request.kind}, which is no request of {self.name}; expected one of "
@@ -144,7 +178,8 @@ class Method(Generic[S]):
         """By message kind and field: what requests and the released model may hold. The weights of
         a network have the length that its layout gives."""
         found = {}
-        for message in {*self.requests, self.release}:
+        counts = {census.request for census in self.censuses}
+        for message in {*self.requests, *counts, self.release}:
             for name, declaration in message.declarations.items():
                 meaning = declaration.meaning(settings)
                 if declaration.bounds is not None:
@@ -165,15 +200,15 @@ class Method(Generic[S]):
             if (message.kind, name) not in known and not message.types[name] <= {bool, NoneType}
         )
 
-    def check_fit(self, settings: S, public: PublicInfo, bare: bool, message: Message) -> None:
+    def check_fit(self, settings: S, public: PublicInfo, message: Message) -> None:
         """Raise where fields of a message do not fit one another or the settings."""
-        if self.check is not None:
-            self.check(settings, public, bare, message)
+        if self.check is not None and type(message) in self.messages:
+            self.check(settings, public, message)
 
     def meanings(self, settings: S) -> dict[tuple[str, str], Meaning]:
         """By message kind and field: what every field that has a meaning means in such a run."""
         found = {}
-        for message in self.messages:
+        for message in self.every_message:
             for name, declaration in message.declarations.items():
                 try:
                     meaning = declaration.meaning(settings)
@@ -234,30 +269,19 @@ def participants(info: PublicInfo, training: TrainingSettings, number: int) -> C
     return sample_clients(info.num_clients, training.participation, stream)
 
 
-class HowMany(Message, kind="averaging.HowMany"):
-    """Asks once how many nodes clients hold, where sums are masked and carry no noise."""
-
-    number: int = round_number()
-
-
-class Counted(Message, kind="averaging.Counted"):
-    num_nodes: Tensor = private(
-        "sum", "number of nodes, by which clients are weighted", means=Size(), constant=True
-    )
-
-
-def refused_weighting(is_weighted: bool, training: TrainingSettings, optimizer: str) -> str:
-    """Return why models weighted by size may not be masked without noise; nothing if they may.
+def one_step_of_adam(training: TrainingSettings, optimizer: str) -> Disclosure | None:
+    """Return what exact sums of weighted models disclose where a round is one step of Adam.
 
     The first step of Adam moves every weight by the learning rate, up or down. Times the clients'
     sizes, such steps are subset sums: they show each client's direction at every weight.
     """
-    if not is_weighted or training.local_epochs > 1 or optimizer != "adam":
-        return ""
-    return (
-        "method.weighting: found nodes; expected clients under masks where a round is one step of "
-        "Adam (training.local_epochs: 1). Subset sums of the clients' sizes would show the sign "
-        "of every client's gradient. Set method.weighting=clients, or training.local_epochs=5"
+    if training.local_epochs > 1 or optimizer != "adam":
+        return None
+    return Disclosure(
+        setting="method.weighting: found nodes; expected clients",
+        when="where a round is one step of Adam (training.local_epochs: 1)",
+        shows="Subset sums of the clients' sizes would show the sign of every client's gradient",
+        instead="Set method.weighting=clients, or training.local_epochs=5",
     )
 
 
@@ -266,9 +290,6 @@ class AveragingServer(Server):
 
     `request` makes the message that carries the weights; the reply's field `weights` is averaged as
     its declaration says. A method that averages writes its messages and its clients, and no server.
-
-    sized  clients are weighted by their size: under masks without noise they send it once, and
-           then changes times it
     """
 
     def __init__(
@@ -281,29 +302,23 @@ class AveragingServer(Server):
         reply: type[Message],
         *,
         changes: bool,
-        sized: bool = False,
     ) -> None:
-        self._sized, self._total = sized and cohort.bare, 0.0
         self._info, self._training, self._cohort = info, training, cohort
         self._weights, self._request, self._reply = initial, request, reply
         self._changes = changes
 
     def round(self, number: int) -> Message:
+        """Average the models of the clients that are asked in this round."""
         clients = participants(self._info, self._training, number)
-        if self._sized and not self._total:
-            counted = require_replies(self._cohort.ask(HowMany(number=number), Counted), number)
-            self._total = float(counted.sum("num_nodes"))
         asked = self._cohort.ask(self._request(self._weights), self._reply, clients)
-        replies = require_replies(asked, number)
-        if self._sized:  # whoever is away counts as unchanged: its share is not told again
-            self._weights = self._weights + replies.sum("weights").to(self._weights) / self._total
-            return self._request(self._weights)
-        mean = replies.mean("weights").to(self._weights)
+        mean = require_replies(asked, number).mean("weights").to(self._weights)
         self._weights = self._weights + mean if self._changes else mean
         return self._request(self._weights)
 
     def state(self) -> State:
-        return {"weights": self._weights.clone(), "total": torch.tensor(self._total)}
+        """Return the weights."""
+        return {"weights": self._weights.clone()}
 
     def restore(self, state: State) -> None:
-        self._weights, self._total = state["weights"], float(state["total"])
+        """Take up the weights."""
+        self._weights = state["weights"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module
 from securefg.methods.base import AnyMethod, Method
-from securefg.settings.methods.registry import GROUP, SHIPPED
+from securefg.settings.methods import GROUP, SHIPPED
 
 
 def get_method(name: str) -> AnyMethod:

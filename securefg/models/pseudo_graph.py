@@ -14,16 +14,17 @@ import importlib
 import math
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.models.sparse import SparseMatrix
-from securefg.settings.methods.fedgl import Degree
 
+Degree = Literal["count", "weight"]
 BLOCK_ENTRIES = 1 << 22
 
 
@@ -34,6 +35,66 @@ class PseudoGraph:
     counts: Tensor
     columns: Tensor
     values: Tensor
+
+    def to(self, device: torch.device | str) -> PseudoGraph:
+        """Return the graph on a device."""
+        parts = (self.counts, self.columns, self.values)
+        return PseudoGraph(*(part.to(device) for part in parts))
+
+
+def received_graph(
+    kind: str, counts: Tensor | None, columns: Tensor | None, values: Tensor | None
+) -> PseudoGraph | None:
+    """Return the graph that a message of this kind holds, if it holds one; raise if the parts do
+    not fit: each row's neighbours ascend, and the counts add up to them."""
+    if counts is None and columns is None and values is None:
+        return None
+    if counts is None or columns is None or values is None:
+        raise ProtocolError(f"{kind}.graph_counts: found a part; expected the whole graph")
+    # A few large counts would be written out as that many entries, and may overflow to a small sum.
+    fits = bool(((counts >= 0) & (counts <= len(columns))).all())
+    if not fits or len(columns) != len(values) or int(counts.long().sum()) != len(columns):
+        raise ProtocolError(
+            f"{kind}.graph_counts: found {len(columns)} neighbours and {len(values)} weights, and "
+            "counts do not add up to them; expected the same of all"
+        )
+    rises = columns[1:] > columns[:-1]
+    starts = counts.long().cumsum(0)[:-1]
+    rises[starts[(starts > 0) & (starts < len(columns))] - 1] = True  # from one row to the next
+    if not bool(rises.all()):
+        raise ProtocolError(
+            f"{kind}.graph_columns: found neighbours out of order; expected ascending ones"
+        )
+    # PyTorch takes bytes for a mask, and repeats by no short integers.
+    return PseudoGraph(counts.long(), columns.long(), values)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How similar nodes are found: exactly, or above so many nodes approximately, on a CPU.
+
+    Raises at once where the library of the approximate search is wanted and missing.
+    """
+
+    num_neighbors: int
+    exact_nodes: int
+    num_nodes: int
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        if self.is_approximate:
+            faiss()
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the nodes are too many for all pairs."""
+        return self.num_nodes > self.exact_nodes and self.device.type == "cpu"
+
+    def graph_of(self, embeddings: Tensor, seed: int) -> tuple[PseudoGraph, float | None]:
+        """Connect the similar; the recall is None where the search was exact."""
+        if self.is_approximate:
+            return build_nearly(embeddings, self.num_neighbors, seed)
+        return build_pseudo_graph(embeddings.to(self.device), self.num_neighbors), None
 
 
 def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:

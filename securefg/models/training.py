@@ -20,8 +20,7 @@ from securefg.models.gcn import GcnShape, Operator, sampled_gcn
 from securefg.models.network import Network, Shapes, keep_mask, split
 from securefg.models.optimizers import Adam, Sgd
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, batches
-from securefg.settings.methods.alone import Optimizer
-from securefg.settings.methods.sampling import NeighborSampling
+from securefg.settings.methods import NeighborSampling, Optimizer
 
 Slope = Callable[[Tensor], Tensor]
 

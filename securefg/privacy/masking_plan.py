@@ -102,8 +102,8 @@ def _refuse_weighted_rows(release: PlannedRelease, by_name: Mapping[str, Planned
     The constants are integers, or integers again after rounding. Their subset sums show which
     clients are in a row's sum.
     """
-    weight = f"{release.message.__name__}.{release.declaration.weight}"
-    if release.declaration.rows and weight in by_name:
+    weight = release.weighted_rows_by(by_name)
+    if weight is not None:
         raise ConfigError(
             "method.weighting: found nodes; expected clients under masks. Rows of "
             f"{release.name} times the private {weight} would add up, at each "

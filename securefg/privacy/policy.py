@@ -26,6 +26,7 @@ from securefg.privacy.rules import (
     Rule,
     TrainedWithNoise,
 )
+from securefg.privacy.sums import ExactSums, exact_sums
 from securefg.protocol.messages import Message
 from securefg.secagg.graph import choose
 from securefg.settings.privacy import FieldSettings, PrivacySettings, Unit
@@ -41,6 +42,7 @@ class Policy:
     cohorts          how many clients are to be asked for each kind of message that is masked
     rounds           in how many rounds each of them leaves; a census is not among them
     min_holders      from how many holders on a node's row may be in a sum that carries no noise
+    exact            what replies leave out where sums are masked and carry no noise
     """
 
     rules: Mapping[str, Rule]
@@ -55,6 +57,7 @@ class Policy:
     cohorts: Mapping[str, int] = field(default_factory=dict)
     rounds: Mapping[str, int] = field(default_factory=dict)
     min_holders: int = 1
+    exact: ExactSums = field(default_factory=ExactSums)
 
     @property
     def bare(self) -> bool:
@@ -156,6 +159,7 @@ def make_policy(
         cohorts=_cohorts(settings, planned, masked, num_clients, largest),
         rounds=_rounds(planned, masked),
         min_holders=settings.secure_aggregation.min_holders if settings.secure_aggregation else 1,
+        exact=exact_sums(planned, [n for n, m in masked.items() if isinstance(m.rule, Plain)]),
     )
 
 

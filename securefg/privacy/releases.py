@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence
 from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.messages import Declaration, Message
 from securefg.settings.privacy import Per, Unit
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """What the exact sum of a field would disclose, and the setting that makes it so.
+
+    setting  `key: found X; expected Y`
+    when     in which runs, after "under masks"
+    shows    what the sum shows, as a sentence
+    instead  what to set instead, as a sentence
+    """
+
+    setting: str
+    when: str
+    shows: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.setting} under masks {self.when}. {self.shows}. {self.instead}"
 
 
 @dataclass(frozen=True)
@@ -26,11 +46,11 @@ class PlannedRelease:
     steered   what the server sent to single clients, now or before, moves the value
     noisier   its noise multiplier over that of other releases, where an epsilon for all of them
               sizes the noise: how the method shares the budget out
-    not_bare  the reason for which masks without noise are refused, as `key: found X; expected Y`
-    whole     a masked sum of it without noise is opened only over all clients: one that is away
-              would show by what is missing which rows are its own
+    discloses  why an exact sum of it is refused, where it is
+    relative_to  the field of the request that the value started from: where its weight is counted
+              once, clients send the weighted change, and who is away counts as unchanged
     bare      True: it leaves only in runs whose sums are masked and carry no noise (a census);
-              False: only in all other runs; None: in every run
+              False: only in all other runs; None: in every run. `with_census` sets it
     """
 
     message: type[Message]
@@ -46,8 +66,8 @@ class PlannedRelease:
     edge: Influence = WHOLE_MESSAGE
     steered: bool = False
     noisier: float = 1.0
-    not_bare: str = ""
-    whole: bool = False
+    discloses: Disclosure | None = None
+    relative_to: str | None = None
     bare: bool | None = None
 
     def leaves(self, *, bare: bool) -> bool:
@@ -60,11 +80,31 @@ class PlannedRelease:
         return max(self.count, int(self.declaration.constant))
 
     @property
+    def not_bare(self) -> str:
+        """The reason for which masks without noise are refused; empty where they are not."""
+        return "" if self.discloses is None else str(self.discloses)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a masked sum of it without noise is opened only over all clients: one that is
+        away would show by what is missing which rows are its own."""
+        declared = self.declaration
+        counts_rows = declared.constant and declared.rows is not None and self.bare is True
+        return declared.holders is not None or counts_rows
+
+    def weighted_rows_by(self, names: Container[str]) -> str | None:
+        """Return the name of the field, if it is among these, that multiplies every row."""
+        weight = f"{self.message.__name__}.{self.declaration.weight}"
+        return weight if self.declaration.rows and weight in names else None
+
+    @property
     def name(self) -> str:
+        """`Message.field`, as rules and ledgers name it."""
         return f"{self.message.__name__}.{self.field}"
 
     @property
     def declaration(self) -> Declaration:
+        """What the message declares of the field."""
         return self.message.declarations[self.field]
 
     def influence(self, unit: Unit) -> Influence:
@@ -78,4 +118,5 @@ class PlannedRelease:
         return self.node.moved_l2 if found == NOTHING else found.moved_l2
 
     def unit_dim(self, per: Per) -> int:
+        """How many numbers one clipped unit has: a message, or a row of it."""
         return self.dim if per == "message" else self.dim // self.num_rows

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, dataclass_transform
 from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError, UndeclaredField
-from securefg.protocol.bounds import THIS_ROUND, Bounds
+from securefg.protocol.bounds import THIS_ROUND, Bounds, truths
 from securefg.protocol.meanings import Holdings, Meaning, Means, Size
 
 Scope = Literal["public", "personal", "confidential", "each", "sum", "recipients"]
@@ -51,6 +51,9 @@ class Declaration:
     weight  for sums: the field by which each client's value is weighted
     opens   for what the server passes on unread: the `Message.field` of which it is the sum
     constant  never changes in a run: two sums over different clients would show the difference
+    holders   for rows that not every client has: the constant field that counts a row's holders
+    adds_up   the numbers of a holder's row add up to 1, so that the last follows from the others
+    limits_rows  of a request: which rows have enough holders for their sums to be uploaded
     summed_by  for what the server needs from each client: the settings under which a sum suffices
     bounds  the values that a request may hold, checked before a host sees it; weights of a network
             whose layout the method declares need none
@@ -65,6 +68,9 @@ class Declaration:
     constant: bool = False
     summed_by: str = ""
     bounds: Bounds | None = None
+    holders: str | None = None
+    adds_up: bool = False
+    limits_rows: bool = False
 
     @property
     def is_private(self) -> bool:
@@ -88,6 +94,22 @@ def public(
     """The same for everybody, and not derived from one client's data alone. What is `constant` must
     be the same in all requests of a run: clients of masked runs remember it by its name."""
     return Declaration("public", about, means, constant=constant, bounds=bounds)
+
+
+def summable_rows() -> Any:
+    """Declare the nodes whose rows may be summed, one truth value per node of the global index.
+
+    A method leaves the field at None. The federation fills it in where sums are exact, from the
+    census of holders, and the clients upload no other rows.
+    """
+    return Declaration(
+        "public",
+        "nodes with enough holders for their sums to be uploaded",
+        Holdings(),
+        constant=True,
+        bounds=lambda settings, sizes: truths((sizes.num_nodes,)),
+        limits_rows=True,
+    )
 
 
 def round_number(about: str = "the round") -> Any:
@@ -125,18 +147,29 @@ def private(
     weight: str | None = None,
     constant: bool = False,
     summed_by: str = "",
+    holders: str | None = None,
+    adds_up: bool = False,
 ) -> Any:
     """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
     none at all: an array (client, recipient, …) whose sums go to the `recipients` alone. What is
     `constant` over a run, as sizes and holdings are, leaves under masks once."""
-    same = constant or isinstance(means, Size | Holdings)
-    return Declaration(needed, about, means, rows, weight, constant=same, summed_by=summed_by)
+    return Declaration(
+        needed,
+        about,
+        means,
+        rows,
+        weight,
+        constant=constant or isinstance(means, Size | Holdings),
+        summed_by=summed_by,
+        holders=holders,
+        adds_up=adds_up,
+    )
 
 
 @dataclass_transform(
     frozen_default=True,
     kw_only_default=True,
-    field_specifiers=(public, round_number, personal, confidential, private),
+    field_specifiers=(public, summable_rows, round_number, personal, confidential, private),
 )
 class Message:
     """Base of all messages; a subclass is a frozen record of declared fields.
@@ -209,6 +242,16 @@ def _check_types(cls: type[Message]) -> None:
         if declaration.weight is not None and declaration.weight not in cls.declarations:
             raise ProtocolError(
                 f"{cls.kind}.{field.name}: no field {declaration.weight!r} to weigh by"
+            )
+        counts = cls.declarations.get(declaration.holders or "")
+        if declaration.holders is not None and not (counts and counts.constant):
+            raise ProtocolError(
+                f"{cls.kind}.{field.name}.holders: found {declaration.holders!r}; expected a "
+                "constant field of the message that counts the holders of a row"
+            )
+        if declaration.adds_up and declaration.holders is None:
+            raise ProtocolError(
+                f"{cls.kind}.{field.name}.adds_up: found rows without holders; expected holders="
             )
 
 

@@ -33,7 +33,7 @@ def released(results: Results) -> tuple[Released, ...]:
 def declaration(results: Results, field: str) -> Declaration | None:
     """The declaration of `Message.field`; None where the method has no such field any more."""
     message, _, name = field.partition(".")
-    for kind in results.method.messages:
+    for kind in results.method.every_message:
         if kind.__name__ == message and name in kind.declarations:
             return kind.declarations[name]
     return None
@@ -118,7 +118,7 @@ def _public(results: Results) -> list[Released]:
             protection=f"Declared {declared.scope}, not private, and so not booked.",
             seen="The server.",
         )
-        for message in results.method.messages
+        for message in results.method.every_message
         if message.kind in sent
         for name, declared in message.declarations.items()
         if not declared.is_private
@@ -137,7 +137,7 @@ def received(results: Results) -> tuple[Received, ...]:
     sent = {kind.kind: kind for kind in results.traffic.kinds if not kind.up}
     return tuple(
         _received(message, name, declared, sent[message.kind])
-        for message in results.method.messages
+        for message in results.method.every_message
         if message.kind in sent
         for name, declared in message.declarations.items()
     )

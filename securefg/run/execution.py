@@ -179,7 +179,7 @@ class Run:
         server = method.make_server(self._x.public, config.method, config.training, federation)
         self._facts = server.facts
         if self._checkpoint:
-            self._checkpoint.restore(server)
+            self._checkpoint.restore(server, federation)
         known = with_truth(self._x)
         evaluator = self._evaluator = (
             method.make_evaluator(known.union, config.method, known.public.device)
@@ -212,11 +212,11 @@ class Run:
             self._append_metrics(report)
             masked = bool(self._x.policy.masked)
             if masked:  # an opened round is never asked again, so every one is kept at once
-                self._write_checkpoint(number, federation.traffic, server.state(), engine)
+                self._write_checkpoint(number, federation, server, engine)
             self._observer.round_done(report)
             interrupted = self._observer.stop_requested() and number < config.training.rounds
             if not masked and (interrupted or number % config.output.checkpoint_every == 0):
-                self._write_checkpoint(number, federation.traffic, server.state(), engine)
+                self._write_checkpoint(number, federation, server, engine)
             if interrupted:
                 return Outcome(self._folder, None, "interrupted")
         reason = self._if_finished("all rounds done")
@@ -281,9 +281,10 @@ class Run:
         append_lines(self._folder.metrics_path, [line], sync=False)
 
     def _write_checkpoint(
-        self, number: int, traffic: Traffic, server: dict[str, torch.Tensor], engine: Engine
+        self, number: int, federation: Federation, server: Server, engine: Engine
     ) -> None:
         assert self._ledger.file is not None
+        traffic, state = federation.traffic, {**server.state(), **federation.state()}
         sync_path(self._folder.metrics_path)
         progress = Progress(
             config_hash=self._config.hash,
@@ -303,7 +304,7 @@ class Run:
             improved=self._best.improved,
             seconds=self._seconds(),
         )
-        write_checkpoint(self._folder.checkpoints, progress, server, self._best.body, engine.save)
+        write_checkpoint(self._folder.checkpoints, progress, state, self._best.body, engine.save)
         self._journal.forget(number)
 
     def _quality_of_the_best(
@@ -336,7 +337,7 @@ class Run:
             stopped=reason,
             seconds=self._seconds(),
             attempts=self._attempt,
-            facts=only_finite(self._facts()),
+            facts=only_finite({**self._facts(), **federation.facts()}),
             recovered=recovered_by_algebra(self._x, records),
             blamed=federation.blamed,
             chain=self._transcript.chain,

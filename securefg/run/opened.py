@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from torch import Tensor
-from torch import bool as flags
 
 from securefg.methods.base import AnyMethod
 from securefg.protocol import codec
@@ -70,7 +69,7 @@ def read_opened(
     method: AnyMethod, records: Iterable[Record], reader: Reader | None = None
 ) -> list[Opened]:
     """Every opened sum of a transcript, all attempts included."""
-    kinds = {message.kind for message in method.messages}
+    kinds = {message.kind for message in method.every_message}
     last: dict[tuple[int, int], Asked] = {}
     of_kind: dict[str, Asked] = {}
     found: list[Opened] = []
@@ -115,7 +114,7 @@ def _asked(method: AnyMethod, kind: str, record: Record) -> Asked:
         return Asked(None, None)
     declared = method.message(kind).declarations
     arrays = _arrays(record)
-    released = [x for n, x in arrays.items() if declared[n].constant and x.dtype == flags]
+    released = [x for n, x in arrays.items() if declared[n].limits_rows]
     shared = None if record.personal else _hashed(arrays)
     return Asked(shared, released[0] if released else None)
 

@@ -34,8 +34,7 @@ from securefg.settings.execution import (
     OutputSettings,
     TrainingSettings,
 )
-from securefg.settings.methods.base import MethodSettings
-from securefg.settings.methods.registry import method_names, method_settings
+from securefg.settings.methods import MethodSettings, method_names, method_settings
 from securefg.settings.partition import (
     PartitionSettings,
     SharesSettings,

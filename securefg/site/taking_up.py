@@ -234,7 +234,7 @@ def _check_agreed(endpoint: Endpoint, booked: Iterable[Release]) -> None:
     """Raise where a host's clients agreed to open an upload that the books do not have."""
     if endpoint.secure is None:
         return
-    kinds = {message.__name__: message.kind for message in endpoint.method.messages}
+    kinds = {message.__name__: message.kind for message in endpoint.method.every_message}
     left = {
         (release.round, kinds[release.mechanism.field.partition(".")[0]], client)
         for release in booked

@@ -20,7 +20,7 @@ from securefg.federation.roles import Server
 from securefg.methods.base import AveragingServer, Method
 from securefg.methods.registry import get_method
 from securefg.protocol.messages import Message
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 
 METHOD_FILES = sorted(
     path for path in Path("securefg/methods").rglob("*.py") if path.name != "__init__.py"

@@ -16,7 +16,7 @@ from securefg.methods.base import Method
 from securefg.methods.registry import get_method
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.messages import Message, private, public
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 
 FILES = [path for room in ("attacks", "audits") for path in Path(room).rglob("*.py")]
 NAMES = re.compile(

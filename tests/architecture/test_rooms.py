@@ -138,6 +138,7 @@ def test_settings_import_no_network() -> None:
     heavy = {"torch", "scipy", "sklearn", "torch_geometric", "opacus", "dp_accounting", "networkx"}
     for path in [
         *Path("securefg/settings").rglob("*.py"),
+        *Path("securefg/methods").glob("*/settings.py"),
         *Path("securefg/foundation").glob("*.py"),
     ]:
         body = ast.Module(ast.parse(path.read_text()).body, [])

@@ -17,7 +17,7 @@ from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, public
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 STASH: list[Tensor] = []
 

@@ -34,7 +34,7 @@ from securefg.protocol.meanings import (
     Weights,
 )
 from securefg.protocol.messages import Message, private, public
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 WIDTH = 6
 

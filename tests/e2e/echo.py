@@ -17,7 +17,7 @@ from securefg.protocol.bounds import reals
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 
 class Settings(MethodSettings):

@@ -29,9 +29,9 @@ STAGES = {
     "messages.Shares",
     "messages.Deliver",
     "messages.Ready",
-    "fedgl.Count",
-    "fedgl.Holdings",
-    "fedgl.Holdings.sum",
+    "fedgl.UpdateCount",
+    "fedgl.UpdateCensus",
+    "fedgl.UpdateCensus.sum",
     "fedgl.Globals",
     "fedgl.Update",
     "messages.Survivors",
@@ -264,7 +264,7 @@ def test_what_never_changes_is_in_one_sum_of_the_run(tmp_path: Path) -> None:
     for fields in sums:
         assert "num_nodes" not in fields
         assert fields["predictions"].shape[-1] == 1  # one of two classes
-    (census,) = [r for r in records(run) if r.kind == "fedgl.Holdings.sum"]
+    (census,) = [r for r in records(run) if r.kind == "fedgl.UpdateCensus.sum"]
     assert census.fields().keys() == {"holds"}
     found = run.summary().recovered_by_algebra
     assert found is not None
@@ -274,10 +274,12 @@ def test_what_never_changes_is_in_one_sum_of_the_run(tmp_path: Path) -> None:
 def test_census_without_rows_of_nodes_opens_the_sum_of_sizes_alone(tmp_path: Path) -> None:
     halves = ("method.pseudo_labels=false", "method.pseudo_graph=false")
     run = finished(tmp_path, MASKED, *halves, "training.rounds=2")
-    sums = [r.fields() for r in records(run) if r.kind == "fedgl.Holdings.sum"]
+    sums = [r.fields() for r in records(run) if r.kind == "fedgl.UpdateCensus.sum"]
     assert [fields.keys() for fields in sums] == [{"num_nodes"}]
     alike = finished(tmp_path, MASKED, *halves, "method.weighting=clients", "training.rounds=2")
-    assert not [r for r in records(alike) if r.kind.startswith(("fedgl.Count", "fedgl.Holdings"))]
+    assert not [
+        r for r in records(alike) if r.kind.startswith(("fedgl.UpdateCount", "fedgl.UpdateCensus"))
+    ]
 
 
 def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path: Path) -> None:
@@ -365,7 +367,7 @@ def test_masked_rows_count_holders_once_and_refuse_partial_participation(tmp_pat
     run = runner.start(config(tmp_path, masked, shares))
     assert run.summary is not None
     kinds = [record.kind for record in read_transcript(run.folder.transcript)]
-    assert kinds.count("fedgl.Holdings.sum") == 1
+    assert kinds.count("fedgl.UpdateCensus.sum") == 1
     assert 0 < run.summary.method_facts["share_of_nodes_released"] <= 1
     with pytest.raises(ConfigError, match=r"training\.participation: found 3 of 5 clients"):
         runner.start(config(tmp_path / "some", masked, shares, "training.participation=0.6"))

@@ -8,12 +8,12 @@ halves this is federated averaging of a GCN, the paper's baseline "Federated".
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from securefg.federation.evaluation import LocalScore, score_locally
+from securefg.data.graph import Graph
+from securefg.data.shard import Shard
+from securefg.federation.evaluation import LocalScore, UnionGoal, score_locally
 from securefg.federation.roles import (
     Cohort,
     Host,
@@ -26,25 +26,14 @@ from securefg.federation.roles import (
 )
 from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method, participants
-from securefg.methods.fedgl.goal import GlobalGoal, complemented
-from securefg.methods.fedgl.messages import (
-    Count,
-    Globals,
-    Held,
-    Update,
-    check,
-    has_census,
-    needs_holders,
-    networks,
-    planned,
-)
+from securefg.methods.fedgl.messages import Globals, Update, check, networks, planned
+from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
-from securefg.models.pseudo_graph import PseudoGraph, build_nearly, build_pseudo_graph, faiss
+from securefg.models.pseudo_graph import PseudoGraph, Search, projected
 from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.fedgl import Settings
 
 # --------------------------------------------------------------------------------------- client
 
@@ -63,38 +52,23 @@ class Client(Host):
         self._train = graph.split.train.to(site.device)
         self._own_targets = Targets(self._train.nonzero().flatten(), self._labels[self._train])
         self._node_ids = self._shard.node_ids.to(site.device)
-        self._bare = site.bare
+        self._num_nodes = torch.tensor([float(len(self._node_ids))])
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        if isinstance(request, Count):
-            return self._held(request)
+        """Train on the own and the pseudo labels, over the complemented graph."""
         assert isinstance(request, Globals)
-        return self._trained(request, turn)
-
-    def _held(self, request: Count) -> Held:
-        holds = size = None
-        if self._settings.uploads_rows:
-            ones = torch.ones(len(self._node_ids), 1, device=self._device)
-            holds = self._scattered(ones, request.index_size)
-        if self._settings.is_weighted_by_nodes:
-            size = torch.tensor([float(len(self._node_ids))])
-        return Held(holds=holds, num_nodes=size)
-
-    def _trained(self, request: Globals, turn: Turn) -> Update:
-        weights = request.weights.to(self._device)
-        adjacency = self._complemented(request)  # line 5
+        weights, training = request.weights.to(self._device), self._training
+        features, adjacency = self._features, self._complemented(request)  # line 5
         targets = [self._own_targets, *self._pseudo_targets(request)]
-        trainer = GcnTrainer(self._shape, weights, self._training.lr, self._training.weight_decay)
-        epochs, sampling = self._training.local_epochs, self._settings.sampling
+        trainer = GcnTrainer(self._shape, weights, training.lr, training.weight_decay)
+        epochs, sampling = training.local_epochs, self._settings.sampling
         dropout, dropping = self._settings.dropout, self._stream("dropout", turn)
         if len(self._node_ids) > sampling.above:  # line 7
             terms = adjacency.terms if isinstance(adjacency, SumOf) else (self._adjacency,)
             streams = (self._stream("neighbors", turn), dropping)
-            trainer.train_sampled(
-                epochs, terms, self._features, targets, dropout, streams, sampling
-            )
+            trainer.train_sampled(epochs, terms, features, targets, dropout, streams, sampling)
         else:
-            trainer.train(epochs, adjacency, self._features, targets, dropout, dropping)
+            trainer.train(epochs, adjacency, features, targets, dropout, dropping)
         return self._update(trainer, adjacency, request)  # lines 6 and 8
 
     def _stream(self, name: str, turn: Turn) -> torch.Generator:
@@ -102,19 +76,13 @@ class Client(Host):
         return torch_stream(self._seed, *names, device=str(self._device))
 
     def _complemented(self, request: Globals) -> Operator:
-        """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2."""
-        return complemented(self._adjacency, request, self._node_ids, self._settings)
-
-    def _changed(self, trained: Tensor, request: Globals) -> Tensor:
-        """Return the weights as they are sent: as they are, or as a change.
-
-        Under masks the change is multiplied by the number of nodes, of which the census has the
-        sum over all clients.
-        """
-        change = trained - request.weights.to(self._device)
-        if self._bare and self._settings.is_weighted_by_nodes:
-            return float(len(self._node_ids)) * change
-        return change if self._settings.upload == "update" else trained
+        """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2, once there is a pseudo graph A."""
+        pseudo, settings = request.graph, self._settings
+        if pseudo is None:
+            return self._adjacency
+        pseudo = pseudo.to(self._device)
+        own = projected(pseudo, self._node_ids, settings.beta, settings.degree)
+        return SumOf((self._adjacency, own))
 
     def _pseudo_targets(self, request: Globals) -> list[Targets]:
         if request.pseudo_labels is None:
@@ -125,56 +93,49 @@ class Client(Host):
 
     @torch.no_grad()
     def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
-        sends_size = self._settings.is_weighted_by_nodes and not self._bare
+        settings, trained = self._settings, trainer.vector()
+        if settings.upload == "update":
+            trained = trained - request.weights.to(self._device)
+        predictions = embeddings = holds = None
+        if settings.uploads_rows:
+            hidden, logits = gcn(trainer.weights, adjacency, self._features)
+            outputs = logits if settings.embedding == "final" else hidden
+            predictions = logits.softmax(-1) if settings.pseudo_labels else None
+            embeddings = outputs if settings.pseudo_graph else None
+            holds = torch.ones_like(logits[:, :1]) if settings.counts_holders else None
         return Update(
-            weights=self._changed(trainer.vector(), request)[None],
-            num_nodes=torch.tensor([float(len(self._node_ids))]) if sends_size else None,
-            **self._rows(trainer, adjacency, request),
+            weights=trained[None],
+            num_nodes=self._num_nodes if settings.is_weighted_by_nodes else None,
+            predictions=self._scattered(predictions, request.index_size),
+            embeddings=self._scattered(embeddings, request.index_size),
+            holds=self._scattered(holds, request.index_size),
         )
 
-    def _rows(
-        self, trainer: GcnTrainer, adjacency: Operator, request: Globals
-    ) -> dict[str, Tensor | None]:
-        """Return the rows of all nodes for the halves that are on.
-
-        Under masks no row is multiplied by the number of nodes. Rows that are rounded to whole
-        probabilities would be multiples of it, and their subset sums would show the holders.
-        """
-        settings = self._settings
-        rows: dict[str, Tensor | None] = dict.fromkeys(("predictions", "embeddings", "holds"))
-        if not settings.uploads_rows:
-            return rows
-        hidden, logits = gcn(trainer.weights, adjacency, self._features)
-        if settings.pseudo_labels:
-            probabilities = logits.softmax(-1)
-            # A row that adds up to one would show who holds the node.
-            rows["predictions"] = probabilities[:, :-1] if self._bare else probabilities
-        if settings.pseudo_graph:
-            rows["embeddings"] = logits if settings.embedding == "final" else hidden
-        if needs_holders(settings) and not self._bare:
-            rows["holds"] = torch.ones_like(logits[:, :1])
-        size, released = request.index_size, request.released
-        return {
-            name: None if found is None else self._scattered(found, size, released)
-            for name, found in rows.items()
-        }
-
-    def _scattered(self, rows: Tensor, index_size: int, released: Tensor | None = None) -> Tensor:
-        """Rows in the global index; nodes that too few clients hold are left at zero."""
+    def _scattered(self, rows: Tensor | None, index_size: int) -> Tensor | None:
+        """Return the rows of the own nodes at their places in the global index."""
+        if rows is None:
+            return None
         whole = rows.new_zeros(1, index_size, rows.shape[1])
         whole[0, self._node_ids] = rows
-        if released is not None:
-            whole[0, ~released.to(rows.device)] = 0
         return whole
 
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        """Return which nodes the client holds, and how many."""
+        holds = self._scattered(torch.ones(len(self._node_ids), 1, device=self._device), num_nodes)
+        assert holds is not None
+        return {"holds": holds, "num_nodes": self._num_nodes}
+
     @torch.no_grad()
-    def measure(self, release: Message) -> list[LocalScore]:
-        """The local goal: the global model on the client's own nodes."""
+    def answers(self, release: Message) -> Tensor:
+        """Return the global model's logits of the client's own nodes."""
         assert isinstance(release, Globals)
         weights = self._shape.split(release.weights.to(self._device))
-        _, logits = gcn(weights, self._complemented(release), self._features)
-        split = self._shard.graph.split
-        return [score_locally(self._shard.client, logits.cpu(), self._shard.graph.labels, split)]
+        return gcn(weights, self._complemented(release), self._features)[1].cpu()
+
+    def measure(self, release: Message) -> list[LocalScore]:
+        """The local goal: the global model on the client's own nodes."""
+        graph, logits = self._shard.graph, self.answers(release)
+        return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
 
 
 # --------------------------------------------------------------------------------------- server
@@ -189,157 +150,88 @@ class FedGLServer(Server):
         self._info, self._settings, self._training = info, settings, training
         self._cohort = cohort
         shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
-        self._globals = Globals(  # line 1
-            weights=shape.initial(torch_stream(info.seed, "weights")),
-            index_size=info.num_nodes,
-            pseudo_labels=None,
-            graph_counts=None,
-            graph_columns=None,
-            graph_values=None,
-            released=None,
-        )
-        self._census: State = {}
+        weights = shape.initial(torch_stream(info.seed, "weights"))
+        self._globals = self._distributed({"weights": weights})  # line 1
         self._recall: float | None = None
-        if settings.pseudo_graph and self._is_searched_nearly(info.num_nodes):
-            faiss()  # a library that is missing is missed before anybody trains
+        if settings.pseudo_graph:
+            sizes = (settings.num_neighbors, settings.exact_nodes, info.num_nodes)
+            self._search = Search(*sizes, info.device)
 
     def round(self, number: int) -> Globals:
+        """Ask the clients of the round, and fuse what they upload."""
         clients = participants(self._info, self._training, number)
-        if self._cohort.bare and has_census(self._settings) and not self._census:
-            self._census = self._counted(number)
-        asked = replace(self._globals, released=self._enough_holders())
-        replies = require_replies(self._cohort.ask(asked, Update, clients), number)
-        pseudo = self._pseudo_graph(replies, number) if number >= self._settings.warmup else None
-        self._globals = Globals(
-            weights=self._model(replies),  # line 11
-            index_size=self._info.num_nodes,
-            pseudo_labels=self._pseudo_labels(replies),
-            graph_counts=pseudo.counts.cpu() if pseudo else None,
-            graph_columns=pseudo.columns.cpu() if pseudo else None,
-            graph_values=pseudo.values.cpu() if pseudo else None,
-            released=asked.released,
-        )
+        replies = require_replies(self._cohort.ask(self._globals, Update, clients), number)
+        mean, is_change = replies.mean("weights"), self._settings.upload == "update"  # line 11
+        found = {"weights": self._globals.weights + mean if is_change else mean}
+        if self._settings.pseudo_labels:
+            found["pseudo_labels"] = self._pseudo_labels(replies)
+        if self._settings.pseudo_graph and number >= self._settings.warmup:
+            pseudo = self._pseudo_graph(replies, number)
+            found["graph_counts"], found["graph_columns"] = pseudo.counts, pseudo.columns
+            found["graph_values"] = pseudo.values
+        self._globals = self._distributed(found)  # line 16
         return self._globals
 
-    def _model(self, replies: Replies[Update]) -> Tensor:
-        if self._sized:  # whoever is away counts as unchanged: its share is not told again
-            return self._globals.weights + replies.sum("weights") / self._census["num_nodes"]
-        mean = replies.mean("weights")
-        return self._globals.weights + mean if self._settings.upload == "update" else mean
+    def _distributed(self, found: State) -> Globals:
+        nothing = dict.fromkeys(Globals.declarations)
+        return Globals(**{**nothing, "index_size": self._info.num_nodes, **found})
 
-    @property
-    def _sized(self) -> bool:
-        return "num_nodes" in self._census
-
-    def _counted(self, number: int) -> State:
-        """What never changes, summed once over all clients: sums of it over other sets would give
-        single clients' away."""
-        count = Count(index_size=self._info.num_nodes)
-        replies = require_replies(self._cohort.ask(count, Held), number)
-        asked = {
-            "holds": self._settings.uploads_rows,
-            "num_nodes": self._settings.is_weighted_by_nodes,
-        }
-        return {name: replies.sum(name).round() for name, is_sent in asked.items() if is_sent}
-
-    def _enough_holders(self) -> Tensor | None:
-        """Return the nodes whose sums may be uploaded; None where no census was taken."""
-        if not self._cohort.bare or not self._settings.uploads_rows:
-            return None
-        return self._census["holds"].flatten() >= self._cohort.min_holders
-
-    def facts(self) -> dict[str, float]:
-        found = {}
-        if self._globals.released is not None:
-            found["share_of_nodes_released"] = float(self._globals.released.float().mean())
-        if self._recall is not None:
-            found["pseudo_graph_recall"] = self._recall
-        return found
-
-    def _pseudo_labels(self, replies: Replies[Update]) -> Tensor | None:
+    def _pseudo_labels(self, replies: Replies[Update]) -> Tensor:
         """Lines 12-13: fuse the predictions, keep the confident ones."""
-        if not self._settings.pseudo_labels:
-            return None
         confidence, label = self._fused(replies, "predictions").max(-1)
         return torch.where(confidence > self._settings.threshold, label, -1).to(torch.int16)
 
-    def _pseudo_graph(self, replies: Replies[Update], number: int) -> PseudoGraph | None:
+    def _pseudo_graph(self, replies: Replies[Update], number: int) -> PseudoGraph:
         """Lines 14-15: fuse the embeddings, connect the similar."""
-        if not self._settings.pseudo_graph:
-            return None
-        fused = self._fused(replies, "embeddings").to(self._info.device)
-        if self._is_searched_nearly(len(fused)):
-            seed = derive_seed(self._info.seed, "pseudo_graph", number)
-            near, self._recall = build_nearly(fused, self._settings.num_neighbors, seed)
-            return near
-        return build_pseudo_graph(fused, self._settings.num_neighbors)
-
-    def _is_searched_nearly(self, num_nodes: int) -> bool:
-        return num_nodes > self._settings.exact_nodes and self._info.device.type == "cpu"
+        seed = derive_seed(self._info.seed, "pseudo_graph", number)
+        found, self._recall = self._search.graph_of(self._fused(replies, "embeddings"), seed)
+        return found.to("cpu")
 
     def _fused(self, replies: Replies[Update], field: str) -> Tensor:
         """Equations 11 and 13: sum_k N_k / M x_k; renormalised, M counts a node's holders alone."""
-        if self._cohort.bare:
-            return self._fused_bare(replies, field)
         if self._settings.fusion == "paper":
             return replies.mean(field)
         held = replies.sum("holds")
         return replies.sum(field) / held.clamp_min(torch.finfo(held.dtype).eps)
 
-    def _fused_bare(self, replies: Replies[Update], field: str) -> Tensor:
-        """The same from the census and from sums without what never changes: the last class is what
-        the others leave of a node's holders, who are all in the sum."""
-        released = self._enough_holders()
-        assert released is not None
-        held = self._census["holds"] * released[:, None]
-        summed = replies.sum(field)
-        if field == "predictions":
-            last = (held - summed.sum(-1, keepdim=True)).clamp_min(0)
-            summed = torch.cat([summed, last], -1)
-        if self._settings.fusion == "paper":
-            return summed / replies.count
-        return summed / held.clamp_min(torch.finfo(held.dtype).eps)
+    def facts(self) -> dict[str, float]:
+        """Return the recall of the approximate search, where one was made."""
+        return {} if self._recall is None else {"pseudo_graph_recall": self._recall}
 
     def state(self) -> State:
+        """Return what was last distributed, and the recall."""
         values = self._globals.values()
         kept = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-        census = {f"census.{name}": value for name, value in self._census.items()}
-        recall = (
-            {}
-            if self._recall is None
-            else {"recall": torch.tensor(self._recall, dtype=torch.float64)}
-        )
-        return {**kept, **census, **recall}
+        if self._recall is not None:
+            kept["recall"] = torch.tensor(self._recall, dtype=torch.float64)
+        return kept
 
     def restore(self, state: State) -> None:
-        self._census = {
-            name.removeprefix("census."): value
-            for name, value in state.items()
-            if name.startswith("census.")
-        }
-        self._recall = float(state["recall"]) if "recall" in state else None
-        self._globals = Globals(
-            weights=state["weights"],
-            index_size=self._info.num_nodes,
-            pseudo_labels=state.get("pseudo_labels"),
-            graph_counts=state.get("graph_counts"),
-            graph_columns=state.get("graph_columns"),
-            graph_values=state.get("graph_values"),
-            released=state.get("released"),
-        )
+        """Take up what was last distributed, and the recall."""
+        known = dict(state)
+        recall = known.pop("recall", None)
+        self._recall = None if recall is None else float(recall)
+        self._globals = self._distributed(known)
+
+
+def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
+    """The global model on the union graph, complemented as a client would complement its own."""
+    everything = Shard(0, torch.arange(union.num_nodes), union)
+    client = Client(Site((everything,), settings, TrainingSettings(), 0, device))
+    return UnionGoal(union, client.answers)
 
 
 METHOD = Method(
     name="fedgl",
     summary="overlapping subgraphs; models, predictions, embeddings are fused (Chen et al. 2021)",
     settings=Settings,
-    messages=(Globals, Update, Count, Held),
-    replies={Globals: Update, Count: Held},
+    messages=(Globals, Update),
+    replies={Globals: Update},
     check=check,
     release=Globals,
     networks=networks,
     planned=planned,
     make_host=Client,
     make_server=FedGLServer,
-    make_evaluator=GlobalGoal,
+    make_evaluator=global_goal,
 )

@@ -37,6 +37,7 @@ from securefg.methods.gfl_appnp.messages import (
     networks,
     planned,
 )
+from securefg.methods.gfl_appnp.settings import Settings
 from securefg.models.appnp import heterogeneity, propagation_matrix
 from securefg.models.two_layer_mlp import (
     Layers,
@@ -53,7 +54,6 @@ from securefg.privacy.noise import SeededNoise
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.gfl_appnp import Settings
 
 # -------------------------------------------------------------------------------------- clients
 

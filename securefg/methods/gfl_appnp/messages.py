@@ -6,6 +6,7 @@ from torch import Tensor
 
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.methods.gfl_appnp.settings import Settings
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import (
     MlpShape,
@@ -30,7 +31,6 @@ from securefg.protocol.meanings import (
 from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.gfl_appnp import Settings
 
 
 def summed(settings: Settings, of: Meaning) -> GraphSums:
@@ -183,7 +183,7 @@ def planned(
     return [*releases, update]
 
 
-def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a request to train lacks the compensation, or has one that is not used."""
     if isinstance(message, Learn) and (message.slope is None) != (settings.jacobian == "none"):
         raise ProtocolError(

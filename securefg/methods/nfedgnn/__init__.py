@@ -1,3 +1,0 @@
-"""nFedGNN: `messages` is what leaves whom, `algorithm` follows the paper."""
-
-from securefg.methods.nfedgnn.algorithm import METHOD as METHOD

@@ -41,6 +41,7 @@ from securefg.methods.nfedgnn.messages import (
     networks,
     planned,
 )
+from securefg.methods.nfedgnn.settings import Settings
 from securefg.models.latent_networks import LatentGat, LatentGcn, Neighbourhoods, Smoothness, spread
 from securefg.models.optimizers import Adam
 from securefg.models.user_weights import (
@@ -55,8 +56,7 @@ from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.base import MethodSettings
-from securefg.settings.methods.nfedgnn import Settings
+from securefg.settings.methods import MethodSettings
 
 Ints = NDArray[np.int64]
 NEIGHBOURS = ("whose", "weight")

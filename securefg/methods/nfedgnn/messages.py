@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from securefg.federation.roles import PublicInfo
+from securefg.methods.nfedgnn.settings import Settings
 from securefg.models.latent_networks import Neighbourhoods
 from securefg.models.user_weights import shared_weights
 from securefg.privacy.releases import PlannedRelease
@@ -25,7 +26,6 @@ from securefg.protocol.meanings import (
 from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.nfedgnn import Settings
 
 
 class Call(Message, kind="nfedgnn.Call"):
@@ -125,7 +125,7 @@ def planned(
     return [latents, PlannedRelease(Learnt, "weights", rounds, numbers, steered=True)]
 
 
-def check(settings: Settings, public: PublicInfo, bare: bool, message: Message) -> None:
+def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where nodes and weights of a user's sums are not as many."""
     if isinstance(message, Neighbours):
         lengths = {"whose": message.whose.shape[1], "weight": message.weight.shape[1]}

@@ -8,8 +8,7 @@ reference  clients rotate their rows onto the last mean themselves, and rotate t
            the server needs only the sum, so secure aggregation applies.
 
 With `aggregation: degree` a row counts by the node's degree at the client, which is private too: a
-node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP` count alike. Masks
-without noise are refused with it: the server would need a census of degrees and edges. With
+node that has no edge at a client says nothing there. Degrees above `DEGREE_CAP` count alike. With
 `aggregation: mean` every client uploads a row for every public node, and no count is needed.
 """
 
@@ -25,21 +24,23 @@ from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State, require_replies
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import ReplyTo, participants
+from securefg.methods.ppfl.settings import ExchangeSettings
 from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
-from securefg.privacy.releases import PlannedRelease
+from securefg.privacy.releases import Disclosure, PlannedRelease
 from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows, Public
 from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.ppfl import ExchangeSettings
 
 DEGREE_CAP: Final = 16
 NEIGHBOURS: Final = (1, 5, 10)
-BY_DEGREE: Final = (
-    "method.aggregation: found degree; expected mean under masks without noise. Sums of degrees "
-    "show at how many clients a public node has an edge, and the row where one client alone has "
-    "one. Set method.aggregation=mean, or add noise"
+BY_DEGREE: Final = Disclosure(
+    setting="method.aggregation: found degree; expected mean",
+    when="without noise",
+    shows="Sums of degrees show at how many clients a public node has an edge, and the row where "
+    "one client alone has one",
+    instead="Set method.aggregation=mean, or add noise",
 )
 
 
@@ -153,7 +154,7 @@ def replies() -> dict[type[Message], ReplyTo]:
     }
 
 
-def check(settings: ExchangeSettings, public: PublicInfo, bare: bool, message: Message) -> None:
+def check(settings: ExchangeSettings, public: PublicInfo, message: Message) -> None:
     """Raise where a mean comes without the nodes that it is of."""
     if isinstance(message, Aligned) and (message.rows is None) != (message.known is None):
         raise ProtocolError(f"{message.kind}.known: found it with or without rows; expected both")
@@ -179,14 +180,14 @@ def planned_rows(
         )
     reply = Rows if settings.alignment == "pairwise" else RotatedRows
     by_degree = settings.aggregation == "degree"
-    not_bare = BY_DEGREE if by_degree else ""
+    shown = BY_DEGREE if by_degree else None
     # The means of earlier rounds stay in a client's rows: who was told which moves its upload.
     planned = [
-        PlannedRelease(reply, "rows", count, nodes * width, nodes, steered=True, not_bare=not_bare)
+        PlannedRelease(reply, "rows", count, nodes * width, nodes, steered=True, discloses=shown)
     ]
     if by_degree:
         planned.append(
-            PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0, not_bare=not_bare)
+            PlannedRelease(reply, "weights", count, nodes, nodes, bound=1.0, discloses=shown)
         )
     return planned
 

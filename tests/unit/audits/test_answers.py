@@ -19,7 +19,7 @@ from securefg.run.epsilons import AT_HOME as STAY_AT_HOME
 from securefg.run.findings import Finding, Verdict
 from securefg.run.folder import RunFolder
 from securefg.settings.config import parse_config
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 from tests.unit.methods.test_two_sums import PRIVATE, tree
 
 OUTSIDER, CLIENT = Adversary("outsider"), Adversary("client", frozenset({0}))

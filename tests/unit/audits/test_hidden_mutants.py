@@ -22,7 +22,7 @@ from audits.mechanisms.training import by_tensors, training_tests
 from audits.noise_law import law_tests, worst
 from audits.recorded import recorded_noise
 from audits.truth import Truth
-from securefg.methods.private import two_sums
+from securefg.methods.two_sums import features
 from securefg.privacy import dp_sgd, masked, policy
 from securefg.privacy.dp_sgd import DpSgdPlan
 from securefg.privacy.noise import SystemNoise
@@ -189,24 +189,24 @@ def features_bounded_up_to_length(low: float, high: float) -> Spoil:
             scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp(low, high)
             return scaled
 
-        patched.setattr(two_sums, "own_rows", own_rows)
+        patched.setattr(features, "own_rows", own_rows)
 
     return spoil
 
 
 def short_features_made_long(patched: Patch) -> None:
-    sound = two_sums.own_rows
+    sound = features.own_rows
 
     def own_rows(graph: Any) -> Tensor:
         short = graph.features.norm(dim=1, keepdim=True) < 1e-3
         return sound(graph) * torch.where(short, 3.0, 1.0)
 
-    patched.setattr(two_sums, "own_rows", own_rows)
+    patched.setattr(features, "own_rows", own_rows)
 
 
 def hubs_uncut(patched: Patch) -> None:
     """What a node with more than a hundred links meets is not cut to length 1."""
-    sound, links_of = two_sums.cut, two_sums.links_of
+    sound, links_of = features.cut, features.links_of
     degrees: list[Tensor] = []
 
     def remembering(graph: Any) -> Any:
@@ -218,8 +218,8 @@ def hubs_uncut(patched: Patch) -> None:
         known = bool(degrees) and len(degrees[0]) == len(rows)
         return torch.where(degrees[0] > 100, rows, sound(rows)) if known else sound(rows)
 
-    patched.setattr(two_sums, "links_of", remembering)
-    patched.setattr(two_sums, "cut", cut)
+    patched.setattr(features, "links_of", remembering)
+    patched.setattr(features, "cut", cut)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.foundation.streams import derive_seed
 from securefg.foundation.units import epsilon_text
-from securefg.methods.private import two_sums
+from securefg.methods.two_sums import algorithm as two_sums
+from securefg.methods.two_sums import features
 from securefg.privacy import masked
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.rules import LocalGaussian
@@ -257,7 +258,7 @@ def declared_at(share: float) -> Spoil:
 
 
 def two_hops_counted_as_one(patched: Patch) -> None:
-    sound = two_sums.links_of
+    sound = features.links_of
 
     def links_of(graph: Any) -> Any:
         links = sound(graph)
@@ -265,7 +266,7 @@ def two_hops_counted_as_one(patched: Patch) -> None:
         within.data[:] = 1.0
         return within
 
-    patched.setattr(two_sums, "links_of", links_of)
+    patched.setattr(features, "links_of", links_of)
 
 
 def one_node_of_every_silo_counted_30_times(patched: Patch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from audits.influence import influences
 from audits.recorded import recorded_noise
 from audits.truth import Truth
-from securefg.methods.private import two_sums
+from securefg.methods.two_sums import algorithm as two_sums
 from securefg.privacy import masked
 from securefg.privacy.rounding import round_rows
 from securefg.privacy.stages import clip_l2

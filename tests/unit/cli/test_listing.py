@@ -15,7 +15,7 @@ from securefg.foundation import extensions
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import Method
 from securefg.methods.registry import get_method
-from securefg.settings.methods.registry import SHIPPED, method_names, method_settings
+from securefg.settings.methods import SHIPPED, method_names, method_settings
 
 Offer = Callable[[str, str, str], None]
 ATTACK = """

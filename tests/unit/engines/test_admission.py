@@ -20,7 +20,7 @@ from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Envelope
 from securefg.run.assembly import Experiment, prepare, start_engine
 from securefg.run.folder import RunFolder
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 from tests.small import config
 
 LENGTH = 30 * 16 + 16 * 2
@@ -39,7 +39,7 @@ BAD: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("fedgl.Globals", {"released": torch.ones(120)}, {}, "expected truth values"),
     ("fedgl.Globals", {"graph_counts": torch.zeros(120).int()}, {}, "expected the whole graph"),
     ("fedgl.Globals", {}, {"round": 5}, "round: found 5; expected 0 to 4"),
-    ("fedgl.Count", {}, {}, "the plan of this run has none"),
+    ("fedgl.UpdateCount", {}, {}, "the plan of this run has none"),
     ("fedgl.Update", {}, {}, "which is no request of fedgl"),
     ("redo/fedgl.Globals", {}, {}, "a request to do it again; expected none"),
 ]
@@ -59,8 +59,8 @@ def started(root: Path, *overrides: str) -> Iterator[tuple[Experiment, Engine]]:
 def framed(engine: Engine, kind: str, fields: dict[str, Any], **changes: Any) -> bytes:
     clients = engine.hosts["client-0"]
     envelope = Envelope(0, 1, 1, "server", "client-0", kind, clients, b"")
-    if kind == "fedgl.Count":
-        fields = {"index_size": 120}
+    if kind == "fedgl.UpdateCount":
+        fields = {"number": 1}
     if kind == "fedgl.Update":
         fields = {"weights": torch.zeros(1, LENGTH)}
     return codec.frame_fields(replace(envelope, **changes), fields)
@@ -89,7 +89,7 @@ def test_engine_model_beyond_bounds_is_not_scored(engine_name: str, tmp_path: Pa
         with pytest.raises(ProtocolError, match=r"weights: found the shape \(3,\)"):
             engine.measure(short)
         with pytest.raises(ProtocolError, match="the model that fedgl releases"):
-            engine.measure(framed(engine, "fedgl.Count", {}))
+            engine.measure(framed(engine, "fedgl.UpdateCount", {}))
 
 
 def test_engine_request_within_bounds_is_answered(tmp_path: Path) -> None:

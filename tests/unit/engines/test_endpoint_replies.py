@@ -9,7 +9,7 @@ import torch
 
 from securefg.engines.inprocess import InProcess
 from securefg.foundation.errors import ProtocolError
-from securefg.methods import fedavg
+from securefg.methods.fedavg import algorithm as fedavg
 from securefg.protocol import codec
 from securefg.protocol.codec import Envelope
 from securefg.run.assembly import prepare, start_engine

@@ -70,8 +70,8 @@ def test_a_killed_nursery_leaves_no_host_and_another_takes_its_place(
 @pytest.mark.parametrize(
     ("overrides", "wanted"),
     [
-        (["method.name=fedgl"], ["securefg.methods.fedgl"]),
-        (["method.name=fedavg"], ["securefg.methods.fedavg", "torch_geometric.nn"]),
+        (["method.name=fedgl"], ["securefg.methods.fedgl.algorithm"]),
+        (["method.name=fedavg"], ["securefg.methods.fedavg.algorithm", "torch_geometric.nn"]),
         (["method.name=tests.contract.failing"], []),
     ],
 )
@@ -83,4 +83,4 @@ def test_hosts_share_shipped_modules_and_libraries_and_nothing_of_a_users(
 
 def test_hosts_of_private_training_share_what_their_gradients_load() -> None:
     parsed = load_config(Path("configs/fedmlp_sc_dp_sgd.yaml"))
-    assert shared_imports(parsed) == ["securefg.methods.baselines.fedmlp", "torch._dynamo"]
+    assert shared_imports(parsed) == ["securefg.methods.fedmlp.algorithm", "torch._dynamo"]

@@ -33,7 +33,7 @@ from securefg.protocol.codec import Clients, Envelope, Size, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript, total
-from securefg.settings.methods.base import MethodSettings
+from securefg.settings.methods import MethodSettings
 
 PLAIN = {f"Tell.{name}": Plain() for name in ("number", "size", "row")}
 NOISY = LocalGaussian(clip_l2=1.0, noise_multiplier=1.0, per="message")

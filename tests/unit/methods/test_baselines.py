@@ -13,11 +13,11 @@ import torch
 from securefg.data.graph import Split
 from securefg.federation.roles import Host, Site
 from securefg.foundation.errors import ConfigError
-from securefg.methods.baselines.alone import METHOD as ALONE
-from securefg.methods.baselines.alone import Go
-from securefg.methods.baselines.fedmlp import METHOD as FEDMLP
-from securefg.methods.baselines.fedmlp import Globals
-from securefg.methods.baselines.mlps import METHOD as MLPS
+from securefg.methods.alone.algorithm import METHOD as ALONE
+from securefg.methods.alone.algorithm import Go
+from securefg.methods.fedmlp.algorithm import METHOD as FEDMLP
+from securefg.methods.fedmlp.algorithm import Globals
+from securefg.methods.mlps.algorithm import METHOD as MLPS
 from securefg.models.network import num_parameters
 from securefg.protocol.codec import Clients, Turn
 from securefg.run import runner

@@ -16,7 +16,7 @@ from torch_geometric.nn import SAGEConv
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Site
 from securefg.foundation.errors import ConfigError
-from securefg.methods.fedavg import METHOD, Client, Globals, Update
+from securefg.methods.fedavg.algorithm import METHOD, Client, Globals, Update
 from securefg.models import any_network
 from securefg.privacy.accountants import Step, tightest
 from securefg.privacy.ledger import read_ledger

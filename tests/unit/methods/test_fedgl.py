@@ -15,11 +15,11 @@ from securefg.federation.roles import Cohort, PublicInfo, Replies
 from securefg.foundation.errors import ConfigError
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
+from securefg.methods.fedgl.settings import Settings
 from securefg.models.pseudo_graph import build_pseudo_graph
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import read_transcript
 from securefg.run import runner
-from securefg.settings.methods.fedgl import Settings
 from tests.small import config
 
 SIZES = torch.tensor([30.0, 10.0])

@@ -12,12 +12,12 @@ import torch
 from securefg.federation.federation import Federation
 from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.fedgl.algorithm import FedGLServer
-from securefg.methods.fedgl.goal import complemented
-from securefg.methods.fedgl.messages import Count, Globals, Held, Update
+from securefg.methods.fedgl.messages import Globals, Update
+from securefg.models.pseudo_graph import received_graph
+from securefg.protocol.census import census_of
 from securefg.protocol.messages import Message
 from securefg.run.assembly import start_engine
 from securefg.secagg.errors import MemoryDamaged
-from securefg.settings.methods.fedgl import Settings
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
 
@@ -41,8 +41,15 @@ def lying(tmp_path: Path) -> Iterator[tuple[FedGLServer, Federation]]:
         yield both
 
 
+def all_rows(server: FedGLServer) -> Globals:
+    """What a liar sends: every node is said to have enough holders."""
+    everything = torch.ones(server._info.num_nodes, dtype=torch.bool)
+    return Globals(**{**server._globals.values(), "released": everything})
+
+
 def sums_of(federation: Federation, request: Message) -> torch.Tensor:
-    return federation.ask(request, Update).sum("embeddings")
+    """Ask past the federation's own census: a server that lies takes none."""
+    return federation._ask_masked(request, Update, None).sum("embeddings")
 
 
 def test_rows_without_a_count_of_holders_are_refused(lying: tuple[FedGLServer, Federation]) -> None:
@@ -55,27 +62,26 @@ def test_other_nodes_than_before_are_refused(lying: tuple[FedGLServer, Federatio
     server, federation = lying
     server.round(1)
     federation.begin_round(2)
-    values = server._globals.values()
-    wider = Globals(**{**values, "released": torch.ones_like(server._globals.released)})
+    wider = all_rows(server)
     with pytest.raises(PrivacyError, match=r"fedgl\.released is another than before"):
         sums_of(federation, wider)
 
 
 def test_the_census_is_taken_once(lying: tuple[FedGLServer, Federation]) -> None:
     _, federation = lying
-    count = Count(index_size=120)
-    federation.ask(count, Held)
+    census = census_of(Update)
+    assert census is not None
+    federation.ask(census.request(number=1), census.reply)
     federation.begin_round(2)
     with pytest.raises(PrivacyError, match="found a request in 2 rounds; expected 1"):
-        federation.ask(count, Held)
+        federation.ask(census.request(number=2), census.reply)
 
 
 def test_nor_after_a_restart_that_no_checkpoint_is_loaded_in(tmp_path: Path) -> None:
     run = deployed(tmp_path)
     with started(run) as (server, _):
         server.round(1)
-        values = server._globals.values()
-    wider = Globals(**{**values, "released": torch.ones_like(values["released"])})
+    wider = all_rows(server)
     with started(run, 2) as (_, federation):
         federation.begin_round(2)
         with pytest.raises(PrivacyError, match=r"fedgl\.released is another than before"):
@@ -124,14 +130,6 @@ def test_of_two_servers_of_one_run_the_second_gets_nothing(tmp_path: Path) -> No
 )
 def test_a_small_pseudo_graph_is_not_written_out_as_a_huge_one(counts: list[int]) -> None:
     """Four counts of 2^62 add up to nothing: every one is looked at."""
-    request = Globals(
-        weights=torch.zeros(1),
-        index_size=4,
-        pseudo_labels=None,
-        graph_counts=torch.tensor(counts),
-        graph_columns=torch.tensor([1, 0]),
-        graph_values=torch.ones(2),
-        released=None,
-    )
+    parts = (torch.tensor(counts), torch.tensor([1, 0]), torch.ones(2))
     with pytest.raises(ProtocolError, match="counts do not add up"):
-        complemented(None, request, torch.arange(4), Settings())  # type: ignore[arg-type]
+        received_graph(Globals.kind, *parts)

@@ -18,7 +18,7 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 
 START = torch.tensor([1.0, -2.0, 0.5])
 INFO = PublicInfo(10, 3, 2, num_clients=6, seed=4, device=torch.device("cpu"))

@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from securefg.foundation.errors import RoundAborted
-from securefg.methods.fedavg import Globals, Update
-from securefg.methods.fedgl.messages import Count, Held
-from securefg.methods.private.two_sums import AskMoments, AskSums, ClassSums, Products
+from securefg.methods.fedavg.algorithm import Globals, Update
+from securefg.methods.fedgl.messages import Update as FedGLUpdate
+from securefg.methods.two_sums.algorithm import AskMoments, AskSums, ClassSums, Products
+from securefg.protocol.census import census_of
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
 
 MASKED = "privacy.secure_aggregation={}"
 SIX = "partition.shares=[0.5, 0.6, 0.7, 0.5, 0.6, 0.4]"
+EQUAL = "method.weighting=equal"
 ONCE = ("training.rounds=1", "method.narrow=1")
 SECOND = AskMoments(projection=torch.ones(30, 2))
 
@@ -64,6 +66,7 @@ def test_a_census_that_noise_was_not_planned_for_is_not_taken(tmp_path: Path) ->
     """Under noise the server needs none; asked all the same, it would cost epsilon of no plan."""
     noise = "mechanism: local_gaussian, noise_multiplier: 1.0, clip_l2: 1.0"
     private = f"privacy={{{noise}, secure_aggregation: {{}}}}"
-    run = Deployed.new(config(tmp_path, private, SIX, "method.weighting=equal"))
+    run, census = Deployed.new(config(tmp_path, private, SIX, EQUAL)), census_of(FedGLUpdate)
+    assert census is not None
     with run.started() as (_, server), pytest.raises(RoundAborted, match="the plan has 0"):
-        server.ask(Count(index_size=120), Held)
+        server.ask(census.request(number=1), census.reply)

@@ -13,12 +13,12 @@ from securefg.federation.roles import Cohort, PublicInfo, Replies
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.nfedgnn.algorithm import LatentServer
 from securefg.methods.nfedgnn.messages import Latents, Learnt
+from securefg.methods.nfedgnn.settings import Settings
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import read_transcript
 from securefg.run import runner
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.nfedgnn import Settings
 from tests.small import config
 
 METHOD = "method={name: nfedgnn}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from securefg.settings.methods.nfedgnn import Settings
+from securefg.methods.nfedgnn.settings import Settings
 
 BENCHMARK: dict[str, Any] = runpy.run_path("benchmarks/nfedgnn_bytes.py")
 DATASETS, uplink_mib = BENCHMARK["DATASETS"], BENCHMARK["uplink_mib"]

@@ -10,7 +10,6 @@ import torch
 
 from securefg.federation.roles import Cohort, PublicInfo, Replies, Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
-from securefg.methods.ppfl.deepwalk import Client, DeepWalkServer, Settings
 from securefg.methods.ppfl.exchange import (
     DEGREE_CAP,
     Aligned,
@@ -21,6 +20,7 @@ from securefg.methods.ppfl.exchange import (
     Trained,
     num_uploads,
 )
+from securefg.methods.ppfl_deepwalk.algorithm import Client, DeepWalkServer, Settings
 from securefg.models.procrustes import aligned
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.transcript import read_transcript

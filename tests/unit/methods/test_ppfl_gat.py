@@ -11,7 +11,7 @@ import torch
 from securefg.federation.roles import Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.ppfl.exchange import Aligned, Rows
-from securefg.methods.ppfl.gat import Client
+from securefg.methods.ppfl_gat.algorithm import Client
 from securefg.protocol.codec import Clients, Turn
 from securefg.run import runner
 from securefg.settings.config import RunConfig, parse_config

@@ -14,8 +14,8 @@ from torch import Tensor
 from securefg.data.graph import Graph, Split, undirected
 from securefg.federation.evaluation import area_under_curve
 from securefg.foundation.errors import ConfigError
-from securefg.methods.private import two_sums
-from securefg.methods.private.two_sums import (
+from securefg.methods.two_sums import features
+from securefg.methods.two_sums.features import (
     class_sums,
     moments_of,
     moved_by_node,
@@ -24,10 +24,10 @@ from securefg.methods.private.two_sums import (
     rows_of,
     unpacked,
 )
+from securefg.methods.two_sums.settings import Settings
 from securefg.models.discriminant import Moments, class_scores, discriminant, head, is_clear
 from securefg.run import runner
 from securefg.settings.config import parse_config
-from securefg.settings.methods.two_sums import Settings
 from tests.small import CSBM
 
 # --------------------------------------------------------------------------- the referee
@@ -118,7 +118,7 @@ def test_the_referee_catches_a_divisor_that_follows_the_degree(monkeypatch: pyte
     def mean_rows(graph: Graph, projection: Tensor | None, settings: Settings) -> Tensor:
         degree = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes).clamp_min(1)
         source, target = graph.edge_index
-        labels = two_sums.known_labels(graph)
+        labels = features.known_labels(graph)
         met = torch.zeros_like(labels).index_add_(0, target, labels[source]) / degree[:, None]
         return torch.cat([met, torch.full((graph.num_nodes, 1), 0.5)], 1) / math.sqrt(1.25)
 

@@ -15,15 +15,10 @@ from torch import Tensor
 from audits.uploads import open_channel
 from securefg.data.graph import Graph, Split, undirected
 from securefg.federation.roles import PublicInfo
-from securefg.methods.private import two_sums
-from securefg.methods.private.two_sums import (
-    ClassSums,
-    Products,
-    moved_by_node,
-    neighbour_moves,
-    planned,
-    rows_of,
-)
+from securefg.methods.two_sums import algorithm as two_sums
+from securefg.methods.two_sums.algorithm import ClassSums, Products, planned
+from securefg.methods.two_sums.features import moved_by_node, neighbour_moves, rows_of
+from securefg.methods.two_sums.settings import Settings
 from securefg.privacy.accountants import claim
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy, make_policy
@@ -32,7 +27,6 @@ from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients, Turn
 from securefg.secagg.ring import to_ring
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.two_sums import Settings
 from securefg.settings.privacy import PrivacySettings
 from tests.unit.methods.test_two_sums import second_sum, without_edge, without_node
 

@@ -14,7 +14,7 @@ from securefg.data.shard import Shard
 from securefg.engines.admission import Admission, RequestPlan
 from securefg.federation.roles import PublicInfo, Site
 from securefg.foundation.errors import ProtocolError, SecurefgError
-from securefg.methods.private.two_sums import (
+from securefg.methods.two_sums.algorithm import (
     METHOD,
     AskMoments,
     AskSums,
@@ -22,11 +22,11 @@ from securefg.methods.private.two_sums import (
     Client,
     Products,
 )
+from securefg.methods.two_sums.settings import Settings
 from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
-from securefg.settings.methods.two_sums import Settings
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from securefg.models.gcn import GcnShape, SumOf, normalized_adjacency
 from securefg.models.sparse import DenseMatrix, Incoming, SparseMatrix, batches, draw, sampled_rows
 from securefg.models.training import GcnTrainer, Targets
-from securefg.settings.methods.sampling import NeighborSampling
+from securefg.settings.methods import NeighborSampling
 
 
 def stream(seed: int = 0) -> torch.Generator:

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy, elu
 from securefg.data.drawn_graphs import draw_csbm
 from securefg.data.graph import Graph
 from securefg.foundation.streams import torch_stream
+from securefg.methods.alone.settings import Optimizer
 from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp, mlp_shapes
 from securefg.models.gat import Gat
 from securefg.models.gcn import GcnShape, gcn_inputs
@@ -21,7 +22,6 @@ from securefg.models.network import Network, glorot, num_parameters, split
 from securefg.models.optimizers import Sgd
 from securefg.models.training import GcnTrainer, Targets, Trainer
 from securefg.settings.data import CsbmSettings
-from securefg.settings.methods.alone import Optimizer
 
 CPU = torch.device("cpu")
 NAMES = ["gcn", "gat", "gat-linear", "graphsage", "appnp", "mlp"]

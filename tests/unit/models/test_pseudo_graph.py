@@ -10,13 +10,13 @@ from torch import Tensor
 
 from securefg.models import pseudo_graph
 from securefg.models.pseudo_graph import (
+    Degree,
     PseudoGraph,
     build_nearly,
     build_pseudo_graph,
     projected,
 )
 from securefg.models.sparse import SparseMatrix
-from securefg.settings.methods.fedgl import Degree
 
 
 def brute_force(embeddings: Tensor, kept: int) -> Tensor:

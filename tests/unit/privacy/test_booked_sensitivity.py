@@ -56,7 +56,7 @@ class _Asked(Exception):
 class _Ear:
     """A cohort that hears the first request and answers nothing."""
 
-    num_clients, min_holders, bare = 3, 1, False
+    num_clients = 3
 
     def ask(self, request: Message, *rest: Any) -> Any:
         self.request = request

@@ -21,7 +21,7 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard, shards
 from securefg.federation.roles import Site
-from securefg.methods.private.two_sums import AskMoments, AskSums
+from securefg.methods.two_sums.algorithm import AskMoments, AskSums
 from securefg.privacy.accountants import steps_for
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import make_policy
@@ -156,7 +156,7 @@ def starting_point(x: Experiment) -> Message:
     heard: list[Message] = []
 
     class Ear:
-        num_clients, min_holders, bare = x.public.num_clients, 1, False
+        num_clients = x.public.num_clients
 
         def ask(self, request: Message, *rest: Any) -> Any:
             heard.append(request)

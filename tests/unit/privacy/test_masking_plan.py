@@ -17,7 +17,7 @@ from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy, make_policy
-from securefg.privacy.releases import PlannedRelease
+from securefg.privacy.releases import Disclosure, PlannedRelease
 from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
@@ -314,8 +314,10 @@ def test_rows_weighted_by_a_private_size_are_refused_under_masks() -> None:
 
 
 def test_release_that_needs_noise_is_refused_under_masks_alone() -> None:
-    needs_noise = replace(WEIGHTS, not_bare="method.key: found this; expected that")
-    with pytest.raises(ConfigError, match=r"method\.key: found this; expected that"):
+    shown = Disclosure("method.key: found this; expected that", "here", "It shows", "Do not")
+    needs_noise = replace(WEIGHTS, discloses=shown)
+    words = r"method\.key: found this; expected that under masks here\. It shows\. Do not"
+    with pytest.raises(ConfigError, match=words):
         plan(needs_noise)
     assert plan(needs_noise, **NOISE).masked
     assert plan(needs_noise, OTHER, masking={"fields": ["Another.counts"]}).masked

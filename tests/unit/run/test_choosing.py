@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from securefg.foundation.errors import ConfigError
+from securefg.methods.two_sums.settings import Settings
 from securefg.run import runner
 from securefg.run.assembly import prepare
 from securefg.run.choosing import settled
 from securefg.run.planning import plan, published
 from securefg.settings.config import load_config, parse_config
-from securefg.settings.methods.two_sums import Settings
 from securefg.site.job import Job, Sizes
 from tests.unit.methods.test_two_sums import PRIVATE, tree
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from securefg.federation.recorder import blamed_in
-from securefg.methods.fedgl.messages import Globals, Held, Update
+from securefg.methods.fedgl.messages import Globals, Update
 from securefg.protocol import codec
+from securefg.protocol.census import census_of
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record
@@ -137,13 +138,10 @@ def test_a_thinned_transcript_is_read_by_what_any_of_its_kind_kept(sized: Experi
 
 
 def test_todays_sums_with_absences_give_nothing(six: Experiment) -> None:
-    census = opened(
-        Held,
-        1,
-        EVERYBODY,
-        holds=torch.zeros(six.public.num_nodes, 1),
-    )
-    records = [census, *(updates(r, without(r % 6)) for r in range(2, 9))]
+    census = census_of(Update)
+    assert census is not None
+    counted = opened(census.reply, 1, EVERYBODY, holds=torch.zeros(six.public.num_nodes, 1))
+    records = [counted, *(updates(r, without(r % 6)) for r in range(2, 9))]
     assert exposures(six, records)[0] == 0
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from securefg.foundation.errors import RoundAborted
-from securefg.methods.fedavg import Globals as Model
-from securefg.methods.fedavg import Update as Trained
+from securefg.methods.fedavg.algorithm import Globals as Model
+from securefg.methods.fedavg.algorithm import Update as Trained
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
-from securefg.methods.ppfl.deepwalk import DeepWalkServer
+from securefg.methods.ppfl_deepwalk.algorithm import DeepWalkServer
 from securefg.privacy.masked import MaskedField
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
@@ -46,7 +46,6 @@ def test_rows_of_one_holder_that_a_lie_about_the_census_released_are_counted(
     x = run.experiment
     with run.started() as (_, cohort):
         server = FedGLServer(x.public, x.config.method, x.config.training, cohort)
-        server._census = server._counted(1)
         everything = torch.ones(x.public.num_nodes, dtype=torch.bool)
         asked = Globals(**{**server._globals.values(), "released": everything})
         cohort.ask(asked, Update)

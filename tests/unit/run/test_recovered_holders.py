@@ -240,7 +240,7 @@ def complete_rows(run: Deployed) -> dict[int, Holders]:
     count, others = np.zeros(nodes), [set[int]() for _ in range(nodes)]
     for one in view(run.folder.transcript, Adversary.parse("server")):
         fields = one.fields or {}
-        if one.header.kind == "fedgl.Holdings.sum":
+        if one.header.kind == "fedgl.UpdateCensus.sum":
             count = np.asarray(fields["holds"]).reshape(-1).round()
         if one.header.kind == "fedgl.Update.sum":
             away = everybody - set(Clients.parse(one.header.clients).numbers())

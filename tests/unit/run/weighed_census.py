@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from types import new_class
+from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
-from securefg.federation.roles import PublicInfo, State, require_replies
+from securefg.federation.roles import Cohort, PublicInfo, Replies, State
 from securefg.methods.fedgl import algorithm as fedgl
 from securefg.methods.fedgl import messages
-from securefg.methods.fedgl.messages import Count, Globals, Held, Update
+from securefg.methods.fedgl.messages import Globals, Update
 from securefg.privacy.influence import NOTHING
 from securefg.privacy.releases import PlannedRelease
-from securefg.protocol.codec import Turn
+from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Holdings
 from securefg.protocol.messages import Message, private
 from securefg.settings.execution import TrainingSettings
 
 NAME = "tests.unit.run.weighed_census"
 
-
-class Weighed(Message, kind="weighed_census.Weighed"):
-    holds: Tensor = private(
-        "sum", "1 at each held node", means=Holdings(), rows="node", constant=True
-    )
-    mass: Tensor = private(
+FIELDS: dict[str, Any] = {
+    **Update.declarations,
+    "mass": private(
         "sum", "the size at each held node", means=Holdings(), rows="node", constant=True
-    )
+    ),
+}
+BODY = {"__module__": __name__, "__annotations__": dict.fromkeys(FIELDS, Tensor | None), **FIELDS}
+KIND = {"kind": "weighed_census.Weighed"}
+Weighed: Any = new_class("Weighed", (Message,), KIND, lambda own: own.update(BODY))
 
 
 class Settings(fedgl.Settings):
@@ -37,39 +38,48 @@ class Settings(fedgl.Settings):
 
 class Client(fedgl.Client):
     def handle(self, request: Message, turn: Turn) -> Message:
-        if not isinstance(request, Count):
-            return super().handle(request, turn)
-        holds = self._held(request).holds
-        assert holds is not None
-        return Weighed(holds=holds, mass=float(len(self._node_ids)) * holds)
+        reply: Message = Weighed(**super().handle(request, turn).values(), mass=None)
+        return reply
+
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        known = super().constants(num_nodes, turn)
+        return {**known, "mass": float(known["num_nodes"]) * known["holds"]}
 
 
-class Server(fedgl.FedGLServer):
-    def _counted(self, number: int) -> State:
-        count = Count(index_size=self._info.num_nodes)
-        replies = require_replies(self._cohort.ask(count, Weighed), number)
-        return {"holds": torch.round(replies.sum("holds"))}
+class Asking(Cohort):
+    """Asks for the other reply."""
+
+    def __init__(self, cohort: Cohort) -> None:
+        self._cohort, self.num_clients = cohort, cohort.num_clients
+
+    def ask(
+        self, request: Message, reply: type[Any], clients: Clients | None = None
+    ) -> Replies[Any]:
+        return self._cohort.ask(request, Weighed, clients)
+
+
+def make_server(
+    info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+) -> fedgl.FedGLServer:
+    return fedgl.FedGLServer(info, settings, training, Asking(cohort))
 
 
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
-    kept = [r for r in messages.planned(settings, training, info) if r.message is not Held]
+    ordinary = messages.planned(settings, training, info)
     nodes = info.num_nodes
-    return [
-        *kept,
-        PlannedRelease(Weighed, "holds", 0, nodes, nodes, bound=1.0, edge=NOTHING, bare=True),
-        PlannedRelease(Weighed, "mass", 0, nodes, nodes, bound=nodes, edge=NOTHING, bare=True),
-    ]
+    mass = PlannedRelease(Weighed, "mass", 1, nodes, nodes, bound=nodes, edge=NOTHING)
+    return [*(replace(release, message=Weighed) for release in ordinary), mass]
 
 
 METHOD = replace(
     fedgl.METHOD,
     name=NAME,
     settings=Settings,
-    messages=(Globals, Update, Count, Weighed),
-    replies={Globals: Update, Count: Weighed},
+    messages=(Globals, Weighed),
+    replies={Globals: Weighed},
     planned=planned,
     make_host=Client,
-    make_server=Server,
+    make_server=make_server,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from securefg.data.shard import Shard, save_shards
 from securefg.federation.evaluation import LocalScore
-from securefg.federation.roles import Host
+from securefg.federation.roles import Host, State
 from securefg.protocol import codec
 from securefg.protocol.codec import Envelope, Turn
 from securefg.protocol.messages import Message
@@ -34,6 +34,10 @@ class Counted(Host):
         if self.fail is not None:
             raise self.fail
         return self.inner.handle(request, turn)
+
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        self.calls += 1
+        return self.inner.constants(num_nodes, turn)
 
     def measure(self, release: Message) -> list[LocalScore]:
         self.calls += 1

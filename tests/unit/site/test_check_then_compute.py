@@ -25,7 +25,7 @@ from securefg.protocol.bounds import Bound
 from securefg.protocol.messages import Message
 from securefg.run.assembly import prepare
 from securefg.settings.config import RunConfig, parse_config
-from securefg.settings.methods.registry import SHIPPED
+from securefg.settings.methods import SHIPPED
 from securefg.site.packets import Packet
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World
@@ -270,15 +270,15 @@ def test_site_invalid_pseudo_label_tells_nothing_of_held_nodes(
     assert server.host.calls == server.num_booked() == 0
 
 
-def test_site_count_of_fewer_nodes_tells_no_largest_node(tmp_path: Path) -> None:
-    """Once `Count(index_size=m)` failed where the site's largest node was m or more."""
+def test_site_count_of_another_round_is_refused_without_a_look(tmp_path: Path) -> None:
+    """Once a count of m nodes failed where the site's largest node was m or more."""
     masked = "privacy.secure_aggregation={min_holders: 1, malicious: true}"
     for name, privacy in (("plain", "privacy={}"), ("masked", masked)):
         world = World(tmp_path / name, config(tmp_path, SMALL, FEDGL, privacy))
         server = LyingServer(world)
         told = [
-            server.ask("fedgl.Count", {"index_size": size}, round=1, step=size + 1)
-            for size in range(45)
+            server.ask("fedgl.UpdateCount", {"number": number}, round=1, step=number + 1)
+            for number in range(45)
         ]
         assert told == [FAILURE] * 45
         assert server.host.calls == server.num_booked() == 0
@@ -288,7 +288,7 @@ def test_site_census_not_in_the_plan_is_refused(tmp_path: Path) -> None:
     """Sums of this run are not masked: the plan has no census."""
     world = World(tmp_path, config(tmp_path, SMALL, FEDGL, NOISE))
     server = LyingServer(world)
-    assert server.ask("fedgl.Count", {"index_size": 40}) == FAILURE
+    assert server.ask("fedgl.UpdateCount", {"number": 1}) == FAILURE
     assert server.host.calls == 0
     assert "the plan of this run has none" in world.noted(SITE)[-1]["reason"]
 

@@ -1,0 +1,301 @@
+"""FedAvg (McMahan et al. 2017) of any network over (x, edge_index); with `proximal`, FedProx.
+
+Clients hold subgraphs and train the network on their own; the server averages. FedProx (Li et al.
+2020) adds mu/2 |w - w_global|^2 to the local loss. With `training.dp_sgd` the local steps are
+DP-SGD through Opacus, refused where a node is in other nodes' gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from securefg.data.graph import Graph
+from securefg.federation.evaluation import LocalScore, UnionGoal, score_locally
+from securefg.federation.roles import Cohort, Host, PublicInfo, Site, State
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import derive_seed, torch_stream
+from securefg.methods.base import AveragingServer, Method, one_step_of_adam
+from securefg.methods.fedavg.settings import Settings
+from securefg.models import any_network
+from securefg.models.sparse import Incoming, batches
+from securefg.privacy.dp_sgd import (
+    DpSgdPlan,
+    refuse_where_gradients_are_not_the_samples,
+    refuse_where_samples_share_neighbours,
+    train_module,
+    watch,
+)
+from securefg.privacy.influence import NOTHING, Influence
+from securefg.privacy.releases import PlannedRelease
+from securefg.privacy.rules import TrainedWithNoise
+from securefg.protocol.codec import Turn
+from securefg.protocol.meanings import Networks, Size, Weights
+from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
+
+
+class Globals(Message, kind="fedavg.Globals"):
+    weights: Tensor = public("global model", means=Weights("network", change=False))
+
+
+class Update(Message, kind="fedavg.Update"):
+    weights: Tensor = private(
+        "sum",
+        "trained model, or its change",
+        means=lambda s: Weights("network", change=s.upload == "update"),
+        weight="num_nodes",
+    )
+    num_nodes: Tensor | None = private(
+        "sum", "number of nodes, by which clients are weighted", means=Size()
+    )
+
+
+def network(settings: Settings, num_features: int, num_classes: int, seed: int) -> torch.nn.Module:
+    return any_network.build(settings.network, settings.arguments, num_features, num_classes, seed)
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    made = network(settings, info.num_features, info.num_classes, info.seed)
+    sizes = (info.num_features, info.num_classes)
+    return {"network": any_network.layout_of(made, *sizes, settings.optimizer)}
+
+
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
+    made = network(settings, info.num_features, info.num_classes, info.seed)
+    trained = None
+    if training.dp_sgd is not None:
+        watch(made).remove_hooks()  # leaves the network as it is when it trains
+        _refuse_mixing(made, info.num_features)
+        _refuse_wrong_gradients(made, info, training.dp_sgd.num_samples)
+        trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
+    numbers, is_weighted = len(any_network.vector_of(made)), settings.weighting == "nodes"
+    weights = PlannedRelease(
+        Update,
+        "weights",
+        training.rounds,
+        numbers,
+        trained=trained,
+        discloses=one_step_of_adam(training, settings.optimizer) if is_weighted else None,
+        relative_to="weights" if settings.upload == "model" else None,
+    )
+    if trained is not None:  # a node is one sample, and trains without its edges
+        weights = replace(weights, node=Influence(rows=1), edge=NOTHING)
+    if not is_weighted:
+        return [weights]
+    nodes = info.num_nodes
+    return [
+        weights,
+        PlannedRelease(Update, "num_nodes", training.rounds, bound=nodes, edge=NOTHING),
+    ]
+
+
+def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
+    """On a ring of eight nodes: whatever reads neighbours shows there."""
+    edges = any_network.ring(8)
+
+    def logits(rows: Tensor) -> Tensor:
+        found: Tensor = made(rows, edges)
+        return found
+
+    refuse_where_samples_share_neighbours(
+        "training.dp_sgd: fedavg", logits, torch.zeros(8, num_features)
+    )
+
+
+def _refuse_wrong_gradients(made: torch.nn.Module, info: PublicInfo, num_samples: int) -> None:
+    """As in training, without edges: few samples, and as many as a client may have."""
+    stream = torch.Generator().manual_seed(0)
+    for count in sorted({8, num_samples}):
+        rows = torch.randn(count, info.num_features, generator=stream)
+        refuse_where_gradients_are_not_the_samples(
+            "training.dp_sgd: fedavg",
+            made,
+            (rows, torch.zeros(2, 0, dtype=torch.int64)),
+            info.num_classes,
+        )
+
+
+def _refuse_other_depths(made: torch.nn.Module, settings: Settings) -> None:
+    """A network of torch-geometric says how many layers it has; one's own may not."""
+    layers, found = getattr(made, "num_layers", None), len(settings.sampling.fan_out)
+    if layers is not None and layers != found:
+        raise ConfigError(
+            f"method.sampling.fan_out has {found} numbers; {settings.network} has {layers} layers "
+            f"and wants as many"
+        )
+
+
+def _plan(training: TrainingSettings, settings: Settings) -> DpSgdPlan:
+    asked = training.dp_sgd
+    assert asked is not None
+    for key, found in (
+        ("training.weight_decay", training.weight_decay),
+        ("method.proximal", settings.proximal),
+    ):
+        if found:
+            raise ConfigError(f"{key} is {found:g}; allowed with training.dp_sgd: 0")
+    return DpSgdPlan(
+        num_steps=training.local_epochs,
+        lr=training.lr,
+        clip_l2=asked.clip_l2,
+        noise_multiplier=asked.noise_multiplier,
+        sampling=asked.sampling,
+    )
+
+
+class Client(Host):
+    """One client with its subgraph; it keeps nothing from round to round."""
+
+    def __init__(self, site: Site[Settings]) -> None:
+        (self._shard,) = site.shards
+        self._settings, self._training = site.method, site.training
+        self._seed, self._device, self._noise = site.seed, site.device, site.noise
+        graph = self._shard.graph
+        if graph.features.dim() != 2:
+            raise ConfigError(
+                f"method.name: fedavg wants one sample per node, found {graph.features.shape[1]}; "
+                "allowed for several: fedmlp, gfl_appnp"
+            )
+        sizes = (graph.num_features, graph.num_classes)
+        self._network = network(site.method, *sizes, site.seed).to(site.device)
+        self._x = graph.features.to(site.device)
+        self._edges = graph.edge_index.to(site.device)
+        self._labels = graph.labels.to(site.device)
+        self._train = graph.split.train.nonzero().flatten().to(site.device)
+        sampled = len(self._x) > site.method.sampling.above
+        self._incoming = Incoming.of(self._edges, len(self._x)) if sampled else None
+        if sampled:
+            _refuse_other_depths(self._network, site.method)
+        asked = site.training.dp_sgd
+        if asked is not None and len(self._train) > asked.num_samples:
+            raise ConfigError(
+                f"training.dp_sgd.num_samples is {asked.num_samples}, and a client has more "
+                "training nodes; the step is divided by it, and epsilon per client counts it"
+            )
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        assert isinstance(request, Globals)
+        start = request.weights.to(self._device)
+        any_network.load_vector(self._network, start)
+        if self._training.dp_sgd is not None:
+            self._private_steps(turn)
+        elif len(self._train):
+            self._steps(start, turn)
+        trained = any_network.vector_of(self._network)
+        if self._settings.upload == "update":
+            trained = trained - start
+        size = torch.tensor([float(len(self._x))]) if self._settings.weighting == "nodes" else None
+        return Update(weights=trained[None], num_nodes=size)
+
+    def constants(self, num_nodes: int, turn: Turn) -> State:
+        """Return how many nodes the client holds."""
+        return {"num_nodes": torch.tensor([float(len(self._x))])}
+
+    def _steps(self, start: Tensor, turn: Turn) -> None:
+        kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+        optimizer = kinds[self._settings.optimizer](
+            self._network.parameters(),
+            lr=self._training.lr,
+            weight_decay=self._training.weight_decay,
+        )
+        self._network.train()
+        with any_network.seeded(derive_seed(self._seed, "dropout", self._shard.client, turn.round)):
+            for x, edges, nodes, labels in self._batches(turn):
+                optimizer.zero_grad()
+                loss = cross_entropy(self._network(x, edges)[nodes], labels)
+                if self._settings.proximal:
+                    apart = torch.nn.utils.parameters_to_vector(self._network.parameters()) - start
+                    loss = loss + self._settings.proximal / 2 * apart.square().sum()
+                torch.autograd.backward(loss)
+                optimizer.step()
+
+    def _batches(self, turn: Turn) -> Iterator[tuple[Tensor, Tensor, Tensor | slice, Tensor]]:
+        """Features, edges, which nodes have labels, and these: for every step of a round."""
+        if self._incoming is None:
+            whole = (self._x, self._edges, self._train, self._labels[self._train])
+            yield from [whole] * self._training.local_epochs
+            return
+        sampling = self._settings.sampling
+        names = ("neighbors", self._shard.client, turn.round)
+        stream = torch_stream(self._seed, *names, device=str(self._device))
+        for _ in range(self._training.local_epochs):
+            for batch in batches(len(self._train), sampling.batch_size, stream):
+                nodes = self._train[batch]
+                known, edges = self._incoming.around(nodes, sampling.fan_out, stream)
+                yield self._x[known], edges, slice(len(nodes)), self._labels[nodes]
+
+    def _private_steps(self, turn: Turn) -> None:
+        """Poisson samples of the training nodes, each by itself; noise in every step."""
+        asked = self._training.dp_sgd
+        assert asked is not None
+        train_module(
+            self._network,
+            (self._x[self._train], self._edges.new_zeros(2, 0)),
+            self._labels[self._train],
+            _plan(self._training, self._settings),
+            asked.num_samples,
+            self._noise,
+            turn.clients,
+            ("dp_sgd", turn.round),
+        )
+
+    @torch.no_grad()
+    def measure(self, release: Message) -> list[LocalScore]:
+        """The global model on the client's own nodes."""
+        assert isinstance(release, Globals)
+        any_network.load_vector(self._network, release.weights.to(self._device))
+        logits = self._network.eval()(self._x, self._edges).cpu()
+        graph = self._shard.graph
+        return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
+
+
+def make_server(
+    info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+) -> AveragingServer:
+    made = network(settings, info.num_features, info.num_classes, info.seed)
+    return AveragingServer(
+        info,
+        training,
+        cohort,
+        initial=any_network.vector_of(made),
+        request=lambda weights: Globals(weights=weights),
+        reply=Update,
+        changes=settings.upload == "update",
+    )
+
+
+def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
+    """The global model on the union graph."""
+    made = network(settings, union.num_features, union.num_classes, 0).to(device)
+    features, edges = union.features.to(device), union.edge_index.to(device)
+
+    @torch.no_grad()
+    def logits(release: Message) -> Tensor:
+        assert isinstance(release, Globals)
+        any_network.load_vector(made, release.weights.to(device))
+        found: Tensor = made.eval()(features, edges)
+        return found.cpu()
+
+    return UnionGoal(union, logits)
+
+
+METHOD = Method(
+    name="fedavg",
+    summary="federated averaging of any network, torch-geometric's or your own; FedProx, DP-SGD",
+    settings=Settings,
+    messages=(Globals, Update),
+    replies={Globals: Update},
+    release=Globals,
+    planned=planned,
+    networks=networks,
+    make_host=Client,
+    make_server=make_server,
+    make_evaluator=global_goal,
+)

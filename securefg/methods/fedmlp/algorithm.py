@@ -1,0 +1,197 @@
+"""FedMLP: federated averaging (McMahan et al. 2017) of perceptrons; nobody uses the graph.
+
+The baseline of GFL-APPNP's paper where every client is a node with samples of its own. Clients
+count alike, so that no size leaves a client, and the server needs nothing but the sum.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from securefg.federation.evaluation import LocalScore, score_clients
+from securefg.federation.roles import Cohort, Host, PublicInfo, Site
+from securefg.foundation.errors import ConfigError
+from securefg.foundation.streams import torch_stream
+from securefg.methods.base import AveragingServer, Method
+from securefg.methods.fedmlp.settings import Settings
+from securefg.models.classifiers import mlp, mlp_shapes
+from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
+from securefg.models.network import glorot, num_parameters, split
+from securefg.privacy.dp_sgd import (
+    DpSgdPlan,
+    Samples,
+    mlp_loss,
+    refuse_where_samples_share_neighbours,
+    train,
+)
+from securefg.privacy.influence import NOTHING
+from securefg.privacy.releases import PlannedRelease
+from securefg.privacy.rules import TrainedWithNoise
+from securefg.protocol.codec import Turn
+from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Weights
+from securefg.protocol.messages import Message, private, public
+from securefg.settings.execution import TrainingSettings
+
+
+class Globals(Message, kind="fedmlp.Globals"):
+    weights: Tensor = public("global model", means=Weights("network", change=False))
+
+
+class Update(Message, kind="fedmlp.Update"):
+    weights: Tensor = private(
+        "sum",
+        "trained model, or its change",
+        means=lambda s: Weights("network", change=s.upload == "update"),
+    )
+
+
+def require_one_node_each(info: PublicInfo) -> None:
+    """Clients are laid out as one tensor, which wants as many samples of each."""
+    if info.num_clients != info.num_nodes:
+        raise ConfigError(
+            f"partition: {info.num_clients} clients for {info.num_nodes} nodes; perceptrons of "
+            "many clients want one client per node (partition.name: one_node, merged: false)"
+        )
+
+
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
+    require_one_node_each(info)
+    shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+    trained = None
+    if training.dp_sgd is not None:
+        trained = TrainedWithNoise(_plan(training), training.dp_sgd.num_samples)
+        weights = [torch.zeros(shape) for shape in shapes]
+        refuse_where_samples_share_neighbours(
+            "training.dp_sgd: fedmlp", partial(mlp, weights), torch.zeros(8, info.num_features)
+        )
+    numbers = num_parameters(shapes)
+    return [
+        PlannedRelease(Update, "weights", training.rounds, numbers, trained=trained, edge=NOTHING)
+    ]
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    """ReLU(X W0) W1."""
+    first, second = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+    return {
+        "network": Layout(
+            layers=(Layer("first", first), Layer("second", second)),
+            inputs=(Matrix("first"),),
+            output=Matrix("second"),
+            form="mlp2",
+            optimizer="sgd",
+            hidden=settings.hidden,
+            dropout=0.0,
+        )
+    }
+
+
+def _plan(training: TrainingSettings) -> DpSgdPlan:
+    """DP-SGD for the local steps of one round."""
+    asked = training.dp_sgd
+    assert asked is not None
+    if training.weight_decay:
+        raise ConfigError(
+            f"training.weight_decay is {training.weight_decay:g}; allowed with training.dp_sgd: 0"
+        )
+    return DpSgdPlan(
+        num_steps=training.local_epochs,
+        lr=training.lr,
+        clip_l2=asked.clip_l2,
+        noise_multiplier=asked.noise_multiplier,
+        sampling=asked.sampling,
+    )
+
+
+class Users(Host):
+    """Some of the clients, as one tensor; they keep nothing from round to round."""
+
+    def __init__(self, site: Site[Settings]) -> None:
+        self._settings: Settings = site.method
+        self._training, self._seed, self._device = site.training, site.seed, site.device
+        self._samples = ClientSamples.of(site.shards, site.device)
+        graph = site.shards[0].graph
+        self._shapes = mlp_shapes(graph.num_features, self._settings.hidden, graph.num_classes)
+        self._noise = site.noise
+        if self._training.dp_sgd is not None:
+            self._refuse_other_counts(self._training.dp_sgd.num_samples)
+
+    def _refuse_other_counts(self, wanted: int) -> None:
+        counts = self._samples.masks.train.sum(1)
+        if not bool((counts == wanted).all()):
+            raise ConfigError(
+                f"training.dp_sgd.num_samples is {wanted}, and some client has another number of "
+                "training samples; the step is divided by it, and epsilon per client counts it"
+            )
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        assert isinstance(request, Globals)
+        rows = self._samples.rows(turn.clients.array())
+        start = request.weights.to(self._device)
+        own = self._samples.training_set(rows)
+        vectors = start.expand(len(rows), -1)
+        if self._training.dp_sgd is not None:
+            trained = self._private_sgd(vectors, own, turn)
+        else:
+            steps = self._training.local_epochs
+            trained = local_sgd(
+                vectors,
+                self._shapes,
+                own,
+                own.batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+                self._training.lr,
+                self._training.weight_decay,
+            )
+        return Update(weights=trained - start if self._settings.upload == "update" else trained)
+
+    def _private_sgd(self, vectors: Tensor, own: TrainingSet, turn: Turn) -> Tensor:
+        """Poisson samples in place of batches; noise in every step."""
+        stream = ("dp_sgd", turn.round)
+        samples = Samples(own.inputs, own.labels)
+        weights = tuple(split(vectors, self._shapes))
+        plan = _plan(self._training)
+        done = train(weights, samples, mlp_loss, plan, self._noise, turn.clients, stream)
+        return torch.cat([w.flatten(1) for w in done.weights], 1)
+
+    @torch.no_grad()
+    def measure(self, release: Message) -> list[LocalScore]:
+        """The global model on every client's own samples."""
+        assert isinstance(release, Globals)
+        samples = self._samples
+        logits = mlp(split(release.weights.to(self._device), self._shapes), samples.inputs)
+        return score_clients(samples.clients.tolist(), logits, samples.labels, samples.masks)
+
+
+def make_server(
+    info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+) -> AveragingServer:
+    """W := mean of the models that came back."""
+    shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
+    return AveragingServer(
+        info,
+        training,
+        cohort,
+        initial=glorot(shapes, torch_stream(info.seed, "weights")),
+        request=lambda weights: Globals(weights=weights),
+        reply=Update,
+        changes=settings.upload == "update",
+    )
+
+
+METHOD = Method(
+    name="fedmlp",
+    summary="federated averaging of perceptrons over clients with samples; no graph",
+    settings=Settings,
+    messages=(Globals, Update),
+    release=Globals,
+    networks=networks,
+    planned=planned,
+    make_host=Users,
+    make_server=make_server,
+    batched=True,
+)

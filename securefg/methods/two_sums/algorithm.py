@@ -1,0 +1,307 @@
+"""A common classifier from two noisy sums, with epsilon per node; predictions stay at home.
+
+Every client holds a subgraph. Two sums over all training nodes are asked for, once each, under
+masks, with noise for one node: its features, its label and its links. They determine the model, so
+nothing else has to leave a client. docs/private.md has the proof of what a node moves.
+
+    1. M = sum x_v y_v^T                          from which P scores the classes of any features
+    2. A = sum phi_v phi_v^T,  B = sum phi_v y_v^T    from which a linear head follows
+
+with x_v of length at most 1, and phi_v = [a z_v, b H_v, g G_v, c] / sqrt(a^2 + b^2 + g^2 + c^2):
+
+    z_v = cut(P^T x_v)                                own features
+    H_v = cut(sum of y_u over training neighbours u / d0)    neighbours' labels
+    G_v = cut(sum of z_u over neighbours u / d0)      neighbours' features
+
+where cut(q) = q / max(1, |q|). A fixed divisor d0 in place of the degree bounds what one neighbour
+moves: b/d0 and g/d0, whatever the others' degrees are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from securefg.data.graph import Graph
+from securefg.data.shard import Shard
+from securefg.federation.evaluation import (
+    Evaluator,
+    LocalScore,
+    Scores,
+    area_under_curve,
+    score_locally,
+    score_logits,
+)
+from securefg.federation.roles import (
+    Cohort,
+    Host,
+    PublicInfo,
+    Server,
+    Site,
+    State,
+    require_replies,
+)
+from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.methods.base import Method
+from securefg.methods.two_sums.features import (
+    CONSTANT,
+    class_sums,
+    length,
+    moments_of,
+    moved_by_node,
+    neighbour_moves,
+    packed,
+    refuse_samples,
+    rows_of,
+    unpacked,
+    width,
+    with_divisor,
+)
+from securefg.methods.two_sums.settings import Settings
+from securefg.models.discriminant import class_scores, head, is_clear
+from securefg.privacy.influence import NOTHING, Fixed, Influence
+from securefg.privacy.releases import PlannedRelease
+from securefg.protocol.bounds import Bound, PublicSizes, reals
+from securefg.protocol.codec import Turn
+from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Statistic, Weights
+from securefg.protocol.messages import Message, private, public, round_number
+from securefg.settings.execution import TrainingSettings
+
+BY_CLASS: Final = Statistic("both", "by_class")
+MOMENTS: Final = Statistic("both", "moments")
+
+FIRST_SHARE: Final = 0.25
+"""Of the budget (shares of 1 / multiplier^2 add up), for the first sum; see docs/private.md."""
+
+OWN_WEIGHTS: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
+CLEARLY: Final = 2.0
+
+
+# ---------------------------------------------------------------------------------------- messages
+
+
+def _projection(settings: Settings, public: PublicSizes) -> Bound:
+    return reals((public.num_features, public.num_classes))
+
+
+def _products(settings: Settings, public: PublicSizes) -> Bound:
+    dim = width(settings, public.num_features, public.num_classes)
+    return reals((dim * (dim + 1) // 2 + dim * public.num_classes,))
+
+
+class AskSums(Message, kind="two_sums.AskSums"):
+    number: int = round_number()
+
+
+class ClassSums(Message, kind="two_sums.ClassSums"):
+    sums: Tensor = private(
+        "sum",
+        "features of the training nodes, summed by class",
+        means=BY_CLASS,
+        constant=True,
+    )
+
+
+class AskMoments(Message, kind="two_sums.AskMoments"):
+    projection: Tensor | None = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection
+    )
+
+
+class Products(Message, kind="two_sums.Products"):
+    products: Tensor = private("sum", "second moments of phi, and its sums by class", means=MOMENTS)
+
+
+class Model(Message, kind="two_sums.Model"):
+    """`noise` is the standard deviation on every entry of the products."""
+
+    projection: Tensor | None = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection
+    )
+    products: Tensor = public("noisy moments", means=MOMENTS, bounds=_products)
+    weights: Tensor = public("linear head", means=Weights("head", change=False))
+    noise: float = public(
+        "standard deviation of the noise on the moments", bounds=lambda s, p: reals((), 0.0)
+    )
+
+
+def check(settings: Settings, public: PublicInfo, message: Message) -> None:
+    """Raise where a projection is missing, or none is wanted."""
+    if isinstance(message, AskMoments | Model):
+        has_one, needs_one = message.projection is not None, public.num_features > settings.narrow
+        if has_one != needs_one:
+            words = {True: "a projection", False: "none"}
+            raise ProtocolError(
+                f"{message.kind}.projection: found {words[has_one]}; expected {words[needs_one]} "
+                f"for {public.num_features} features"
+            )
+
+
+def planned(
+    settings: Settings, training: TrainingSettings, info: PublicInfo
+) -> list[PlannedRelease]:
+    if training.rounds != 1:
+        raise ConfigError(
+            f"training.rounds: {training.rounds}; allowed for two_sums: 1, since the two sums "
+            "determine the model and a second round would only spend"
+        )
+    dim = width(settings, info.num_features, info.num_classes)
+    products = PlannedRelease(
+        Products,
+        "products",
+        count=1,
+        dim=dim * (dim + 1) // 2 + dim * info.num_classes,
+        norm=math.sqrt(2) * info.num_nodes,
+        node=Influence(moved=partial(moved_by_node, settings), links=settings.links),
+        edge=Influence(moved=Fixed(2 * neighbour_moves(settings))) if settings.graph else NOTHING,
+    )
+    if info.num_features <= settings.narrow:
+        return [products]
+    sums = PlannedRelease(
+        ClassSums,
+        "sums",
+        count=1,
+        dim=info.num_features * info.num_classes,
+        norm=float(info.num_nodes),
+        node=Influence(moved=Fixed(1.0), links=settings.links),
+        edge=NOTHING,
+        noisier=math.sqrt(1 / FIRST_SHARE - 1),
+    )
+    return [sums, products]
+
+
+# ------------------------------------------------------------------------------------- client side
+
+
+def best_of(shard: Shard, logits: list[Tensor]) -> LocalScore:
+    """The first, unless another's loss on the client's own validation nodes is clearly lower: by
+    `CLEARLY` in all, so that a handful of nodes does not choose by luck."""
+    graph = shard.graph
+    first, *others = [
+        score_locally(shard.client, each, graph.labels, graph.split) for each in logits
+    ]
+    best = min(others, key=lambda score: score.val_loss)
+    return best if first.val_count * (first.val_loss - best.val_loss) > CLEARLY else first
+
+
+class Client(Host):
+    """One client with its subgraph; it answers two sums, and keeps nothing."""
+
+    def __init__(self, site: Site[Settings]) -> None:
+        (self._shard,) = site.shards
+        self._settings = site.method
+        self._graph = self._shard.graph
+        refuse_samples(self._graph)
+
+    def handle(self, request: Message, turn: Turn) -> Message:
+        if isinstance(request, AskSums):
+            return ClassSums(sums=class_sums(self._graph)[None])
+        assert isinstance(request, AskMoments)
+        rows = rows_of(self._graph, request.projection, self._settings)
+        return Products(products=packed(moments_of(self._graph, rows))[None])
+
+    def measure(self, release: Message) -> list[LocalScore]:
+        """At home: the common sums, and the client's own as often again as serves it best.
+
+        Its clean sums never leave, so they cost nothing. How often is chosen by the loss on its own
+        validation nodes; 0 is the common model as it is.
+        """
+        assert isinstance(release, Model)
+        rows = rows_of(self._graph, release.projection, self._settings)
+        own = moments_of(self._graph, rows)
+        common = unpacked(release.products, rows.shape[1])
+        constant = CONSTANT / length()
+        clear = is_clear(common, constant, release.noise)
+        solved = (
+            head(common.plus(own, weight), constant, release.noise, clear) for weight in OWN_WEIGHTS
+        )
+        return [best_of(self._shard, [rows @ weights + offsets for weights, offsets in solved])]
+
+
+# ------------------------------------------------------------------------------------- server side
+
+
+class Solver(Server):
+    """Asks for two sums, and solves."""
+
+    def __init__(
+        self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
+    ) -> None:
+        self._info, self._settings, self._cohort = info, settings, cohort
+
+    def round(self, number: int) -> Message:
+        projection = None
+        if self._info.num_features > self._settings.narrow:
+            first = require_replies(self._cohort.ask(AskSums(number=number), ClassSums), number)
+            noise = self._cohort.noise_stddev(first, "sums")
+            rates = self._settings.encoding == "rates"
+            projection = class_scores(first.sum("sums").double(), noise, rates).float()
+        asked = self._cohort.ask(AskMoments(projection=projection), Products)
+        replies = require_replies(asked, number)
+        noise = self._cohort.noise_stddev(replies, "products")
+        products = replies.sum("products").float()
+        dim = width(self._settings, self._info.num_features, self._info.num_classes)
+        moments = unpacked(products, dim)
+        constant = CONSTANT / length()
+        weights, offsets = head(moments, constant, noise, is_clear(moments, constant, noise))
+        flat = torch.cat([weights.flatten(), offsets]).float()
+        return Model(projection=projection, products=products, weights=flat, noise=noise)
+
+    def state(self) -> State:
+        return {}
+
+    def restore(self, state: State) -> None:
+        """One round: there is nothing between rounds."""
+
+
+class AtHome(Evaluator):
+    """The common model, every node by the links that its own client holds."""
+
+    def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
+        self._graph, self._settings = union, settings
+
+    def score(self, release: Message) -> Scores:
+        logits, graph = self.answers(release), self._graph
+        scores = score_logits(logits, graph.labels, graph.split)
+        if graph.num_classes > 2 or not bool(graph.split.test.any()):
+            return scores
+        margins = (logits[:, 1] - logits[:, 0])[graph.split.test]
+        return replace(
+            scores, extra={"test_auc": area_under_curve(margins, graph.labels[graph.split.test])}
+        )
+
+    def answers(self, release: Message) -> Tensor:
+        assert isinstance(release, Model)
+        rows = rows_of(self._graph, release.projection, self._settings)
+        flat = release.weights.double()
+        split = rows.shape[1] * self._graph.num_classes
+        return rows @ flat[:split].reshape(rows.shape[1], -1) + flat[split:]
+
+
+def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    dim = width(settings, info.num_features, info.num_classes)
+    layers = (Layer("weights", (dim, info.num_classes)), Layer("offsets", (info.num_classes,)))
+    return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}
+
+
+METHOD = Method(
+    name="two_sums",
+    summary="a common classifier from two noisy sums under masks: epsilon per node, one round",
+    settings=Settings,
+    messages=(AskSums, ClassSums, AskMoments, Products, Model),
+    replies={AskSums: ClassSums, AskMoments: Products},
+    check=check,
+    release=Model,
+    planned=planned,
+    networks=networks,
+    make_host=Client,
+    make_server=Solver,
+    make_evaluator=AtHome,
+    answers_shown=lambda settings: settings.answers == "shown",
+    choose=with_divisor,
+)

@@ -1,0 +1,171 @@
+"""Features of bounded influence: what one node, or one link, moves of the sums over them.
+
+    phi_v = [a z_v, b H_v, g G_v, c] / sqrt(a^2 + b^2 + g^2 + c^2)
+
+d0, by which neighbours' sums are divided, trades noise for detail: the larger it is, the less one
+node moves. It is k/8 where that leaves the second sum clear of its noise, else k/3, and at least 1.
+Which nodes were looked at for this rule is told in docs/private.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, TypeVar
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from securefg.data.graph import Graph
+from securefg.foundation.errors import ConfigError
+from securefg.methods.base import Outlook
+from securefg.methods.two_sums.settings import Divisor, FeatureSettings
+from securefg.models.discriminant import CLEAR, Moments
+
+S = TypeVar("S", bound=FeatureSettings)
+
+OWN, LABELS, NEIGHBOURS, CONSTANT = 0.6, 0.7, 0.4, 0.5
+"""a, b, g, c: guessed, and checked on the friends of Johns Hopkins: little hangs on them."""
+
+FINE: Final = 8.0
+COARSE: Final = 3.0
+"""Links over d0: where sums are clear of their noise, and where they are not."""
+
+
+def length() -> float:
+    """sqrt(a^2 + b^2 + g^2 + c^2), so that no phi is longer than 1."""
+    return math.hypot(OWN, LABELS, NEIGHBOURS, CONSTANT)
+
+
+def parts(settings: FeatureSettings) -> tuple[float, float]:
+    """b and g; both 0 where links do not count."""
+    return (LABELS, NEIGHBOURS) if settings.graph else (0.0, 0.0)
+
+
+def width(settings: FeatureSettings, num_features: int, num_classes: int) -> int:
+    """m: numbers in phi."""
+    own = num_features if num_features <= settings.narrow else num_classes
+    return own + (num_classes + own if settings.graph else 0) + 1
+
+
+def refuse_samples(graph: Graph) -> None:
+    if graph.features.dim() != 2 or graph.labels.dim() != 1:
+        raise ConfigError("method.name: sums over nodes want one sample per node, found several")
+
+
+def own_rows(graph: Graph) -> Tensor:
+    """x_v: a node's features, of length 1, or 0 where it has none."""
+    rows = graph.features.double()
+    scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return scaled
+
+
+def known_labels(graph: Graph) -> Tensor:
+    """y_v, zero for nodes whose label does not train; those without one (-1) never do."""
+    named = graph.labels.clamp_min(0)
+    return one_hot(named, graph.num_classes).double() * graph.split.train[:, None]
+
+
+def class_sums(graph: Graph) -> Tensor:
+    """M: (d, C)."""
+    return own_rows(graph).T @ known_labels(graph)
+
+
+def cut(rows: Tensor) -> Tensor:
+    """Into the unit ball; no two rows get further apart by it."""
+    inside: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1.0)
+    return inside
+
+
+def links_of(graph: Graph) -> csr_array:
+    """1 where two nodes are linked: a link counts once however often it is listed, a loop never."""
+    source, target = graph.edge_index.numpy()
+    apart = source != target
+    once = (np.ones(int(apart.sum())), (source[apart], target[apart]))
+    listed = csr_array(once, shape=(graph.num_nodes, graph.num_nodes))
+    links: csr_array = listed + listed.T
+    links.data[:] = 1.0
+    return links
+
+
+def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) -> Tensor:
+    """phi of every node, (N, m)."""
+    own = own_rows(graph)
+    z = own if projection is None else cut(own @ projection.double())
+    columns = [OWN * z]
+    if settings.graph:
+        b, g = parts(settings)
+        sent = torch.cat([known_labels(graph), z], 1)
+        met = torch.from_numpy(links_of(graph) @ sent.numpy()) / settings.divisor
+        columns += [b * cut(met[:, : graph.num_classes]), g * cut(met[:, graph.num_classes :])]
+    constant = torch.full((graph.num_nodes, 1), CONSTANT, dtype=torch.float64)
+    return torch.cat([*columns, constant], 1) / length()
+
+
+def moments_of(graph: Graph, rows: Tensor) -> Moments:
+    """Sums over the training nodes."""
+    train = graph.split.train
+    return Moments(rows[train].T @ rows[train], rows[train].T @ known_labels(graph)[train])
+
+
+def packed(moments: Moments) -> Tensor:
+    """One vector of the same length: the upper triangle, off the diagonal times sqrt 2, then B."""
+    upper = torch.triu_indices(len(moments.second), len(moments.second))
+    once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
+    return torch.cat([moments.second[upper[0], upper[1]] * once, moments.by_class.flatten()])
+
+
+def unpacked(vector: Tensor, dim: int) -> Moments:
+    upper = torch.triu_indices(dim, dim)
+    once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
+    second = torch.zeros(dim, dim, dtype=torch.float64)
+    second[upper[0], upper[1]] = vector[: upper.shape[1]].double() / once
+    second = second + second.triu(1).T
+    return Moments(second, vector[upper.shape[1] :].double().reshape(dim, -1))
+
+
+# ------------------------------------------------------------------------------- what a node moves
+
+
+def neighbour_moves(settings: FeatureSettings) -> float:
+    """The distance by which one neighbour's (phi phi^T, phi y^T) moves when a link goes.
+
+    phi moves by delta = sqrt(b^2 + g^2) / (d0 length), within its graph part, which is no longer
+    than beta = sqrt(b^2 + g^2) / length: delta sqrt(2 (1 + beta^2) + 1).
+    """
+    if not settings.graph:
+        return 0.0
+    beta = math.hypot(*parts(settings)) / length()
+    return beta / settings.divisor * math.sqrt(2 * (1 + beta**2) + 1)
+
+
+def moved_by_node(settings: FeatureSettings, links: int) -> float:
+    """S(k) = sqrt 2 + k delta sqrt(2 (1 + beta^2) + 1): its own term, and its k neighbours'."""
+    return math.sqrt(2) + links * neighbour_moves(settings)
+
+
+# -------------------------------------------------------------------------------------- the divisor
+
+
+def with_divisor(settings: S, outlook: Outlook) -> S:
+    """Return the settings with d0 chosen, unless it is set or links do not count."""
+    if not settings.graph or settings.scale is not None:
+        return settings
+    return settings.with_divisor(_divisor(settings, outlook))
+
+
+def _divisor(settings: FeatureSettings, outlook: Outlook) -> Divisor:
+    """d0 for these sizes, this number of links and this noise."""
+    fine, coarse = (max(1.0, settings.links / share) for share in (FINE, COARSE))
+    if outlook.num_training is None:
+        return Divisor(coarse, "links / 3, since the config does not say how many nodes train")
+    ratios = outlook.signal_over_noise(settings.model_copy(update={"scale": fine}))
+    ratio = ratios[-1] if ratios else None
+    if ratio is None:
+        return Divisor(fine, "links / 8, since no noise is added")
+    stands = f"the second sum would stand {ratio:.1f} times above its noise"
+    if ratio >= CLEAR:
+        return Divisor(fine, f"links / 8, with which {stands}, {CLEAR:g} or more")
+    return Divisor(coarse, f"links / 3, since with links / 8 {stands}, less than {CLEAR:g}")
