@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, client_models, layout_of, of_form
 from attacks.client_rows import class_shares, client_rounds, noise_of
 from attacks.leaning import HEDGED, leaning, pair_shift
 from attacks.non_negative import non_negative
+from attacks.questions import ClientLinks
 from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.protocol.meanings import AddedGraph, NodeRows, Predictions
@@ -29,12 +30,12 @@ EQUATIONS = 64
 """Per row: a round gives one fewer than there are classes. More cost time and add little."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    nodes, design, wanted = equations(view, targets.client or 0)
+def run(view: View, question: ClientLinks, rng: np.random.Generator) -> Array:
+    nodes, design, wanted = equations(view, question.client or 0)
     noise = noise_of(view, HIDDEN)
     place = np.full(view.public.num_nodes, -1)
     place[nodes] = np.arange(len(nodes))
-    first, second = place[targets.ids].T
+    first, second = place[question.ids].T
     known = (first >= 0) & (second >= 0)
     if noise is None:
         design = design + JITTER * design.std() * rng.standard_normal(design.shape)
@@ -46,7 +47,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     found = np.where(known, rows[first, second] + rows[second, first], 0.0)
     width = view.public.num_classes - 1
     shift = pair_shift(noise, width, max(1, len(design) // width))
-    return leaning(found, targets.prior, shift if noise is None else min(shift, HEDGED))
+    return leaning(found, question.prior, shift if noise is None else min(shift, HEDGED))
 
 
 def ridge_rows(design: Array, wanted: Array) -> Array:
@@ -111,7 +112,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="the uploads of one client over some rounds, hidden embeddings among them",
     adversaries=frozenset({"server"}),
-    game="client_links",
+    question=ClientLinks,
     floor=0.3,
     expected="AUC and precision 1.00 after 10 rounds on Cora, where cosine gets 0.79 and 0.13",
     exposes="who is connected to whom at one client, edge by edge",

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
+from attacks.questions import OthersLabels
 from securefg.protocol.meanings import Answers
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: OthersLabels, rng: np.random.Generator) -> Array:
     if view.answers is None:
         raise CannotAttack("the released model answers for no nodes")
-    found: Array = view.answers[targets.ids].argmax(1).double().numpy()
+    found: Array = view.answers[question.ids].argmax(1).double().numpy()
     return found
 
 
@@ -26,7 +27,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="the released model's answers about others' nodes",
     adversaries=frozenset({"client"}),
-    game="others_labels",
+    question=OthersLabels,
     floor=0.02,
     expected="0.9 to 1.0 on labelled nodes where unlabelled ones get 0.8, if trained for long",
     exposes="the label of a person at another client, as that client has it on record",

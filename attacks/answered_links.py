@@ -10,21 +10,21 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_rows import cosines
 from attacks.pair_classifier import Pairs, described, entropies, learnt, shadow_links
+from attacks.questions import StolenLinks
 from securefg.protocol.meanings import Answers
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: StolenLinks, rng: np.random.Generator) -> Array:
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    shadow_links(targets)
-    assert targets.shadow_pairs is not None
+    shadow_links(question)
     shadow, wanted = (
-        described_answers(view.answers, pairs) for pairs in (targets.shadow_pairs, targets.ids)
+        described_answers(view.answers, pairs) for pairs in (question.shadow_pairs, question.ids)
     )
-    return learnt(targets, shadow, wanted, likenesses(view.answers, targets.shadow_pairs))
+    return learnt(question, shadow, wanted, likenesses(view.answers, question.shadow_pairs))
 
 
 def described_answers(answers: Tensor, pairs: Pairs) -> Array:
@@ -51,7 +51,7 @@ ATTACK = Attack(
     assumes="the released model's answers for all nodes; edges of a client's own shard, or of half "
     "of the nodes",
     adversaries=frozenset({"client", "outsider"}),
-    game="stolen_links",
+    question=StolenLinks,
     floor=0.02,
     expected="AUC 0.95 to 0.96 on Cora, where the likeness of answers has 0.93",
     exposes="that two people are connected, to somebody who may only ask for predictions",

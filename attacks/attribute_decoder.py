@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
 from attacks.linear_decoder import ridge_decoded
+from attacks.questions import KnownRowsQuestion
 from attacks.uploaded_rows import FEWEST
 
 
-def decoded(known: Array, targets: Targets, wanted: Array, rng: np.random.Generator) -> Array:
+def decoded(
+    known: Array, question: KnownRowsQuestion, wanted: Array, rng: np.random.Generator
+) -> Array:
     """Scores of the targets, learnt from the nodes whose number is known."""
-    if targets.known is None or len(targets.known_ids) < FEWEST:
+    if len(question.known_ids) < FEWEST:
         raise CannotAttack(f"fewer than {FEWEST} nodes whose number is known")
-    numbers = targets.known[:, :1].astype(np.float64)
+    numbers = question.known[:, :1].astype(np.float64)
     found: Array = ridge_decoded(known, numbers, wanted)[:, 0]
     return found + 1e-9 * rng.normal(size=len(found))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.attribute_decoder import decoded
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
+from attacks.questions import SensitiveColumn
 from attacks.uploaded_rows import ROWS, decoder_pairs
 
 ROUNDS = 5
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    pairs = decoder_pairs(view, targets, ROUNDS)
-    return decoded(pairs.known, targets, pairs.wanted, rng)
+def run(view: View, question: SensitiveColumn, rng: np.random.Generator) -> Array:
+    pairs = decoder_pairs(view, question, ROUNDS)
+    return decoded(pairs.known, question, pairs.wanted, rng)
 
 
 ATTACK = Attack(
@@ -23,7 +24,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="uploads of all nodes, and the sensitive number of some of them",
     adversaries=frozenset({"server"}),
-    game="sensitive_column",
+    question=SensitiveColumn,
     floor=0.02,
     expected="as far as the number is in the embedding: AUC 0.6 to 0.9",
     exposes="a sensitive number of a person: an income, a gender, a test result",

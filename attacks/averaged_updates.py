@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL
 from attacks.latents import LATENT, first_weights, needs_shared_start
+from attacks.questions import NodeFeatures
 from attacks.uploaded_rows import Rows
 from securefg.models.optimizers import Adam
 
@@ -19,7 +20,7 @@ STILL = 1e-9
 """Far below a step that a gradient makes, and above nothing."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: NodeFeatures, rng: np.random.Generator) -> Array:
     found = [m for m in view.best_rows(MODEL) if m.round == 1]
     if not found:
         raise CannotAttack("the weights of round 1 are not in the view")
@@ -27,11 +28,11 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     Adam([start], [view.recipe.weight_decay], view.recipe.lr).step([torch.zeros_like(start)])
     ids = np.concatenate([m.clients.numbers() for m in found]).astype(np.int64)
     moved = torch.cat([(m.value.reshape(-1, *start.shape) - start).abs().amax(2) for m in found])
-    moves: Array = Rows(ids, moved.double().numpy()).of(targets.ids)
-    if targets.prior is None:
+    moves: Array = Rows(ids, moved.double().numpy()).of(question.ids)
+    if question.prior is None:
         return moves
     # Whom no gradient reached moved by decay alone: the prior is left, below whatever moved.
-    return moves + STILL * targets.prior
+    return moves + STILL * question.prior
 
 
 ATTACK = Attack(
@@ -41,7 +42,7 @@ ATTACK = Attack(
     needs=(LATENT, MODEL),
     assumes="the weights that users upload, and those they were sent",
     adversaries=frozenset({"server"}),
-    game="node_features",
+    question=NodeFeatures,
     floor=0.1,
     expected="exact for users whom a gradient reaches: within two hops of a label",
     exposes="the words of one user's own record",

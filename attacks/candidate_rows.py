@@ -11,25 +11,24 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.expected_uploads import HIDDEN, ROUNDS, SLOPE, of_latents, of_models
 from attacks.latents import LATENT, needs_shared_start
+from attacks.questions import CandidateRows
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: CandidateRows, rng: np.random.Generator) -> Array:
     """A score for every target and candidate."""
-    if targets.candidates is None:
-        raise CannotAttack("no candidates")
-    pool = torch.from_numpy(targets.candidates).float()
-    found = np.zeros((len(targets.ids), len(pool)))
+    pool = torch.from_numpy(question.candidates).float()
+    found = np.zeros((len(question.ids), len(pool)))
     if view.places(LATENT):
-        found = found + of_latents(view, targets.ids, pool)
+        found = found + of_latents(view, question.ids, pool)
     else:
-        terms = list(of_models(view, targets.ids, pool))
+        terms = list(of_models(view, question.ids, pool))
         if not terms:
             raise CannotAttack("no round in which both a model and uploads made by it are readable")
         found = found + np.sum(terms, 0)
-    return found if targets.prior is None else found + targets.prior
+    return found if question.prior is None else found + question.prior
 
 
 def _can_be_computed(view: View) -> str | None:
@@ -44,7 +43,7 @@ ATTACK = Attack(
     assumes="uploads of clients that are single nodes; the models they were sent, or shared first "
     "weights; candidates with the client's row among them; the graph, where the server is given it",
     adversaries=frozenset({"server"}),
-    game="candidate_rows",
+    question=CandidateRows,
     floor=0.1,
     expected="the first place without noise; under noise what epsilon leaves of ranks",
     exposes="which entry of a known list a pseudonymous client is, or which ones it is not",

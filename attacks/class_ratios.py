@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.class_pull import has_an_output, scores
 from attacks.client_models import MODEL
+from attacks.questions import ClassRatios
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    return scores(view, targets.ids, rng)
+def run(view: View, question: ClassRatios, rng: np.random.Generator) -> Array:
+    return scores(view, question.ids, rng)
 
 
 ATTACK = Attack(
@@ -21,7 +22,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="the uploaded models of some rounds and the models sent; how common classes are",
     adversaries=frozenset({"server"}),
-    game="class_ratios",
+    question=ClassRatios,
     floor=0.1,
     expected="AUC 0.9 and more after one round, where clients differ",
     exposes="a property of a whole client: that a clinic has more of one disease than others",

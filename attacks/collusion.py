@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Message, View
 from attacks.jacobian_samples import LARGEST_RANK, binary_samples, samples_of
+from attacks.questions import ColludedSamples
 from attacks.uploaded_rows import Rows
 from securefg.models.graph_operators import operator_matrix
 from securefg.protocol.meanings import GraphSums, Jacobian
@@ -28,28 +29,28 @@ SENT = GraphSums(of=OWN)
 CONSTANT = 1e-9
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: ColludedSamples, rng: np.random.Generator) -> Array:
     """For every target as many rows as it has samples."""
-    if targets.edges is None or targets.num_samples is None:
+    if question.edges is None or question.num_samples is None:
         raise CannotAttack("the graph, or the number of samples per client, is not known")
     told, sent = view.downloads(SENT), view.uploads(OWN)
     sums, own = _first(told, "sums of Jacobians"), _first(sent, "the colluders' own Jacobians")
     meaning = told[0].meaning
     assert isinstance(meaning, GraphSums)
-    matrix = _matrix(meaning, targets.edges, view.public.num_nodes)
+    matrix = _matrix(meaning, question.edges, view.public.num_nodes)
     units = meaning.of.units if isinstance(meaning.of, Jacobian) else None
     colluders = np.array(sorted(view.adversary.clients))
     honest = np.setdiff1d(np.arange(len(matrix)), colluders)
     left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ own.of(colluders)
     weights = matrix[np.ix_(sums.ids, honest)]
     inverse = np.linalg.pinv(weights, rcond=1e-10)
-    places = np.searchsorted(honest, targets.ids)
+    places = np.searchsorted(honest, question.ids)
     exposed = np.abs(inverse[places] @ weights - np.eye(len(honest))[places]).max(1) < RESIDUAL
     mixtures = _without_means(inverse[places] @ left, units)
-    parted = _parted(left, weights, targets.num_samples, units)
+    parted = _parted(left, weights, question.num_samples, units)
     found = []
     for place, known, mixture in zip(places, exposed, mixtures, strict=True):
-        rows = samples_of(mixture, targets.num_samples)
+        rows = samples_of(mixture, question.num_samples)
         if not known and place in parted:
             rows = parted[place][None]
         found.append(rows)
@@ -112,7 +113,7 @@ ATTACK = Attack(
     hears=(SENT,),
     assumes="the graph; the colluders' own uploads and the sums they were sent; one has a label",
     adversaries=frozenset({"client"}),
-    game="colluded_samples",
+    question=ColludedSamples,
     floor=0.02,
     expected="exact where the sums expose a client, or have few terms of one binary sample each",
     exposes="the record of somebody else's client, pieced together by its neighbours in the graph",

@@ -14,22 +14,23 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
-from attacks.base import Array, CannotAttack, Shadows, Targets, View
+from attacks.base import Array, CannotAttack, View
 from attacks.leaning import largest_shift, leaning
+from attacks.questions import Question
 from securefg.protocol.meanings import Predictions, Weights
 
 ROUNDS = 5
 
 
-def answered(view: View, targets: Targets) -> Array:
+def answered(view: View, question: Question) -> Array:
     """Logits, or logs of probabilities, of every target, (n, C)."""
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    rows = view.answers[targets.ids].double()
+    rows = view.answers[question.ids].double()
     uploaded = _uploaded(view)
     if uploaded is not None:
-        known = torch.isfinite(uploaded[targets.ids]).all(1, keepdim=True)
-        rows = torch.where(known, uploaded[targets.ids], rows.log_softmax(-1))
+        known = torch.isfinite(uploaded[question.ids]).all(1, keepdim=True)
+        rows = torch.where(known, uploaded[question.ids], rows.log_softmax(-1))
     found: Array = rows.numpy()
     return found
 
@@ -56,34 +57,21 @@ def _uploaded(view: View) -> Tensor | None:
     return total[:, :-1] / total[:, -1:]
 
 
-def beside_the_prior(view: View, targets: Targets, scores: Array) -> Array:
+def beside_the_prior(view: View, question: Question, scores: Array) -> Array:
     """What answers tell, as far as noise on what made the model lets them tell anything."""
     noises = [view.noise[place] for place in view.places(Weights()) if place in view.noise]
     if not noises or view.training is None:
         return scores
     releases = view.training.rounds * view.public.num_clients
     return leaning(
-        scores, targets.prior, largest_shift(noises[0], share_of_one(view, targets), releases)
+        scores, question.prior, largest_shift(noises[0], share_of_one(view, question), releases)
     )
 
 
-def share_of_one(view: View, targets: Targets) -> float:
+def share_of_one(view: View, question: Question) -> float:
     """Of a client's clipped update, what one of its members pulls, all pulling apart."""
-    each = len(targets.ids) / max(view.public.num_clients, 1)
+    each = len(question.ids) / max(view.public.num_clients, 1)
     return min(1.0, math.sqrt(1 / each))
-
-
-def labels_of(targets: Targets) -> NDArray[np.int64]:
-    """The targets' labels; without them membership of a label means nothing."""
-    if targets.labels is None:
-        raise CannotAttack("the adversary does not know the targets' labels")
-    return targets.labels
-
-
-def shadows_of(targets: Targets) -> Shadows:
-    if targets.shadows is None:
-        raise CannotAttack("the adversary has no shadow models")
-    return targets.shadows
 
 
 def log_confidence(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> Array:

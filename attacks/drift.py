@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Noise, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Noise, View
 from attacks.client_rows import noise_of
 from attacks.latent_paths import Paths, paths
 from attacks.latents import BACK, LATENT, clip_factors, encoder_of, sends_weights
+from attacks.questions import RowSizes
 
 BEST_KNOWN = 0.01
 CLEAR = 4.0
@@ -23,14 +24,14 @@ OPEN = 0.9
 """Share of the clip up to which a first latent is taken for one that was not clipped."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    seen = paths(view, targets.ids)
+def run(view: View, question: RowSizes, rng: np.random.Generator) -> Array:
+    seen = paths(view, question.ids)
     if len(seen.uploads) == 1:
         raise CannotAttack("two rounds in a row from the first are needed (transcript_every: 1)")
     noise = noise_of(view, LATENT)
-    if noise is None or targets.prior is None:
+    if noise is None or question.prior is None:
         return by_least_squares(seen)
-    return by_likelihood(seen, noise, targets.prior)
+    return by_likelihood(seen, noise, question.prior)
 
 
 def by_least_squares(seen: Paths) -> Array:
@@ -78,7 +79,7 @@ ATTACK = Attack(
     hears=(BACK,),
     assumes="latents of consecutive rounds and the gradients that were sent",
     adversaries=frozenset({"server"}),
-    game="row_sizes",
+    question=RowSizes,
     floor=0.1,
     expected="exact for users whose gradients outweigh weight decay",
     exposes="how much one user has on record: the number of words in it",

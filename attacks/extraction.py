@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
+from attacks.questions import CopiedModel
 from securefg.models.gcn import normalized_adjacency
 from securefg.protocol.meanings import Answers
 
@@ -22,19 +23,17 @@ CLEAR = 2.0
 RIDGES = 10.0 ** np.arange(-4, 5)
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: CopiedModel, rng: np.random.Generator) -> Array:
     """(targets, budgets): the class that a copy gives, by number of queries."""
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    if targets.known is None or targets.edges is None or targets.queries is None:
-        raise CannotAttack("nothing is known that could be asked about")
-    if len(targets.queries) < BUDGETS[0]:
-        raise CannotAttack(f"{len(targets.queries)} nodes to ask about; {BUDGETS[0]} are needed")
-    rows = mixed(targets.known, targets.edges)
+    if len(question.queries) < BUDGETS[0]:
+        raise CannotAttack(f"{len(question.queries)} nodes to ask about; {BUDGETS[0]} are needed")
+    rows = mixed(question.known, question.edges)
     answers: Array = view.answers.double().numpy()
     columns = [
-        _copied(targets, rows, answers, targets.queries[:count])
-        for count in budgets(len(targets.queries))
+        _copied(question, rows, answers, question.queries[:count])
+        for count in budgets(len(question.queries))
     ]
     return np.stack(columns, 1)
 
@@ -44,13 +43,13 @@ def budgets(available: int) -> list[int]:
     return [count for count in BUDGETS if count < available] + [available]
 
 
-def _copied(targets: Targets, rows: Array, answers: Array, asked: NDArray[np.int64]) -> Array:
+def _copied(question: CopiedModel, rows: Array, answers: Array, asked: NDArray[np.int64]) -> Array:
     said = answers[asked] - answers[asked].mean(1, keepdims=True)
-    guess, foreseen = regressed(rows[asked], said, rows[targets.ids])
+    guess, foreseen = regressed(rows[asked], said, rows[question.ids])
     common = np.bincount(said.argmax(1)).max() / len(asked)
     clear = common + CLEAR * np.sqrt(common * (1 - common) / len(asked))
-    if targets.prior is not None and (foreseen == said.argmax(1)).mean() <= clear:
-        own: Array = targets.prior[:, -1]
+    if question.prior is not None and (foreseen == said.argmax(1)).mean() <= clear:
+        own: Array = question.prior[:, -1]
         return own
     found: Array = guess.argmax(1).astype(np.float64)
     return found
@@ -92,7 +91,7 @@ ATTACK = Attack(
     assumes="answers (scores of all classes) about nodes whose features and links are known: a "
     "client's own, or an outsider's",
     adversaries=frozenset({"client", "outsider"}),
-    game="copied_model",
+    question=CopiedModel,
     floor=0.05,
     expected="0.87 to 0.92 of all answers alike after 300 queries on Cora, 0.8 after 100",
     exposes="nothing by itself; a copy can be attacked at leisure, unseen and without a limit",

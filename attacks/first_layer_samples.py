@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, layout_of
 from attacks.first_layers import first_layers, sent_first_layers, without_decay
 from attacks.jacobian_samples import LARGEST_RANK, binary_rows, span
+from attacks.questions import TrainedSamples
 
 SAME = 1e-3
 UNSURE = 0.125
@@ -23,24 +24,22 @@ ONE_SIGN = 0.9
 """Of all entries' sizes, what their sum has if they have one sign but for rounding."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: TrainedSamples, rng: np.random.Generator) -> Array:
     """For every client as many rows as the largest has samples, from its first upload."""
-    if targets.num_samples is None:
-        raise CannotAttack("the number of samples per client is not known")
     changes: dict[int, tuple[Array, Array, Array | None]] = {}
     for number, client, weight, bias in first_layers(view):
         if client not in changes:
             bare = without_decay(view, number, weight)
             changes[client] = bare, bias, sent_first_layers(view, number)
-    if missing := [k for k in targets.ids.tolist() if k not in changes]:
+    if missing := [k for k in question.ids.tolist() if k not in changes]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
-    count = targets.num_samples
-    guesses = [samples_of(*changes[k][:2], count, changes[k][2]) for k in targets.ids.tolist()]
-    if targets.prior is None:
+    count = question.num_samples
+    guesses = [samples_of(*changes[k][:2], count, changes[k][2]) for k in question.ids.tolist()]
+    if question.prior is None:
         return np.stack(guesses)
     noised = view.best_rows(MODEL)[0].noise is not None
-    mixed = [noised or spans_everything(changes[k][0], count) for k in targets.ids.tolist()]
-    three = zip(guesses, targets.prior, mixed, strict=True)
+    mixed = [noised or spans_everything(changes[k][0], count) for k in question.ids.tolist()]
+    three = zip(guesses, question.prior, mixed, strict=True)
     return np.stack([filled(*one) for one in three])
 
 
@@ -137,7 +136,7 @@ ATTACK = Attack(
     needs=(MODEL,),
     assumes="one upload of every client; how many samples the largest has",
     adversaries=frozenset({"server"}),
-    game="trained_samples",
+    question=TrainedSamples,
     floor=0.2,
     expected="exact for one sample, and for up to a dozen of 0 and 1; else mixtures",
     exposes="the rows that one client trained on, number by number",

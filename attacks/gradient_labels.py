@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_models import MODEL, first_changes, layout_of
+from attacks.questions import ClientLabels
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: ClientLabels, rng: np.random.Generator) -> Array:
     """The class whose column moved up most in the first recorded round."""
     layout = layout_of(view)
     assert layout.output is not None
-    _, changes = first_changes(view, targets.ids)
+    _, changes = first_changes(view, question.ids)
     found: Array = layout.part(changes, layout.output).sum(1).argmax(1).double().numpy()
     return found
 
@@ -34,7 +35,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="one round's uploaded models and the model sent before",
     adversaries=frozenset({"server"}),
-    game="client_labels",
+    question=ClientLabels,
     floor=0.2,
     expected="every label, for any number of local steps",
     exposes="which class a client's people belong to: a diagnosis, a party, a fraud",

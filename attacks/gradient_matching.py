@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Noise, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Noise, View
 from attacks.client_models import MODEL, first_changes, layout_of, of_form
+from attacks.questions import TrainingSamples
 
 STARTS = 6
 STEPS = 800
@@ -42,16 +43,16 @@ class Recipe:
     lr: float
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: TrainingSamples, rng: np.random.Generator) -> Array:
     """For every client as many rows as it trains on."""
-    count = targets.num_samples
+    count = question.num_samples
     if count is None or count > MOST_SAMPLES:
         raise CannotAttack(f"{count} training samples per client; up to {MOST_SAMPLES} are sought")
     noise = view.best_rows(MODEL)[0].noise
-    if noise is not None and targets.prior is not None and hides(noise, layout_of(view).size):
-        return _mostly_prior(view, targets, rng)
+    if noise is not None and question.prior is not None and hides(noise, layout_of(view).size):
+        return _mostly_prior(view, question, rng)
     layout, recipe = layout_of(view), view.recipe
-    vector, changes = _changes(view, targets)
+    vector, changes = _changes(view, question)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
     steps = Recipe(recipe.local_epochs, recipe.lr)
@@ -65,20 +66,20 @@ def hides(noise: Noise, numbers: int) -> bool:
     return noise.sd * math.sqrt(numbers) > noise.clip_l2
 
 
-def _mostly_prior(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def _mostly_prior(view: View, question: TrainingSamples, rng: np.random.Generator) -> Array:
     """The prior's samples, but for one direction of the change: no search is worth its time."""
-    assert targets.prior is not None
-    layout, (vector, changes) = layout_of(view), _changes(view, targets)
+    assert question.prior is not None
+    layout, (vector, changes) = layout_of(view), _changes(view, question)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
-    found: Array = targets.prior.copy()
+    found: Array = question.prior.copy()
     found[:, -1] = Seen.of(changes, start, 1).basis[:, 0].numpy()
     return found
 
 
-def _changes(view: View, targets: Targets) -> tuple[Tensor, Tensor]:
+def _changes(view: View, question: TrainingSamples) -> tuple[Tensor, Tensor]:
     """The model that was sent first, and how each client changed it."""
-    recipe, (vector, changes) = view.recipe, first_changes(view, targets.ids)
+    recipe, (vector, changes) = view.recipe, first_changes(view, question.ids)
     kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
     return vector, changes + (1 - kept) * vector  # what decay took is in no sample's span
 
@@ -155,7 +156,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="one round's uploads and the model sent before; how many samples a client trains on",
     adversaries=frozenset({"server"}),
-    game="training_samples",
+    question=TrainingSamples,
     floor=0.1,
     expected="cosine 0.99 for four samples in one local step, 0.75 for ten",
     exposes="records close to those that one client trained on",

@@ -10,25 +10,24 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_rows import client_rounds, noise_of
 from attacks.leaning import largest_shift, leaning
+from attacks.questions import HeldNodes
 from securefg.protocol.meanings import Holdings, NodeRows, Predictions
 
 ROWS = (Holdings(degrees=False), NodeRows(index="nodes"), Predictions("nodes"))
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.client is None:
-        raise CannotAttack("no client was named whose rows are attacked")
-    rounds, noise = client_rounds(view, targets.client, ROWS), noise_of(view, ROWS)
+def run(view: View, question: HeldNodes, rng: np.random.Generator) -> Array:
+    rounds, noise = client_rounds(view, question.client, ROWS), noise_of(view, ROWS)
     rows = torch.stack([value.double().flatten(1) for value in rounds.values()])
     if rows.shape[1] != view.public.num_nodes:
         raise CannotAttack(f"{rows.shape[1]} rows, not one for each of {view.public.num_nodes}")
     sizes = rows.square().sum(-1)
     own = (sizes > 0).double().amax(0) if noise is None else sizes.mean(0)
-    evidence: Array = own[torch.from_numpy(targets.ids)].numpy()
-    return leaning(evidence, targets.prior, largest_shift(noise, 1.0, len(rounds)))
+    evidence: Array = own[torch.from_numpy(question.ids)].numpy()
+    return leaning(evidence, question.prior, largest_shift(noise, 1.0, len(rounds)))
 
 
 ATTACK = Attack(
@@ -38,7 +37,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="one client's uploads of a row per node of a common index",
     adversaries=frozenset({"server"}),
-    game="held_nodes",
+    question=HeldNodes,
     floor=0.1,
     expected="exact",
     exposes="that a person is a customer of this client",

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, client_models, layout_of, of_form
 from attacks.client_rows import client_rounds, noise_of
 from attacks.non_negative import non_negative
+from attacks.questions import NeighbourhoodWords
 from securefg.protocol.meanings import NodeRows
 
 HIDDEN = NodeRows("hidden", "nodes")
@@ -22,18 +23,18 @@ UNSEEN = 1e-3
 """Variance granted to words that the prior does not know."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    client, layout = targets.client or 0, layout_of(view)
+def run(view: View, question: NeighbourhoodWords, rng: np.random.Generator) -> Array:
+    client, layout = question.client or 0, layout_of(view)
     models, hidden = client_models(view, client), client_rounds(view, client, HIDDEN)
     rounds = sorted(models.keys() & hidden.keys())[:ROUNDS]
     if not rounds:
         raise CannotAttack(f"client {client}'s model and embeddings are in no round both readable")
     layers = [layout.part(models[t].uploaded, layout.inputs[0]) for t in rounds]
     design = np.concatenate([layer.double().numpy() for layer in layers], 1).T
-    rows = np.concatenate([hidden[t][targets.ids].double().numpy() for t in rounds], 1)
+    rows = np.concatenate([hidden[t][question.ids].double().numpy() for t in rounds], 1)
     noise = noise_of(view, HIDDEN)
-    if noise is not None and targets.prior is not None:
-        return decoded(design, rows, targets.prior, noise.sd)
+    if noise is not None and question.prior is not None:
+        return decoded(design, rows, question.prior, noise.sd)
     found = np.zeros((len(rows), design.shape[1]))
     for i, row in enumerate(rows):
         seen = row > 1e-6
@@ -60,7 +61,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="one client's hidden embeddings and models over some rounds",
     adversaries=frozenset({"server"}),
-    game="neighbourhood_words",
+    question=NeighbourhoodWords,
     floor=0.2,
     expected="all words of a neighbourhood after 20 rounds on Cora",
     exposes="which words a person or one of its contacts has on record",

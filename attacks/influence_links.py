@@ -13,25 +13,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
+from attacks.questions import OthersLinks
 from securefg.protocol.meanings import Answers
 
 DELTA = 0.01
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    """Targets are pairs: a node of the adversary's own, and one of somebody else's."""
+def run(view: View, question: OthersLinks, rng: np.random.Generator) -> Array:
+    """OthersLinks are pairs: a node of the adversary's own, and one of somebody else's."""
     if view.query is None or view.answers is None:
         raise CannotAttack("the released model cannot be queried from here")
     rows = _own_rows(view)
-    scores = np.zeros(len(targets.ids))
-    for node in np.unique(targets.ids[:, 0]).tolist():
+    scores = np.zeros(len(question.ids))
+    for node in np.unique(question.ids[:, 0]).tolist():
         if node not in rows:
             raise CannotAttack(f"node {node} is not the adversary's own: it cannot change it")
         changed = view.query(torch.tensor([node]), (1 + DELTA) * rows[node][None])
         moved = (changed - view.answers).double().norm(dim=1).numpy()
-        asked = targets.ids[:, 0] == node
-        scores[asked] = moved[targets.ids[asked, 1]] / DELTA
+        asked = question.ids[:, 0] == node
+        scores[asked] = moved[question.ids[asked, 1]] / DELTA
     return scores
 
 
@@ -49,7 +50,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="queries of the released model on all nodes, with the client's own features changed",
     adversaries=frozenset({"client"}),
-    game="others_links",
+    question=OthersLinks,
     floor=0.1,
     expected="AUC 0.99: two layers reach two hops, and one hop weighs most",
     exposes="that a person known to one client is connected to a person at another",

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL
 from attacks.first_layers import decay_cannot_be_followed, first_layers
+from attacks.questions import ClientInputs
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: ClientInputs, rng: np.random.Generator) -> Array:
     """(clients, inputs): how far an input's column moved in any round."""
     moved: dict[int, Array] = {}
     for _, client, weight, _ in first_layers(view):
         moved[client] = np.maximum(moved.get(client, 0.0), np.abs(weight).max(0))
-    if missing := [k for k in targets.ids.tolist() if k not in moved]:
+    if missing := [k for k in question.ids.tolist() if k not in moved]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
-    return np.stack([moved[k] for k in targets.ids.tolist()])
+    return np.stack([moved[k] for k in question.ids.tolist()])
 
 
 ATTACK = Attack(
@@ -30,7 +31,7 @@ ATTACK = Attack(
     needs=(MODEL,),
     assumes="one upload of every client",
     adversaries=frozenset({"server"}),
-    game="client_inputs",
+    question=ClientInputs,
     floor=0.1,
     expected="every input, exactly",
     exposes="which words, codes or products occur at all in a client's records",

@@ -12,23 +12,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, layout_of
 from attacks.leaning import leaning
+from attacks.questions import SmallGraphEdges
 from attacks.row_spans import INSIDE, TRACE, Moved, moved_by, reads_a_span
 
 DECIMALS = 3
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None or targets.client is None:
+def run(view: View, question: SmallGraphEdges, rng: np.random.Generator) -> Array:
+    if question.known is None or question.client is None:
         raise CannotAttack("the client's records are not known")
-    parts = moved_by(view, {targets.client})[targets.client]
-    weight = neighbours(parts, targets.known.astype(np.float64))
-    place = np.searchsorted(targets.known_ids, targets.ids)
+    parts = moved_by(view, {question.client})[question.client]
+    weight = neighbours(parts, question.known.astype(np.float64))
+    place = np.searchsorted(question.known_ids, question.ids)
     both: Array = np.maximum(weight[place[:, 0], place[:, 1]], weight[place[:, 1], place[:, 0]])
     rounded: Array = np.round(both, DECIMALS).astype(np.float64)
-    return leaning(rounded, targets.prior)
+    return leaning(rounded, question.prior)
 
 
 def neighbours(parts: list[Moved], rows: Array) -> Array:
@@ -72,7 +73,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="one upload of a client that trains a GraphSAGE by gradient descent, and its records",
     adversaries=frozenset({"server"}),
-    game="small_graph_edges",
+    question=SmallGraphEdges,
     floor=0.1,
     expected="every edge at a node that a label reaches, exactly; no other",
     exposes="who is connected to whom at one client, from a single update and no embedding",

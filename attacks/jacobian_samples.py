@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
+from attacks.questions import ClientSamples
 from securefg.protocol.meanings import Jacobian
 
 SLOPE = Jacobian()
@@ -22,10 +23,8 @@ LARGEST_RANK = 14
 TRACE = 0.05
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: ClientSamples, rng: np.random.Generator) -> Array:
     """For every target as many rows as it has samples: samples, or a basis of their span."""
-    if targets.num_samples is None:
-        raise CannotAttack("the number of samples per client is not known")
     rows = view.best_rows(SLOPE)
     first = [message for message in rows if message.round == rows[0].round]
     found = {}
@@ -35,17 +34,17 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     meaning = rows[0].meaning
     assert isinstance(meaning, Jacobian)
     hidden = meaning.units
-    if missing := [k for k in targets.ids.tolist() if k not in found]:
+    if missing := [k for k in question.ids.tolist() if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded no Jacobian in round {rows[0].round}")
     mixtures = [
-        found[k].reshape(hidden or 1, -1)[:, :-1].double().numpy() for k in targets.ids.tolist()
+        found[k].reshape(hidden or 1, -1)[:, :-1].double().numpy() for k in question.ids.tolist()
     ]
-    guesses = np.stack([samples_of(mixture, targets.num_samples) for mixture in mixtures])
+    guesses = np.stack([samples_of(mixture, question.num_samples) for mixture in mixtures])
     noise = rows[0].noise
-    if noise is None or targets.prior is None or targets.num_samples > 1:
+    if noise is None or question.prior is None or question.num_samples > 1:
         return guesses
     trust = np.array([above_noise(mixture, noise.sd) for mixture in mixtures])[:, None, None]
-    return trust * _unit(guesses) + (1 - trust) * _unit(targets.prior)
+    return trust * _unit(guesses) + (1 - trust) * _unit(question.prior)
 
 
 def above_noise(mixture: Array, noise_sd: float) -> float:
@@ -141,7 +140,7 @@ ATTACK = Attack(
     needs=(SLOPE,),
     assumes="one upload of every client; the number of samples per client",
     adversaries=frozenset({"server"}),
-    game="client_samples",
+    question=ClientSamples,
     floor=0.2,
     expected="every sample exactly, for one sample or up to a dozen of 0 and 1",
     exposes="the records of every client, entry by entry",

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import torch
 
-from attacks.base import Array, CannotAttack, Targets, View, not_seen
+from attacks.base import Array, View, not_seen
+from attacks.questions import SumQuestion
 from securefg.protocol.meanings import Meaning
 
 
-def likelihoods(view: View, targets: Targets, need: Meaning) -> Array:
+def likelihoods(view: View, question: SumQuestion, need: Meaning) -> Array:
     """By target, how much likelier the sum is with it than without."""
-    without, moves = known(targets)
+    without, moves = known(question)
     return ratios(observed(view, need), without, moves)
 
 
-def known(targets: Targets) -> tuple[Array, Array]:
+def known(question: SumQuestion) -> tuple[Array, Array]:
     """A row per target: the sum without it, and what it adds."""
-    if targets.sum_without is None or targets.moves is None:
-        raise CannotAttack("the adversary does not know the other nodes")
-    count = len(targets.ids)
-    return targets.sum_without.reshape(count, -1), targets.moves.reshape(count, -1)
+    count = len(question.ids)
+    return question.sum_without.reshape(count, -1), question.moves.reshape(count, -1)
 
 
 def observed(view: View, need: Meaning) -> Array:

@@ -16,10 +16,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logit
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_rows import noise_of
 from attacks.latent_paths import likeliest, paths
 from attacks.latents import LATENT, first_latents, first_weights, needs_shared_start
+from attacks.questions import NodeFeatures
 
 UNSEEN = 1e-3
 """Variance granted to words that no known row has."""
@@ -31,18 +32,16 @@ HALF_A_WORD = 0.5
 """Counts added to every word, so that no odds are zero."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None:
-        raise CannotAttack("no known rows to learn mean and covariance from")
+def run(view: View, question: NodeFeatures, rng: np.random.Generator) -> Array:
     weights, noise = first_weights(view).double().numpy(), noise_of(view, LATENT)
-    known, prior = targets.known.astype(np.float64), _prior(targets)
-    spread = covariance_times(known - _known_prior(targets), weights, float(known.max()))
+    known, prior = question.known.astype(np.float64), _prior(question)
+    spread = covariance_times(known - _known_prior(question), weights, float(known.max()))
     between, expected = weights.T @ spread, prior @ weights
     if noise is not None:
-        found = paths(view, targets.ids)
+        found = paths(view, question.ids)
         z = likeliest(found, noise, expected, between, np.abs(known).sum(1))
     else:
-        z = first_latents(view).of(targets.ids)
+        z = first_latents(view).of(question.ids)
     evidence = (z - expected) @ np.linalg.pinv(between)
     if not is_words(known):
         linear: Array = prior + evidence @ spread.T
@@ -57,20 +56,18 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     return guess
 
 
-def _prior(targets: Targets) -> Array:
+def _prior(question: NodeFeatures) -> Array:
     """What is guessed of the targets without the run."""
-    assert targets.known is not None
-    if targets.prior is not None:
-        return targets.prior
-    return np.tile(targets.known.mean(0, dtype=np.float64), (len(targets.ids), 1))
+    if question.prior is not None:
+        return question.prior
+    return np.tile(question.known.mean(0, dtype=np.float64), (len(question.ids), 1))
 
 
-def _known_prior(targets: Targets) -> Array:
+def _known_prior(question: NodeFeatures) -> Array:
     """And of the known rows."""
-    assert targets.known is not None
-    if targets.known_prior is not None:
-        return targets.known_prior
-    mean: Array = targets.known.mean(0, dtype=np.float64)
+    if question.known_prior is not None:
+        return question.known_prior
+    mean: Array = question.known.mean(0, dtype=np.float64)
     return mean
 
 
@@ -120,7 +117,7 @@ ATTACK = Attack(
     assumes="the latents of round 1, under noise of all rounds; the shared W_0; rows of other "
     "users from elsewhere; the graph, where the server is given it",
     adversaries=frozenset({"server"}),
-    game="node_features",
+    question=NodeFeatures,
     floor=0.01,
     expected="exact at q = 128; at q = 16 AUC 0.87 where neighbours' words give 0.82",
     exposes="the words of one user's own record, from a short summary of it",

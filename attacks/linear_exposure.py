@@ -16,21 +16,22 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
+from attacks.questions import FirstLatents
 from securefg.protocol.meanings import GraphSums, NodeRows
 
 SUMS = GraphSums(of=NodeRows("latent"))
 SINGULAR = 1e-9
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: FirstLatents, rng: np.random.Generator) -> Array:
     """The latents of the first round, as far as the sums give them."""
     if view.public.edge_index is None:
         raise CannotAttack("the graph is not known")
     sums = _sums(view).double().numpy()
     released = np.abs(sums).max(1) > 0
     matrix = _adjacency(view.public.edge_index, view.public.num_nodes)
-    return solved(matrix, sums, released)[targets.ids]
+    return solved(matrix, sums, released)[question.ids]
 
 
 def _sums(view: View) -> Tensor:
@@ -71,7 +72,7 @@ ATTACK = Attack(
     needs=(SUMS,),
     assumes="the graph, and one round's sums",
     adversaries=frozenset({"server"}),
-    game="first_latents",
+    question=FirstLatents,
     floor=0.05,
     expected="the share that audits.exposure tells: 88 % of Cora's users if no sum is withheld",
     exposes="every user's summary, although only sums of neighbourhoods were opened",

@@ -13,16 +13,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.confidence import (
     answered,
     beside_the_prior,
-    labels_of,
     scaled_confidence,
-    shadows_of,
     standardised,
 )
 from attacks.neighbour_answers import said_around
+from attacks.questions import Membership
 from securefg.protocol.meanings import Answers
 
 SHRINK = 0.5
@@ -30,16 +29,16 @@ LEAST_OF_EACH = 2
 TRACE = 1e-6
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    shadows, labels = shadows_of(targets), labels_of(targets)
-    own = [standardised(scaled_confidence(answered(view, targets), labels))]
+def run(view: View, question: Membership, rng: np.random.Generator) -> Array:
+    shadows, labels = question.shadows, question.labels
+    own = [standardised(scaled_confidence(answered(view, question), labels))]
     theirs = [standardised(scaled_confidence(shadows.logits, labels))]
-    if shadows.around is not None and targets.edges is not None and view.answers is not None:
-        around = said_around(view.answers.numpy(), targets.edges, targets.ids)
+    if shadows.around is not None and question.edges is not None and view.answers is not None:
+        around = said_around(view.answers.numpy(), question.edges, question.ids)
         own.append(standardised(scaled_confidence(around, labels)))
         theirs.append(standardised(scaled_confidence(shadows.around, labels)))
     scores = log_ratio(np.stack(own, -1), np.stack(theirs, -1), shadows.member)
-    return beside_the_prior(view, targets, scores)
+    return beside_the_prior(view, question, scores)
 
 
 def log_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
@@ -64,7 +63,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="the model's answers, the targets' labels, the graph, and shadow models on it",
     adversaries=frozenset({"outsider", "server"}),
-    game="membership",
+    question=Membership,
     floor=0.1,
     expected="as LiRA, a few points above or below: 0.80 and 0.76 where LiRA has 0.78 and 0.77",
     exposes="that a person was among those whose labels were trained on",

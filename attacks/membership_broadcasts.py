@@ -14,22 +14,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, client_models, layout_of, sent_models
-from attacks.confidence import labels_of, share_of_one
+from attacks.confidence import share_of_one
 from attacks.leaning import largest_shift, leaning, normal_scores
 from attacks.membership_gradients import regressed
 from attacks.node_gradients import Around, Known, gradients, has_equations
+from attacks.questions import OthersMembers
 
 STEPS = 12
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None or targets.edges is None:
+def run(view: View, question: OthersMembers, rng: np.random.Generator) -> Array:
+    if question.known is None or question.edges is None:
         raise CannotAttack("the graph and its features are not known")
-    layout, labels = layout_of(view), torch.from_numpy(labels_of(targets))
-    known = Known(torch.from_numpy(targets.known), torch.from_numpy(targets.edges))
-    around, sent = Around.of(layout, known, targets.ids), sent_models(view)
+    layout, labels = layout_of(view), torch.from_numpy(question.labels)
+    known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
+    around, sent = Around.of(layout, known, question.ids), sent_models(view)
     if len(sent) < 2:
         raise CannotAttack("fewer than two models that were sent are in the view")
     own, total = _own_parts(view), np.zeros(len(labels))
@@ -45,8 +46,8 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
             total += normal_scores(sign.double().numpy())
     noises = [view.noise[place] for place in view.places(MODEL) if place in view.noise]
     noise = noises[0].of_sum(view.public.num_clients) if noises else None
-    shift = largest_shift(noise, share_of_one(view, targets), len(sent) - 1)
-    return leaning(total, targets.prior, shift)
+    shift = largest_shift(noise, share_of_one(view, question), len(sent) - 1)
+    return leaning(total, question.prior, shift)
 
 
 def _own_parts(view: View) -> dict[int, Tensor]:
@@ -71,7 +72,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="the models sent in some rounds, the graph, all features, and the targets' labels",
     adversaries=frozenset({"client"}),
-    game="others_members",
+    question=OthersMembers,
     floor=0.1,
     expected="AUC 0.7 to 0.8 over six silos; the fewer clients, the more",
     exposes="that a person's record is in another client's training set, to a mere participant",

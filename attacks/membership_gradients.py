@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Noise, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Noise, View
 from attacks.client_models import (
     MODEL,
     Change,
@@ -33,9 +33,10 @@ from attacks.client_models import (
     layout_of,
     off_the_path,
 )
-from attacks.confidence import labels_of, share_of_one
+from attacks.confidence import share_of_one
 from attacks.leaning import largest_shift, leaning, normal_scores
 from attacks.node_gradients import Around, Known, gradients, has_equations
+from attacks.questions import Membership
 
 ROUNDS = 4
 RIDGE = 0.1
@@ -67,23 +68,23 @@ class Signs:
         return found
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None or targets.edges is None:
+def run(view: View, question: Membership, rng: np.random.Generator) -> Array:
+    if question.known is None or question.edges is None:
         raise CannotAttack("the graph and its features are not known")
-    labels = torch.from_numpy(labels_of(targets))
-    known = Known(torch.from_numpy(targets.known), torch.from_numpy(targets.edges))
+    labels = torch.from_numpy(question.labels)
+    known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
     signs, noise, count = tuple(Signs.none(len(labels)) for _ in range(3)), None, 0
     for client, changes in changes_of_clients(view, ROUNDS):
         nodes = held_nodes(view, client)
-        places = np.flatnonzero(np.isin(targets.ids, nodes.numpy()))
+        places = np.flatnonzero(np.isin(question.ids, nodes.numpy()))
         if len(places):
-            around = Around.of(layout_of(view), known.within(nodes), targets.ids[places])
+            around = Around.of(layout_of(view), known.within(nodes), question.ids[places])
             _read(view, changes, around, labels, places, *signs)
             noise, count = changes[0].noise, count + len(changes)
     if not count:
         raise CannotAttack("no client whose change can be read holds a target")
     total: Array = np.sum([sign.scores() for sign in signs], 0)
-    return leaning(total, targets.prior, largest_shift(noise, share_of_one(view, targets), count))
+    return leaning(total, question.prior, largest_shift(noise, share_of_one(view, question), count))
 
 
 def _read(
@@ -135,7 +136,7 @@ ATTACK = Attack(
     assumes="clients' uploaded models or their sum, the models they were sent, the graph, all "
     "features, and the targets' labels",
     adversaries=frozenset({"server"}),
-    game="membership",
+    question=Membership,
     floor=0.1,
     expected="AUC 0.97 on Cora over six silos, where LiRA has 0.84",
     exposes="that a person's record was in the training set, to whoever averages the models",

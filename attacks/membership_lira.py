@@ -13,16 +13,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.confidence import (
     answered,
     beside_the_prior,
-    labels_of,
     scaled_confidence,
-    shadows_of,
     standardised,
 )
 from attacks.likelihood import gaussian_log_ratio
+from attacks.questions import Membership
 from securefg.protocol.meanings import Answers
 
 MANY_SHADOWS = 64
@@ -30,11 +29,11 @@ LEAST_OF_EACH = 2
 LEAST_SD = 1e-6
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    shadows, labels = shadows_of(targets), labels_of(targets)
-    own = standardised(scaled_confidence(answered(view, targets), labels))
+def run(view: View, question: Membership, rng: np.random.Generator) -> Array:
+    shadows, labels = question.shadows, question.labels
+    own = standardised(scaled_confidence(answered(view, question), labels))
     theirs = standardised(scaled_confidence(shadows.logits, labels))
-    return beside_the_prior(view, targets, likelihood_ratio(own, theirs, shadows.member))
+    return beside_the_prior(view, question, likelihood_ratio(own, theirs, shadows.member))
 
 
 def likelihood_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
@@ -69,7 +68,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="the model's answers, the targets' labels, and shadow models on the same graph",
     adversaries=frozenset({"outsider", "server"}),
-    game="membership",
+    question=Membership,
     floor=0.1,
     expected="AUC 0.96 to 0.98 on an over-trained GCN on Cora, 0.86 averaged over small silos",
     exposes=(

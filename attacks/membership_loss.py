@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
-from attacks.confidence import answered, beside_the_prior, labels_of, log_confidence
+from attacks.base import Array, Attack, View
+from attacks.confidence import answered, beside_the_prior, log_confidence
+from attacks.questions import Membership
 from securefg.protocol.meanings import Answers
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    scores = log_confidence(answered(view, targets), labels_of(targets))
-    return beside_the_prior(view, targets, scores)
+def run(view: View, question: Membership, rng: np.random.Generator) -> Array:
+    scores = log_confidence(answered(view, question), question.labels)
+    return beside_the_prior(view, question, scores)
 
 
 ATTACK = Attack(
@@ -25,7 +26,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="the released model's answers, and the targets' labels",
     adversaries=frozenset({"outsider", "server"}),
-    game="membership",
+    question=Membership,
     floor=0.05,
     expected="AUC 0.88 to 0.89 on an over-trained GCN on Cora, 0.74 averaged over small silos",
     exposes="that a person was among those whose labels were trained on",

@@ -11,26 +11,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.confidence import (
     answered,
     beside_the_prior,
-    labels_of,
     scaled_confidence,
-    shadows_of,
     standardised,
 )
+from attacks.questions import Membership
 from securefg.protocol.meanings import Answers
 
 OFFLINE_A = 0.3
 GAMMA = 1.0
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    shadows, labels = shadows_of(targets), labels_of(targets)
-    own = _probability(scaled_confidence(answered(view, targets), labels))
+def run(view: View, question: Membership, rng: np.random.Generator) -> Array:
+    shadows, labels = question.shadows, question.labels
+    own = _probability(scaled_confidence(answered(view, question), labels))
     theirs = _probability(scaled_confidence(shadows.logits, labels))
-    return beside_the_prior(view, targets, share_of_peers(own, theirs, shadows.member))
+    return beside_the_prior(view, question, share_of_peers(own, theirs, shadows.member))
 
 
 def share_of_peers(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
@@ -57,7 +56,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="the model's answers, the targets' labels, and shadow models on the same graph",
     adversaries=frozenset({"outsider", "server"}),
-    game="membership",
+    question=Membership,
     floor=0.08,
     expected="AUC 0.96 to 0.97 on an over-trained GCN on Cora, 0.84 averaged over small silos",
     exposes="that a person was among those whose labels were trained on",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.latent_inversion import is_words
+from attacks.questions import NodeFeatures
 from attacks.uploaded_rows import ROWS, decoder_pairs
 from securefg.models.optimizers import Adam
 
@@ -23,8 +24,8 @@ HELD_OUT = 0.25
 TRACE = 1e-3
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    pairs = decoder_pairs(view, targets, ROUNDS)
+def run(view: View, question: NodeFeatures, rng: np.random.Generator) -> Array:
+    pairs = decoder_pairs(view, question, ROUNDS)
     # Few known nodes cannot teach a thousand outputs: the network learns the directions in which
     # known features differ most from the prior, where every guess starts.
     directions = np.linalg.svd(pairs.rest, full_matrices=False)[2]
@@ -33,8 +34,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
     taught = rng.permutation(len(places)) >= HELD_OUT * len(places)
     tried = taught_network(pairs.known[taught], places[taught], pairs.known[~taught], stream)
-    assert targets.known is not None
-    features = targets.known[~taught].astype(np.float64)
+    features = question.known[~taught].astype(np.float64)
     share = fitted_share(tried, places[~taught])
     trust = helpful(share, tried @ directions, features - pairs.rest[~taught], features)
     guessed = taught_network(pairs.known, places, pairs.wanted, stream)
@@ -94,7 +94,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="uploads of all nodes, and the features of some of them from elsewhere",
     adversaries=frozenset({"server"}),
-    game="node_features",
+    question=NodeFeatures,
     floor=0.01,
     expected="as the linear decoder or a little above where hidden layers are uploaded",
     exposes="what a person's record holds, guessed from its embedding",

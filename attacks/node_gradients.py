@@ -36,7 +36,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Around:
-    """Targets and what a two-layer network reads around them.
+    """Question and what a two-layer network reads around them.
 
     mixed    (A X) of the targets and their neighbours
     weights  A between the targets and these

@@ -11,32 +11,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, layout_of
 from attacks.first_layers import first_layers
 from attacks.leaning import HEDGED, largest_shift, leaning
+from attacks.questions import HeldNodes
 
 ROUNDS = 5
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    if targets.known is None or targets.client is None:
+def run(view: View, question: HeldNodes, rng: np.random.Generator) -> Array:
+    if not question.known.size:
         raise CannotAttack("the targets' features are not known")
-    rows = targets.known.astype(np.float64)
+    rows = question.known.astype(np.float64)
     moved: dict[int, list[Array]] = {}
     for _, client, weight, _ in first_layers(view):
         own = moved.setdefault(client, [])
         if len(own) < ROUNDS:
             own.append(np.square(rows @ weight.T).sum(1))
-    if targets.client not in moved:
-        raise CannotAttack(f"client {targets.client} uploaded nothing that can be read")
+    if question.client not in moved:
+        raise CannotAttack(f"client {question.client} uploaded nothing that can be read")
     shares = {client: _shares(np.sum(own, 0)) for client, own in moved.items()}
-    evidence = shares[targets.client] / np.maximum(sum(shares.values()), 1e-300)
+    evidence = shares[question.client] / np.maximum(sum(shares.values()), 1e-300)
     noise = view.best_rows(MODEL)[0].noise
-    count = len(moved[targets.client])
+    count = len(moved[question.client])
     # A hint, even without noise: it orders what a prior leaves open.
     shift = min(HEDGED, largest_shift(noise, len(rows) ** -0.5, count))
-    return leaning(np.round(evidence, 9), targets.prior, shift)
+    return leaning(np.round(evidence, 9), question.prior, shift)
 
 
 def _shares(along: Array) -> Array:
@@ -59,7 +60,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="all clients' uploaded models, and the features of the persons that are sought",
     adversaries=frozenset({"server"}),
-    game="held_nodes",
+    question=HeldNodes,
     floor=0.05,
     expected="AUC 0.65 to 0.9 where clients hold communities; no gain where they overlap",
     exposes="at which client a known person's record is: the clinic, the bank, the school",

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
 from attacks.leaning import leaning
+from attacks.questions import ShadowPairsQuestion
 from securefg.foundation.ranks import average_ranks
 
 Pairs = NDArray[np.int64]
@@ -25,24 +26,27 @@ CLEAR = 3.0
 """Standard deviations above chance from which something was learnt at all."""
 
 
-def learnt(targets: Targets, shadow: Array, wanted: Array, known: Sequence[Array]) -> Array:
+def learnt(
+    question: ShadowPairsQuestion, shadow: Array, wanted: Array, known: Sequence[Array]
+) -> Array:
     """Scores of the targets from their descriptions, learnt on those of the shadow graph's pairs.
 
     known  scores of the shadow pairs that need no learning, in whose place the prior stands
     """
-    links = shadow_links(targets)
-    worth, spread = _worth(targets, shadow, links)
+    links = shadow_links(question)
+    worth, spread = _worth(question, shadow, links)
     best = max((auc(links, scores) for scores in known), default=0.5)
-    if worth < max(0.5 + CLEAR * spread, best + spread / 2) and targets.prior is not None:
-        return targets.prior
-    return leaning(_trained(shadow, links)(wanted), targets.prior)
+    if worth < max(0.5 + CLEAR * spread, best + spread / 2) and question.prior is not None:
+        return question.prior
+    return leaning(_trained(shadow, links)(wanted), question.prior)
 
 
-def _worth(targets: Targets, shadow: Array, links: NDArray[np.int64]) -> tuple[float, float]:
+def _worth(
+    question: ShadowPairsQuestion, shadow: Array, links: NDArray[np.int64]
+) -> tuple[float, float]:
     """The AUC on pairs of nodes none of which was trained on, and its spread at chance: a node that
     comes again is known by its row."""
-    assert targets.shadow_pairs is not None
-    odd = np.isin(targets.shadow_pairs, np.unique(targets.shadow_pairs)[1::2])
+    odd = np.isin(question.shadow_pairs, np.unique(question.shadow_pairs)[1::2])
     halves = [odd.all(1), (~odd).all(1)]
     if any(min(links[half].sum(), (1 - links[half]).sum()) < 2 for half in halves):
         return 0.5, 0.5
@@ -53,11 +57,9 @@ def _worth(targets: Targets, shadow: Array, links: NDArray[np.int64]) -> tuple[f
     return float(np.mean(found)), _spread(np.concatenate([links[half] for half in halves]))
 
 
-def shadow_links(targets: Targets) -> NDArray[np.int64]:
+def shadow_links(question: ShadowPairsQuestion) -> NDArray[np.int64]:
     """Which pairs of the shadow graph are linked; raises where there are too few of either."""
-    links = targets.shadow_linked
-    if targets.shadow_pairs is None or links is None:
-        raise CannotAttack("the adversary has no graph to learn from")
+    links = question.shadow_linked
     fewest = min(int(links.sum()), int((1 - links).sum()))
     if fewest < LEAST_LINKS:
         raise CannotAttack(f"{fewest} links to learn from; at least {LEAST_LINKS} are needed")

@@ -12,23 +12,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_rows import cosines, embeddings
 from attacks.likelihood import gaussian_log_ratio
+from attacks.questions import Presence
 from securefg.protocol.meanings import NodeRows
 
 ROWS = NodeRows(index="public")
 ROUND = 1
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    edges, uploads, member = targets.edges, targets.shadow_uploads, targets.shadow_member
+def run(view: View, question: Presence, rng: np.random.Generator) -> Array:
+    edges, uploads, member = question.edges, question.shadow_uploads, question.shadow_member
     if edges is None or uploads is None or member is None:
         raise CannotAttack("the candidates' links, or shadow clients, are missing")
-    rounds = embeddings(view, targets.client or 0, ROWS)
+    rounds = embeddings(view, question.client or 0, ROWS)
     if ROUND not in rounds:
         raise CannotAttack(f"the rows of round {ROUND} are not in the view")
-    groups = [edges[1][edges[0] == i] for i in range(len(targets.ids))]
+    groups = [edges[1][edges[0] == i] for i in range(len(question.ids))]
     observed = closeness(rounds[ROUND], groups)
     made = np.stack([closeness(rows.astype(np.float64), groups) for rows in uploads])
     inside, outside = _mean(made, member), _mean(made, ~member)
@@ -58,7 +59,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="round 1's uploaded rows; candidates' links to public nodes; shadow clients' data",
     adversaries=frozenset({"server"}),
-    game="presence",
+    question=Presence,
     floor=0.1,
     expected="AUC 0.87 on rows from walks over Cora, for nodes with two public neighbours or more",
     exposes="that a person is a customer of one client, who told nobody",

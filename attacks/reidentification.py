@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_rows import noise_of
 from attacks.latents import (
     LATENT,
@@ -17,17 +17,16 @@ from attacks.latents import (
     first_weights,
     needs_shared_start,
 )
+from attacks.questions import Identify
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: Identify, rng: np.random.Generator) -> Array:
     from scipy.spatial.distance import cdist  # loaded where it is used
 
-    if targets.candidates is None:
-        raise CannotAttack("no candidates")
     weights = first_weights(view).double().numpy()
-    made = targets.candidates @ weights
+    made = question.candidates @ weights
     made *= clip_factors(made, noise_of(view, LATENT))[:, None]
-    distance = cdist(first_latents(view).of(targets.ids), made)
+    distance = cdist(first_latents(view).of(question.ids), made)
     found: Array = distance.argmin(1).astype(np.float64)
     return found
 
@@ -39,7 +38,7 @@ ATTACK = Attack(
     needs=(LATENT,),
     assumes="the latents of round 1; the shared W_0; a list of candidates with the user in it",
     adversaries=frozenset({"server"}),
-    game="identify",
+    question=Identify,
     floor=0.1,
     expected="near 100 % among 2708 at q = 16",
     exposes="which person of a known list a pseudonymous user is",

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.known_others import known
+from attacks.questions import KnownEdges
 from securefg.protocol.meanings import Answers
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: KnownEdges, rng: np.random.Generator) -> Array:
     """How far the answers went from what they were without the edge to what they were with it."""
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    without, moves = known(targets)
-    seen: Array = view.answers.double().numpy()[targets.ids].reshape(len(targets.ids), -1)
+    without, moves = known(question)
+    seen: Array = view.answers.double().numpy()[question.ids].reshape(len(question.ids), -1)
     along = ((seen - without) * moves).sum(1)
     share: Array = along / np.square(moves).sum(1).clip(1e-12)
     return share.clip(-1, 2)
@@ -34,7 +35,7 @@ ATTACK = Attack(
     assumes="the released model's answers at both ends, its weights, all features, and all other "
     "edges",
     adversaries=frozenset({"client", "outsider"}),
-    game="known_edges",
+    question=KnownEdges,
     floor=0.2,
     expected="AUC 1.00 wherever answers are computed with neighbours",
     exposes="that two people are connected, to somebody who knows the rest of the graph",

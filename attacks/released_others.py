@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.known_others import known, ratios
+from attacks.questions import ReleasedOthers
 from securefg.protocol.meanings import Release
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    without, moves = known(targets)
+def run(view: View, question: ReleasedOthers, rng: np.random.Generator) -> Array:
+    without, moves = known(question)
     if sum(value.numel() for value in view.released.values()) != without.shape[1]:
         raise CannotAttack("the release is not of the shape that was made again")
-    score, start = np.zeros(len(targets.ids)), 0
+    score, start = np.zeros(len(question.ids)), 0
     for value in view.released.values():
         part = slice(start, start + value.numel())
         start += value.numel()
@@ -41,7 +42,7 @@ ATTACK = Attack(
     needs=(Release(),),
     assumes="the release; all other nodes, and the targets but for whether they train",
     adversaries=frozenset({"client", "outsider"}),
-    game="released_others",
+    question=ReleasedOthers,
     floor=0.2,
     expected="AUC 1.00 where sums of one round without noise make the model",
     exposes="that one person's label was trained on, to somebody who knows all the others",

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Message, Noise, Targets, View
+from attacks.base import Array, Attack, CannotAttack, Message, Noise, View
+from attacks.questions import RemainingClient
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.meanings import Holdings, MeanRows, NodeRows
 
@@ -23,9 +24,9 @@ ROWS = NodeRows(index="public")
 ROUND = 1
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: RemainingClient, rng: np.random.Generator) -> Array:
     """For every target (a row of the upload) the mean of the honest clients' rows."""
-    own = _own_uploads(view, targets)
+    own = _own_uploads(view, question)
     mean, space, columns = _received(view, min(own))
     turned = list(own.values())
     if space == "own":
@@ -37,9 +38,9 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
     rest = ((count * mean - known) / honest)[:, :columns]
     noise = _noise(view)
     if noise is not None:
-        instead = _known_rows(targets, turned)[:, :columns]
+        instead = _known_rows(question, turned)[:, :columns]
         rest = shrunk(rest, instead, noise.of_sum(honest))
-    found: Array = rest.numpy()[targets.ids]
+    found: Array = rest.numpy()[question.ids]
     return found
 
 
@@ -53,15 +54,15 @@ def shrunk(rows: Tensor, instead: Tensor, noise: Noise) -> Tensor:
     return share * rows + (1 - share) * rotated(instead, rotation(instead, rows))
 
 
-def _known_rows(targets: Targets, sent: list[Tensor]) -> Tensor:
+def _known_rows(question: RemainingClient, sent: list[Tensor]) -> Tensor:
     """The mean of the colluders' rows, before noise where they know them so."""
-    if targets.own_uploads is None:
+    if question.own_uploads is None:
         return torch.stack(sent).mean(0)
-    own = torch.from_numpy(targets.own_uploads).double()
+    own = torch.from_numpy(question.own_uploads).double()
     return torch.stack([rotated(x, rotation(x, own[0])) for x in own]).mean(0)
 
 
-def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:
+def _own_uploads(view: View, question: RemainingClient) -> dict[int, Tensor]:
     """As they were sent; where they were masked, as they were before."""
     clients = sorted(view.adversary.clients)
     if len(clients) >= view.public.num_clients:
@@ -70,8 +71,8 @@ def _own_uploads(view: View, targets: Targets) -> dict[int, Tensor]:
     for message in view.uploads(ROWS):
         if message.round == ROUND and not message.masked:
             found |= _by_client(message)
-    if not found and targets.own_uploads is not None:
-        rows = torch.from_numpy(targets.own_uploads).double()
+    if not found and question.own_uploads is not None:
+        rows = torch.from_numpy(question.own_uploads).double()
         found = dict(zip(clients, rows, strict=True))
     if missing := [k for k in clients if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded no rows in round {ROUND}")
@@ -114,7 +115,7 @@ ATTACK = Attack(
     hears=(MeanRows(),),
     assumes="the colluders' own uploads and what they were sent; all clients take part in round 1",
     adversaries=frozenset({"client"}),
-    game="remaining_client",
+    question=RemainingClient,
     floor=0.02,
     expected="exact for K - 1 colluders, the mean of the rest for fewer",
     exposes="the rows of the one client that does not collude",

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.linear_decoder import ridge_decoded
+from attacks.questions import NodeFeatures
 from attacks.uploaded_rows import ROWS, decoder_pairs
 
 ROUNDS = 10
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    pairs = decoder_pairs(view, targets, ROUNDS)
+def run(view: View, question: NodeFeatures, rng: np.random.Generator) -> Array:
+    pairs = decoder_pairs(view, question, ROUNDS)
     found: Array = pairs.prior + ridge_decoded(pairs.known, pairs.rest, pairs.wanted)
     return found
 
@@ -30,7 +31,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="uploads of all nodes, and the features of some of them from elsewhere",
     adversaries=frozenset({"server"}),
-    game="node_features",
+    question=NodeFeatures,
     floor=0.01,
     expected="a gain of 0.02 to 0.1 in AUC over word frequency at 16 dimensions",
     exposes="what a person's record holds, guessed from its embedding",

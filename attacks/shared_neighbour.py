@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_rows import cosines, embeddings, noise_of
 from attacks.leaning import leaning, pair_shift
+from attacks.questions import SharedNeighbour
 from securefg.protocol.meanings import NodeRows
 
 ROWS = NodeRows(index="public")
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    """Targets are pairs of rows of the upload."""
-    rounds = embeddings(view, targets.client or 0, ROWS)
-    mean: Array = np.mean([cosines(rows, targets.ids) for rows in rounds.values()], axis=0)
+def run(view: View, question: SharedNeighbour, rng: np.random.Generator) -> Array:
+    """SharedNeighbour are pairs of rows of the upload."""
+    rounds = embeddings(view, question.client or 0, ROWS)
+    mean: Array = np.mean([cosines(rows, question.ids) for rows in rounds.values()], axis=0)
     width = next(iter(rounds.values())).shape[1]
-    return leaning(mean, targets.prior, pair_shift(noise_of(view, ROWS), width, len(rounds)))
+    return leaning(mean, question.prior, pair_shift(noise_of(view, ROWS), width, len(rounds)))
 
 
 ATTACK = Attack(
@@ -34,7 +35,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="one client's uploaded rows; which rows are the public nodes'",
     adversaries=frozenset({"server"}),
-    game="shared_neighbour",
+    question=SharedNeighbour,
     floor=0.05,
     expected="Cora: AUC 0.98 for walks, where public nodes alone give 0.68; GAT 0.88 and 0.79",
     exposes="that two known persons share a contact whom only one client knows",

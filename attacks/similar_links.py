@@ -10,21 +10,22 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_rows import client_rounds, cosines, noise_of
 from attacks.leaning import leaning, pair_shift
+from attacks.questions import ClientLinks
 from securefg.protocol.meanings import NodeRows, Predictions
 
 ROWS = (NodeRows(index="nodes"), Predictions("nodes"))
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds, noise = client_rounds(view, targets.client or 0, ROWS), noise_of(view, ROWS)
+def run(view: View, question: ClientLinks, rng: np.random.Generator) -> Array:
+    rounds, noise = client_rounds(view, question.client or 0, ROWS), noise_of(view, ROWS)
     # The last rows say most; under noise all say little, and together more.
     chosen = [rounds[max(rounds)]] if noise is None else list(rounds.values())
     rows = torch.cat(chosen, 1).double().numpy()
     shift = pair_shift(noise, chosen[0].shape[1], len(chosen))
-    return leaning(cosines(rows, targets.ids), targets.prior, shift)
+    return leaning(cosines(rows, question.ids), question.prior, shift)
 
 
 ATTACK = Attack(
@@ -34,7 +35,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="one client's uploaded embeddings or predictions",
     adversaries=frozenset({"server"}),
-    game="client_links",
+    question=ClientLinks,
     floor=0.1,
     expected="AUC 0.79 on Cora's hidden embeddings",
     exposes="who is connected to whom at one client",

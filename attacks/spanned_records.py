@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_models import MODEL
 from attacks.leaning import leaning
+from attacks.questions import ListedRecords
 from attacks.row_spans import INSIDE, moved_by, reads_a_span
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    """Targets are pairs of a client k and a record c of the list, as k n + c."""
-    if targets.known is None:
-        raise CannotAttack("no list of records to look for")
-    clients, records = np.divmod(targets.ids, len(targets.known))
-    rows = targets.known.astype(np.float64)
+def run(view: View, question: ListedRecords, rng: np.random.Generator) -> Array:
+    """ListedRecords are pairs of a client k and a record c of the list, as k n + c."""
+    clients, records = np.divmod(question.ids, len(question.known))
+    rows = question.known.astype(np.float64)
     changes = moved_by(view, set(clients.tolist()))
-    evidence = np.zeros(len(targets.ids))
+    evidence = np.zeros(len(question.ids))
     for client, parts in changes.items():
         asked = clients == client
         apart = np.stack([part.outside(rows[records[asked]]) for part in parts])
         own = apart[(apart < INSIDE).sum(1).argmax()]
         # Whatever is not inside is as good as any other: how far it is outside says little.
         evidence[asked] = np.where(own < INSIDE, 1 - own, 0)
-    return leaning(evidence, targets.prior)
+    return leaning(evidence, question.prior)
 
 
 ATTACK = Attack(
@@ -41,7 +40,7 @@ ATTACK = Attack(
     assumes="one upload of a client that trains by gradient descent, and a list of records with "
     "the client's among them",
     adversaries=frozenset({"server"}),
-    game="listed_records",
+    question=ListedRecords,
     floor=0.1,
     expected="exact for every node that a label reaches, for up to as many nodes as units",
     exposes="that a person's record is at this client, out of any list that has it",

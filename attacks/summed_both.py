@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.known_others import known, observed, ratios
+from attacks.questions import SummedBoth
 from securefg.protocol.meanings import Statistic
 
 SUMS = (Statistic(form="by_class"), Statistic(form="moments"))
 NO_NOISE = 1e-3
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    without, moves = known(targets)
+def run(view: View, question: SummedBoth, rng: np.random.Generator) -> Array:
+    without, moves = known(question)
     seen = [observed(view, need) for need in SUMS]
     if sum(map(len, seen)) != without.shape[1]:
         raise CannotAttack("the sums are not of the shape that was made again")
-    score, start = np.zeros(len(targets.ids)), 0
+    score, start = np.zeros(len(question.ids)), 0
     for need, value in zip(SUMS, seen, strict=True):
         part = slice(start, start + len(value))
         start += len(value)
@@ -43,7 +44,7 @@ ATTACK = Attack(
     needs=SUMS,
     assumes="both sums of round 1; all other nodes, and the targets but for whether they train",
     adversaries=frozenset({"server"}),
-    game="summed_both",
+    question=SummedBoth,
     floor=0.2,
     expected="AUC 1.00 on sums without noise",
     exposes="that one person's label was in the sums, to somebody who knows all the others",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.known_others import likelihoods
+from attacks.questions import SummedFeatures
 from securefg.protocol.meanings import Statistic
 
 SUM = Statistic(form="by_class")
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    return likelihoods(view, targets, SUM)
+def run(view: View, question: SummedFeatures, rng: np.random.Generator) -> Array:
+    return likelihoods(view, question, SUM)
 
 
 ATTACK = Attack(
@@ -22,7 +23,7 @@ ATTACK = Attack(
     needs=(SUM,),
     assumes="the sum of round 1; all other nodes, and the targets but for whether they train",
     adversaries=frozenset({"server"}),
-    game="summed_features",
+    question=SummedFeatures,
     floor=0.2,
     expected="AUC 1.00 on sums without noise",
     exposes="that one person's label was in a sum, to somebody who knows all the others",

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.known_others import observed, ratios
+from attacks.questions import SummedLabels
 from securefg.protocol.meanings import Statistic
 
 SUM = Statistic(form="by_class")
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: SummedLabels, rng: np.random.Generator) -> Array:
     """The label with which the sum is likeliest."""
-    if targets.sum_without is None or targets.moves is None:
+    if question.sum_without is None or question.moves is None:
         raise CannotAttack("the adversary does not know the other nodes")
-    count, classes = targets.moves.shape[:2]
-    seen, without = observed(view, SUM), targets.sum_without.reshape(count, -1)
-    moves = targets.moves.reshape(count, classes, -1)
+    count, classes = question.moves.shape[:2]
+    seen, without = observed(view, SUM), question.sum_without.reshape(count, -1)
+    moves = question.moves.reshape(count, classes, -1)
     found = [ratios(seen, without, moves[:, label]) for label in range(classes)]
     guess: Array = np.stack(found, 1).argmax(1).astype(np.float64)
     return guess
@@ -30,7 +31,7 @@ ATTACK = Attack(
     needs=(SUM,),
     assumes="the sum of round 1; all other nodes, and the targets but for their labels",
     adversaries=frozenset({"server"}),
-    game="summed_labels",
+    question=SummedLabels,
     floor=0.2,
     expected="all labels of nodes with features, on sums without noise",
     exposes="which label one person has, to somebody who knows all the others",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.known_others import likelihoods
+from attacks.questions import SummedLinks
 from securefg.protocol.meanings import Statistic
 
 SUM = Statistic(form="moments")
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    return likelihoods(view, targets, SUM)
+def run(view: View, question: SummedLinks, rng: np.random.Generator) -> Array:
+    return likelihoods(view, question, SUM)
 
 
 ATTACK = Attack(
@@ -22,7 +23,7 @@ ATTACK = Attack(
     needs=(SUM,),
     assumes="the sum of round 1, or a release that holds it; all nodes, and all other links",
     adversaries=frozenset({"server", "outsider"}),
-    game="summed_links",
+    question=SummedLinks,
     floor=0.2,
     expected="AUC 1.00 on sums without noise, as far as the two nodes move them at all",
     exposes="that two persons are connected, to somebody who knows all else",

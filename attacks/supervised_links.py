@@ -11,24 +11,24 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.answered_links import described_answers, likenesses
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_rows import client_rounds, noise_of
 from attacks.pair_classifier import Pairs, described, learnt, shadow_links
+from attacks.questions import StolenLinks
 from attacks.whitened_links import whiten
 from securefg.protocol.meanings import NodeRows, Predictions
 
 ROWS = (NodeRows(index="nodes"), Predictions("nodes"))
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    shadow_links(targets)
-    if targets.shadow_client is None or targets.client is None:
+def run(view: View, question: StolenLinks, rng: np.random.Generator) -> Array:
+    shadow_links(question)
+    if question.shadow_client is None or question.client is None:
         raise CannotAttack("no client colludes with the server")
-    assert targets.shadow_pairs is not None
-    shadow = _described(view, targets.shadow_client, targets.shadow_pairs)
-    wanted = _described(view, targets.client, targets.ids)
-    known = [] if view.answers is None else likenesses(view.answers, targets.shadow_pairs)
-    return learnt(targets, shadow, wanted, known)
+    shadow = _described(view, question.shadow_client, question.shadow_pairs)
+    wanted = _described(view, question.client, question.ids)
+    known = [] if view.answers is None else likenesses(view.answers, question.shadow_pairs)
+    return learnt(question, shadow, wanted, known)
 
 
 def _described(view: View, client: int, pairs: Pairs) -> Array:
@@ -57,7 +57,7 @@ ATTACK = Attack(
     assumes="one client's uploaded embeddings or predictions, and the edges of another client "
     "that colludes with the server",
     adversaries=frozenset({"server"}),
-    game="stolen_links",
+    question=StolenLinks,
     floor=0.1,
     expected="AUC 0.95 where whitened rows alone have 0.94, and 0.9997 on Cora",
     exposes="who is connected to whom at one client, once any other client helps the server",

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_rows import class_shares
+from attacks.questions import TrainingLabels
 from securefg.protocol.meanings import Predictions
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds = class_shares(view, targets.client or 0)
+def run(view: View, question: TrainingLabels, rng: np.random.Generator) -> Array:
+    rounds = class_shares(view, question.client or 0)
     last = rounds[max(rounds)]
-    found: Array = last[targets.ids].argmax(1).double().numpy()
+    found: Array = last[question.ids].argmax(1).double().numpy()
     return found
 
 
@@ -27,7 +28,7 @@ ATTACK = Attack(
     needs=(Predictions("nodes"),),
     assumes="one client's uploaded predictions",
     adversaries=frozenset({"server"}),
-    game="training_labels",
+    question=TrainingLabels,
     floor=0.02,
     expected="0.9 to 1.0 on labelled nodes where unlabelled ones get 0.8",
     exposes="the label of a person, as the client has it on record",

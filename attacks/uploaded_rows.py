@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Message, Targets, View
+from attacks.base import Array, CannotAttack, Message, View
 from attacks.client_rows import found_rows
+from attacks.questions import RowsQuestion
 from securefg.protocol.meanings import NodeRows, Predictions
 
 FEWEST = 10
@@ -64,16 +65,16 @@ class Pairs:
     prior: Array
 
 
-def decoder_pairs(view: View, targets: Targets, rounds: int) -> Pairs:
+def decoder_pairs(view: View, question: RowsQuestion, rounds: int) -> Pairs:
     """Uploads standardised by the known nodes; features over what the prior says of each."""
-    if targets.known is None or len(targets.known_ids) < FEWEST:
+    if len(question.known_ids) < FEWEST:
         raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
-    rows = uploaded_rows(view, targets.client, rounds)
-    known, wanted = rows.of(targets.known_ids), rows.of(targets.ids)
+    rows = uploaded_rows(view, question.client, rounds)
+    known, wanted = rows.of(question.known_ids), rows.of(question.ids)
     mean, spread = known.mean(0), known.std(0) + 1e-12
-    features = targets.known.astype(np.float64)
-    kept = features.mean(0) if targets.known_prior is None else targets.known_prior
-    prior = targets.prior if targets.prior is not None else np.tile(kept, (len(wanted), 1))
+    features = question.known.astype(np.float64)
+    kept = features.mean(0) if question.known_prior is None else question.known_prior
+    prior = question.prior if question.prior is not None else np.tile(kept, (len(wanted), 1))
     return Pairs((known - mean) / spread, features - kept, (wanted - mean) / spread, prior)
 
 

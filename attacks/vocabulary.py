@@ -10,20 +10,21 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import Array, Attack, Targets, View
+from attacks.base import Array, Attack, View
 from attacks.client_models import MODEL, client_models, layout_of, off_the_path
 from attacks.leaning import largest_shift, leaning
+from attacks.questions import ClientWords
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    models = client_models(view, targets.client or 0)
+def run(view: View, question: ClientWords, rng: np.random.Generator) -> Array:
+    models = client_models(view, question.client or 0)
     left = [off_the_path(view, trained) for trained in models.values()]
     moved = torch.stack([rows.abs().amax(1) for rows in left if rows is not None])
     noise = view.best_rows(MODEL)[0].noise
     best = moved.amax(0) if noise is None else moved.square().mean(0)
-    found: Array = best[torch.from_numpy(targets.ids)].double().numpy()
+    found: Array = best[torch.from_numpy(question.ids)].double().numpy()
     shift = largest_shift(noise, len(found) ** -0.5, len(moved))
-    return leaning(found, targets.prior, shift)
+    return leaning(found, question.prior, shift)
 
 
 def _decay_can_be_followed(view: View) -> str | None:
@@ -41,7 +42,7 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="one client's uploaded models, and the models it was sent",
     adversaries=frozenset({"server"}),
-    game="client_words",
+    question=ClientWords,
     floor=0.05,
     expected="all words within two hops of a (pseudo-)labelled node, none else",
     exposes="which words, codes or products occur at all in a client's records",

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_rows import client_rounds, cosines, noise_of
 from attacks.leaning import leaning, pair_shift
+from attacks.questions import ClientLinks
 from securefg.protocol.meanings import NodeRows, Predictions
 
 ROWS = (NodeRows("final", index="nodes"), Predictions("nodes"))
@@ -22,17 +23,17 @@ MOST = 8
 """At most one direction per so many nodes: a basis of everything would tell nothing."""
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    rounds, noise = client_rounds(view, targets.client or 0, ROWS), noise_of(view, ROWS)
+def run(view: View, question: ClientLinks, rng: np.random.Generator) -> Array:
+    rounds, noise = client_rounds(view, question.client or 0, ROWS), noise_of(view, ROWS)
     stacked = np.concatenate([rows.double().numpy() for rows in rounds.values()], 1)
     held = np.abs(stacked).sum(1) > 0
-    held &= np.isin(np.arange(len(held)), targets.ids)  # rows of others may be noise alone
+    held &= np.isin(np.arange(len(held)), question.ids)  # rows of others may be noise alone
     if held.sum() < 3:
         raise CannotAttack("fewer than three nodes have rows")
     whitened = np.zeros((len(stacked), min(int(held.sum()), stacked.shape[1])))
     whitened[held] = whiten(stacked[held], noise.sd if noise else 0.0)
     shift = pair_shift(noise, stacked.shape[1] // len(rounds), len(rounds))
-    return leaning(cosines(whitened, targets.ids), targets.prior, shift)
+    return leaning(cosines(whitened, question.ids), question.prior, shift)
 
 
 def whiten(rows: Array, noise_sd: float = 0.0) -> Array:
@@ -55,7 +56,7 @@ ATTACK = Attack(
     needs=(ROWS,),
     assumes="one client's uploaded embeddings or predictions of several rounds",
     adversaries=frozenset({"server"}),
-    game="client_links",
+    question=ClientLinks,
     floor=0.1,
     expected="AUC 0.999 on Cora's final-layer embeddings, where the last round's cosine has 0.986",
     exposes="who is connected to whom at one client, better with every round",

@@ -89,7 +89,7 @@ class Player:
             finding = self._computed(task, started, game, guess, form)
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
-        return finding, {**scores, f"{name}/targets": game.targets.ids}
+        return finding, {**scores, f"{name}/targets": game.question.ids}
 
     def _closed_form(self, game: Game) -> ClosedForm | None:
         """Return the gain that the law of the noise gives, where the noise may be relied on."""
@@ -122,7 +122,7 @@ class Player:
             prior=prior,
             gain=gain,
             basis=basis,
-            targets=len(game.targets.ids),
+            targets=len(game.question.ids),
             details={"most_exposed": form.most, "measured_high": measured.high, **seen},
         )
 
@@ -162,7 +162,7 @@ class Player:
             null_at_chance=at_chance,
             blind=blind,
             positive=control.gain,
-            targets=len(game.targets.ids),
+            targets=len(game.question.ids),
             details={
                 **game.extras(guess),
                 **picked_targets(game, guess),
@@ -233,7 +233,7 @@ class Player:
 
     def _blind_gain(self, task: Task, game: Game, view: View) -> Interval:
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = np.asarray(task.attack.run(view, game.targets, guesser), np.float64)
+        guess = np.asarray(task.attack.run(view, game.question, guesser), np.float64)
         game.check(guess)
         return game.gain(guess)
 
@@ -259,19 +259,19 @@ class Player:
 
     def _played(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)
-        rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
-        game = make_game(task.attack.game, truth, adversary, rng)
+        rng = numpy_stream(self._seed, "targets", task.attack.question.name, task.adversary)
+        game = make_game(task.attack.question, truth, adversary, rng)
         if game.without_run is not None:
-            game = replace(game, targets=replace(game.targets, prior=game.without_run))
+            game = replace(game, question=replace(game.question, prior=game.without_run))
         guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = task.attack.run(self.view(truth, task.adversary), game.targets, guesser)
+        guess = task.attack.run(self.view(truth, task.adversary), game.question, guesser)
         return Played(game, np.asarray(guess, np.float64))
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
     ) -> Finding:
         attack = task.attack
-        filled = {"metric": attack.game, "unit": "", **found}
+        filled = {"metric": attack.question.name, "unit": "", **found}
         return Finding(
             adversary=task.adversary,
             attack=attack.name,

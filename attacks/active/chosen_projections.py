@@ -13,14 +13,17 @@ import numpy as np
 import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
-from attacks.base import Array, CannotAttack, Targets, View
+from attacks.base import Array, CannotAttack, View
 from attacks.latents import LATENT, encoder_of, latents
+from attacks.questions import RecordEntries
 from securefg.protocol.meanings import Weights
 
 ROUNDS, MOST_WORDS = 40, 20
 
 
-def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator) -> Sequence[Told]:
+def lie(
+    view: View, question: RecordEntries, request: Request, rng: np.random.Generator
+) -> Sequence[Told]:
     name = request.named(Weights(change=False))
     if name is None or not request.asks_for(LATENT):
         return ()
@@ -48,9 +51,9 @@ def _rounds(view: View) -> int:
     return min(ROUNDS, view.recipe.rounds, -(-features // columns))
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: RecordEntries, rng: np.random.Generator) -> Array:
     code, seen = codes(view), latents(view)
-    read = [seen[t + 1].of(targets.ids) for t in range(len(code)) if t + 1 in seen]
+    read = [seen[t + 1].of(question.ids) for t in range(len(code)) if t + 1 in seen]
     if len(read) < len(code):
         raise CannotAttack(f"latents of {len(read)} rounds; {len(code)} are needed")
     numbers = np.concatenate(read, 1)
@@ -92,7 +95,7 @@ ATTACK = ActiveAttack(
     hears=(Weights(change=False),),
     assumes="a server that sends weights of its own making to users who apply them to features",
     adversaries=frozenset({"server"}),
-    game="record_entries",
+    question=RecordEntries,
     floor=0.1,
     expected="every row exactly, where 16 numbers of honest weights give a guess",
     exposes="a user's whole record, entry by entry",

@@ -14,16 +14,19 @@ import numpy as np
 import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
-from attacks.base import Array, CannotAttack, Targets, View
+from attacks.base import Array, CannotAttack, View
 from attacks.class_pull import has_an_output
 from attacks.client_models import MODEL, layout_of, sent_models
+from attacks.questions import ClientClasses
 from securefg.protocol.meanings import Weights
 
 SURE, LARGE = 100.0, 1e4
 """Of output and first weights: what training moves them by is small beside either."""
 
 
-def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator) -> Sequence[Told]:
+def lie(
+    view: View, question: ClientClasses, request: Request, rng: np.random.Generator
+) -> Sequence[Told]:
     name = request.named(Weights(change=False))
     if name is None or not request.asks_for(MODEL):
         return ()
@@ -42,7 +45,7 @@ def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator
     return [Told({name: vector})]
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: ClientClasses, rng: np.random.Generator) -> Array:
     """How far the column moved, in units of the furthest, where it was not spared."""
     layout, sent = layout_of(view), sent_models(view)
     if layout.output is None:
@@ -66,7 +69,7 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
         for client, height in zip(message.clients.numbers(), heights, strict=True):
             found[client] = np.maximum(found.get(client, height), height)
     nothing = np.zeros(classes)
-    pairs = [divmod(int(i), classes) for i in targets.ids]
+    pairs = [divmod(int(i), classes) for i in question.ids]
     scored = np.array([found.get(client, nothing)[of] for client, of in pairs])
     return np.where(np.isfinite(scored), scored, 0.0) + 1e-12 * rng.normal(size=len(scored))
 
@@ -79,7 +82,7 @@ ATTACK = ActiveAttack(
     hears=(MODEL,),
     assumes="a server that sends weights of its own making, in place of the averaged ones",
     adversaries=frozenset({"server"}),
-    game="client_classes",
+    question=ClientClasses,
     floor=0.1,
     expected="exact after two rounds",
     exposes="that a client has a class at all, however rare: one case of a disease at a clinic",

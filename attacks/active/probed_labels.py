@@ -13,39 +13,41 @@ import numpy as np
 import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
-from attacks.base import Array, CannotAttack, Targets, View
+from attacks.base import Array, CannotAttack, View
 from attacks.client_models import MODEL
+from attacks.questions import LabelledNodes
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import PseudoLabels
 
 
-def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator) -> Sequence[Told]:
+def lie(
+    view: View, question: LabelledNodes, request: Request, rng: np.random.Generator
+) -> Sequence[Told]:
     name = request.named(PseudoLabels())
-    if name is None or request.round > 1 or targets.client is None:
+    if name is None or request.round > 1 or question.client is None:
         return ()
-    few = Clients.of(sorted({(targets.client + i) % view.public.num_clients for i in range(3)}))
+    few = Clients.of(sorted({(question.client + i) % view.public.num_clients for i in range(3)}))
     nobody = torch.full((view.public.num_nodes,), -1, dtype=torch.int16)
     asked = [Told({name: nobody}, few)]
-    for node in targets.ids.tolist():
+    for node in question.ids.tolist():
         labels = nobody.clone()
         labels[node] = 0
         asked.append(Told({name: labels}, few))
     return [*asked, Told()]
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: LabelledNodes, rng: np.random.Generator) -> Array:
     """How little the update changes by a pseudo label for the target."""
-    assert targets.client is not None
     first = [m for m in view.readable(MODEL) if m.round == 1]
-    own = sorted((m for m in first if m.of(targets.client) is not None), key=lambda m: m.step)
-    rows = [m.of(targets.client) for m in own]
-    if len(rows) < len(targets.ids) + 1:
+    own = sorted((m for m in first if m.of(question.client) is not None), key=lambda m: m.step)
+    rows = [m.of(question.client) for m in own]
+    if len(rows) < len(question.ids) + 1:
         raise CannotAttack(
-            f"client {targets.client} answered {len(rows)} requests of one round; "
-            f"{len(targets.ids) + 1} are needed"
+            f"client {question.client} answered {len(rows)} requests of one round; "
+            f"{len(question.ids) + 1} are needed"
         )
     values = np.stack([row.flatten().double().numpy() for row in rows if row is not None])
-    found: Array = -np.linalg.norm(values[1 : len(targets.ids) + 1] - values[0], axis=1)
+    found: Array = -np.linalg.norm(values[1 : len(question.ids) + 1] - values[0], axis=1)
     return found + 1e-12 * rng.normal(size=len(found))
 
 
@@ -57,7 +59,7 @@ ATTACK = ActiveAttack(
     hears=(PseudoLabels(),),
     assumes="a server that asks a client many times in one round, with pseudo labels it chose",
     adversaries=frozenset({"server"}),
-    game="labelled_nodes",
+    question=LabelledNodes,
     floor=0.3,
     expected="exact: the update of a labelled node does not change by a single bit",
     exposes="that a client holds the label of this person: that a clinic has diagnosed it",

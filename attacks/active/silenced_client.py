@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from attacks.active.base import ActiveAttack, Request, Told
-from attacks.base import Array, CannotAttack, Targets, View
+from attacks.base import Array, CannotAttack, View
 from attacks.client_rows import client_rounds
+from attacks.questions import HeldNodes
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import AddedGraph, NodeRows, Predictions, PseudoLabels, Weights
 
@@ -24,10 +25,12 @@ LARGE = 1.0
 """Of the weights sent: what local training, with its dropout, adds to rows is small beside it."""
 
 
-def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator) -> Sequence[Told]:
+def lie(
+    view: View, question: HeldNodes, request: Request, rng: np.random.Generator
+) -> Sequence[Told]:
     """The same weights in both rounds, drawn anew, and nothing else that hangs on earlier ones."""
     name = request.named(Weights(change=False))
-    if name is None or targets.client is None or not any(map(request.asks_for, ROWS)):
+    if name is None or question.client is None or not any(map(request.asks_for, ROWS)):
         return ()
     sent = request.values[name]
     assert isinstance(sent, Tensor)
@@ -35,16 +38,15 @@ def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator
     later = (PseudoLabels(), AddedGraph())
     silent = {n: None for n, m in request.meanings.items() if any(m.fits(x) for x in later)}
     everybody = range(view.public.num_clients)
-    others = Clients.of([k for k in everybody if k != targets.client])
+    others = Clients.of([k for k in everybody if k != question.client])
     left_out = others if request.round > 1 else None
     return [Told({**silent, name: torch.from_numpy(drawn).to(sent)}, left_out)]
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: HeldNodes, rng: np.random.Generator) -> Array:
     """How much of a row there is about every target."""
-    assert targets.client is not None
-    rows = _of_the_victim(view, targets.client)
-    found: Array = rows[torch.from_numpy(targets.ids)].double().norm(dim=1).numpy()
+    rows = _of_the_victim(view, question.client)
+    found: Array = rows[torch.from_numpy(question.ids)].double().norm(dim=1).numpy()
     return found + 1e-12 * rng.normal(size=len(found))
 
 
@@ -68,7 +70,7 @@ ATTACK = ActiveAttack(
     hears=(Weights(change=False),),
     assumes="a server that sends one model in two rounds and leaves a client out of the second",
     adversaries=frozenset({"server"}),
-    game="held_nodes",
+    question=HeldNodes,
     floor=0.2,
     expected="exact without masks; under masks AUC 0.9 and more",
     exposes="that a person is a customer of this client, with all that its rows say",

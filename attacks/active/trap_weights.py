@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
-from attacks.base import Array, CannotAttack, Targets, View
+from attacks.base import Array, CannotAttack, View
 from attacks.client_models import MODEL, layout_of, sent_models
 from attacks.first_layers import first_layers
+from attacks.questions import IsolatedSamples
 from securefg.protocol.meanings import Layout, Weights
 
 ROUNDS = 16
@@ -26,7 +27,9 @@ SCALE = 100.0
 SAME = 0.98
 
 
-def lie(view: View, targets: Targets, request: Request, rng: np.random.Generator) -> Sequence[Told]:
+def lie(
+    view: View, question: IsolatedSamples, request: Request, rng: np.random.Generator
+) -> Sequence[Told]:
     name = request.named(Weights(change=False))
     if name is None or not request.asks_for(MODEL):
         return ()
@@ -65,20 +68,18 @@ def bias_of(layout: Layout) -> str | None:
     return next((m.bias for m in layout.inputs if m.bias is not None), None)
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: IsolatedSamples, rng: np.random.Generator) -> Array:
     """For every client the directions along which units moved, of rounds with the fewest first."""
-    if targets.num_samples is None:
-        raise CannotAttack("the number of samples per client is not known")
     layout, sent = layout_of(view), sent_models(view)
     found: dict[int, list[Array]] = {}
     for number, client, change, _ in first_layers(view):
         if number in sent:
             before = layout.part(sent[number].double(), layout.inputs[-1]).mT.numpy()
             found.setdefault(client, []).append(directions(change[-len(before) :], before))
-    if missing := [k for k in targets.ids.tolist() if k not in found]:
+    if missing := [k for k in question.ids.tolist() if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
-    rows = [np.concatenate(sorted(found[k], key=len)) for k in targets.ids.tolist()]
-    return np.stack([_distinct(of_client, targets.num_samples) for of_client in rows])
+    rows = [np.concatenate(sorted(found[k], key=len)) for k in question.ids.tolist()]
+    return np.stack([_distinct(of_client, question.num_samples) for of_client in rows])
 
 
 def directions(change: Array, before: Array) -> Array:
@@ -118,7 +119,7 @@ ATTACK = ActiveAttack(
     hears=(MODEL,),
     assumes="a server that sends weights of its own making; how many samples a client has",
     adversaries=frozenset({"server"}),
-    game="isolated_samples",
+    question=IsolatedSamples,
     floor=0.1,
     expected="single samples where honest weights give mixtures of all",
     exposes="the record of one person, out of the update of a whole client",

@@ -12,12 +12,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import Array, Question
 from audits import metrics
 from audits.closed_form import MakeForm
 from audits.pairs import pair_auc, pair_gain
@@ -35,6 +36,32 @@ class NotAsked(CannotAttack):
     """The game is played only where a setting asks for it."""
 
 
+Make = Callable[..., "Game"]
+"""make(truth, adversary, rng): draws the targets, with the adversary's own data left out."""
+M = TypeVar("M", bound=Make)
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a question is played; `closed_form`: the law of the noise on a sum answers it."""
+
+    make: Make
+    closed_form: bool = False
+
+
+GAMES: dict[type[Question], Played] = {}
+
+
+def plays(question: type[Question], *, closed_form: bool = False) -> Callable[[M], M]:
+    """Register the function below it as the game of a question."""
+
+    def register(make: M) -> M:
+        GAMES[question] = Played(make, closed_form)
+        return make
+
+    return register
+
+
 @dataclass(frozen=True)
 class Game(ABC):
     """What all games share.
@@ -44,7 +71,7 @@ class Game(ABC):
     closed  makes the gain that the law of the noise gives, where the game has such a form
     """
 
-    targets: Targets
+    question: Question
     metric: str
     unit: str
     closed: MakeForm | None = field(default=None, kw_only=True, repr=False)
@@ -80,8 +107,8 @@ class Game(ABC):
 
     def check(self, guess: Array) -> None:
         """A guess has one entry per target, all finite: a NaN is a bug, never a 'private'."""
-        if len(guess) != len(self.targets.ids):
-            raise ValueError(f"{len(guess)} guesses for {len(self.targets.ids)} targets")
+        if len(guess) != len(self.question.ids):
+            raise ValueError(f"{len(guess)} guesses for {len(self.question.ids)} targets")
         if not np.isfinite(guess).all():
             raise ValueError("a guess that is not a finite number")
 
@@ -109,8 +136,8 @@ class BinaryGame(Game):
         return self._auc(guess)
 
     def _auc(self, scores: Array) -> Interval:
-        if self.targets.ids.ndim == 2:
-            found = pair_auc(self.truth, scores, self.targets.ids)
+        if self.question.ids.ndim == 2:
+            found = pair_auc(self.truth, scores, self.question.ids)
         else:
             found = metrics.auc_interval(self.truth, scores)
         return metrics.widened(found, found.value, self.shared_sd)
@@ -121,8 +148,8 @@ class BinaryGame(Game):
         return self._auc(self.prior_scores)
 
     def gain(self, guess: Array) -> Interval:
-        if self.targets.ids.ndim == 2:
-            gain = pair_gain(self.truth, guess, self.prior_scores, self.targets.ids)
+        if self.question.ids.ndim == 2:
+            gain = pair_gain(self.truth, guess, self.prior_scores, self.question.ids)
             return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
         if self.prior_scores is None:
             found = self.measure(guess)

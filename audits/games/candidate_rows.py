@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array, CannotAttack
+from attacks.questions import CandidateRows
+from audits.games.base import OutcomeGame, choose, plays
 from audits.games.kriging import KNOWN_SHARE, Kriged, known_apart, kriged
 from audits.known_graph import known_edges
 from audits.truth import Truth
@@ -52,6 +53,7 @@ class CandidateGame(OutcomeGame):
         }
 
 
+@plays(CandidateRows)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> CandidateGame:
     if truth.graph.features.dim() != 2:
         raise CannotAttack("nodes hold several samples each; there is no one row to find")
@@ -69,7 +71,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Candid
         told = kriged(rows, known, wanted, edges, len(features))
         prior = neighbours_say(rows, told, features[wanted[order]].astype(np.float64))
     return CandidateGame(
-        targets=Targets(ids=wanted, candidates=features[wanted[order]]),
+        question=CandidateRows(ids=wanted, candidates=features[wanted[order]]),
         metric="share of the other candidates ranked below the true row",
         unit="row",
         truth=np.argsort(order),

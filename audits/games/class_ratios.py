@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import CannotAttack
+from attacks.questions import ClassRatios
+from audits.games.base import BinaryGame, plays
 from audits.metrics import auc
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -19,6 +20,7 @@ from securefg.protocol.transcript import Adversary
 LEAST_CLIENTS, MANY_CLIENTS, LEAST_OF_EACH = 4, 400, 3
 
 
+@plays(ClassRatios)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     shares, clients = class_shares(truth, adversary)
     if len(clients) < LEAST_CLIENTS:
@@ -38,7 +40,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
             "needed above it, and as many not"
         )
     return BinaryGame(
-        targets=Targets(ids=ids.ravel()[order]),
+        question=ClassRatios(ids=ids.ravel()[order]),
         metric="AUC over clients and classes: more of the class than the median client",
         unit="client",
         truth=so,

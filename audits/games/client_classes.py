@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import CannotAttack
+from attacks.questions import ClientClasses
+from audits.games.base import BinaryGame, plays
 from audits.games.class_ratios import MANY_CLIENTS, class_shares
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -16,6 +17,7 @@ from securefg.protocol.transcript import Adversary
 LEAST_OF_EACH = 5
 
 
+@plays(ClientClasses)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     shares, clients = class_shares(truth, adversary)
     if not len(clients):
@@ -32,7 +34,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     common = np.broadcast_to((shares > 0).mean(0), has.shape)
     order = rng.permutation(ids.size)
     return BinaryGame(
-        targets=Targets(ids=ids.ravel()[order]),
+        question=ClientClasses(ids=ids.ravel()[order]),
         metric="AUC over clients and classes: whether the client has the class at all",
         unit="client",
         truth=has.astype(np.int64).ravel()[order],

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
+from attacks.questions import ClientInputs
 from audits.foreign import ForeignTruth
-from audits.games.base import OutcomeGame, choose
+from audits.games.base import OutcomeGame, choose, plays
 from audits.metrics import auc
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -19,6 +20,7 @@ from securefg.protocol.transcript import Adversary
 MANY_CLIENTS = 100
 
 
+@plays(ClientInputs)
 def make(
     truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
 ) -> OutcomeGame:
@@ -36,7 +38,7 @@ def make(
     if inputs_found(prior, used).mean() < 0.5:
         prior = np.zeros(used.shape)
     return OutcomeGame(
-        targets=Targets(ids=wanted),
+        question=ClientInputs(ids=wanted),
         metric="AUC over a client's inputs, mean of clients",
         unit="input of a client",
         truth=used,

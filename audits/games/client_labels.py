@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array, CannotAttack
+from attacks.questions import ClientLabels
+from audits.games.base import OutcomeGame, choose, plays
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 500
 
 
+@plays(ClientLabels)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     graph = truth.graph
     if graph.labels.dim() != 1:
@@ -24,7 +26,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
     wanted = choose(others, MANY_TARGETS, rng, 5)
     most = np.bincount(labels[wanted]).argmax()
     return OutcomeGame(
-        targets=Targets(ids=wanted),
+        question=ClientLabels(ids=wanted),
         metric="share of labels found",
         unit="label of a client",
         truth=labels[wanted],

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
+from attacks.questions import ClientLinks
 from audits import metrics
-from audits.games.base import BinaryGame
+from audits.games.base import BinaryGame, plays
 from audits.games.link_prior import link_prior
 from audits.games.victims import victim
 from audits.truth import Truth
@@ -29,6 +30,7 @@ class LinkGame(BinaryGame):
         }
 
 
+@plays(ClientLinks)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
     client = victim(truth, adversary)
     shard = truth.experiment.shards[client]
@@ -45,7 +47,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGa
     ids = shard.node_ids.numpy()
     pairs = np.stack([ids[first[order]], ids[second[order]]], 1)
     return LinkGame(
-        targets=Targets(ids=pairs, client=client),
+        question=ClientLinks(ids=pairs, client=client),
         metric="AUC over pairs of one client's nodes",
         unit="edge",
         truth=so[order].astype(np.int64),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array, CannotAttack
+from attacks.questions import ClientSamples
+from audits.games.base import OutcomeGame, choose, plays
 from audits.games.kriging import KNOWN_SHARE, known_apart, kriged
 from audits.known_graph import known_edges
 from audits.truth import Truth
@@ -25,6 +26,7 @@ class SampleGame(OutcomeGame):
         return {"exact_samples": float(exact(guess, self.truth).mean())}
 
 
+@plays(ClientSamples)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> SampleGame:
     """Prior: for one sample the mean of known clients', or what they tell of their neighbours';
     for several a random subspace as large."""
@@ -44,7 +46,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Sample
         prior = np.zeros((len(wanted), count, width))
         prior[:, : drawn.shape[1]] = np.linalg.qr(drawn.transpose(0, 2, 1))[0].transpose(0, 2, 1)
     return SampleGame(
-        targets=Targets(ids=wanted, num_samples=count),
+        question=ClientSamples(ids=wanted, num_samples=count),
         metric="cosine with the nearest guess" if count == 1 else "share within the guessed span",
         unit="sample",
         truth=samples[wanted],

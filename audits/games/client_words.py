@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import CannotAttack
+from attacks.questions import ClientWords
+from audits.games.base import BinaryGame, plays
 from audits.games.victims import other_nodes, victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 
+@plays(ClientWords)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Prior: how often a word occurs in a tenth of the nodes that this client does not hold."""
     client = victim(truth, adversary)
@@ -22,7 +24,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     sample = rng.permutation(elsewhere)[: max(10, len(elsewhere) // 10)]
     frequency = (truth.features()[sample] != 0).mean(0) if len(sample) else np.zeros(len(used))
     return BinaryGame(
-        targets=Targets(ids=order, client=client),
+        question=ClientWords(ids=order, client=client),
         metric="AUC over the words of the vocabulary",
         unit="word of a client",
         truth=used[order].astype(np.int64),

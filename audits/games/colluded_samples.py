@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import choose
+from attacks.base import CannotAttack
+from attacks.questions import ColludedSamples
+from audits.games.base import choose, plays
 from audits.games.client_samples import SampleGame, nearest, one_each, within
 from audits.known_graph import known_edges
 from audits.truth import Truth
@@ -23,6 +24,7 @@ MANY_TARGETS = 40
 LEAST_WEIGHT = 1e-9
 
 
+@plays(ColludedSamples)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> SampleGame:
     public = truth.experiment.public
     features = truth.features().astype(np.float64)
@@ -53,7 +55,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Sample
         drawn = np.linalg.qr(rng.standard_normal((len(wanted), width, count)))[0]
         prior = drawn.transpose(0, 2, 1)
     return SampleGame(
-        targets=Targets(ids=wanted, num_samples=count, edges=edges),
+        question=ColludedSamples(ids=wanted, num_samples=count, edges=edges),
         metric="cosine with the nearest guess" if count == 1 else "share within the guessed span",
         unit="sample",
         truth=samples[wanted],

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
 from attacks.extraction import BUDGETS, budgets, mixed, regressed
-from audits.games.base import NULL_DRAWS, NULL_SDS, OutcomeGame
+from attacks.questions import CopiedModel
+from audits.games.base import NULL_DRAWS, NULL_SDS, OutcomeGame, plays
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary
@@ -41,8 +42,8 @@ class CopyGame(OutcomeGame):
         return figure, abs(mean - float(shares[0] @ shares[1])) <= spread + 1e-9
 
     def extras(self, guess: Array) -> dict[str, float]:
-        assert self.targets.queries is not None
-        numbers = budgets(len(self.targets.queries))
+        assert isinstance(self.question, CopiedModel)
+        numbers = budgets(len(self.question.queries))
         alike = (guess == self.truth[:, None]).mean(0)
         shares = zip(numbers, alike.tolist(), strict=True)
         found = {f"alike_after_{number}_queries": share for number, share in shares}
@@ -50,6 +51,7 @@ class CopyGame(OutcomeGame):
         return {**found, "queries_for_0.9": float(enough[0])} if enough else found
 
 
+@plays(CopiedModel)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> CopyGame:
     if truth.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
@@ -66,7 +68,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> CopyGa
         raise CannotAttack(f"{len(asked)} nodes to ask about, {len(ids)} others: too few")
     said = truth.answers.argmax(1).numpy()
     return CopyGame(
-        targets=Targets(
+        question=CopiedModel(
             ids=ids,
             known_ids=np.arange(len(features)),
             known=features,

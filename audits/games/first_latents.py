@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array
+from attacks.questions import FirstLatents
+from audits.games.base import OutcomeGame, choose, plays
 from audits.replay import replayed
 from audits.truth import Truth
 from securefg.models.graph_operators import operator_matrix
@@ -29,13 +30,14 @@ class LatentGame(OutcomeGame):
         return {"exact_latents": float((error < EXACT * np.linalg.norm(self.truth, axis=1)).mean())}
 
 
+@plays(FirstLatents)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LatentGame:
     latents = first_latents(truth)
     used = np.flatnonzero(np.abs(latents).max(1) > 0)
     wanted = choose(np.setdiff1d(used, sorted(adversary.clients)), MANY_TARGETS, rng)
     centre = latents.mean(0)
     return LatentGame(
-        targets=Targets(ids=wanted),
+        question=FirstLatents(ids=wanted),
         metric="cosine with the latent",
         unit="row",
         truth=latents[wanted],

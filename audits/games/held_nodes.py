@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import CannotAttack
+from attacks.questions import HeldNodes
+from audits.games.base import BinaryGame, plays
 from audits.games.victims import other_nodes, victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -17,6 +18,7 @@ from securefg.protocol.transcript import Adversary
 MANY_OF_EACH, LEAST_OF_EACH = 150, 10
 
 
+@plays(HeldNodes)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     client = victim(truth, adversary)
     own = truth.experiment.shards[client].node_ids.numpy()
@@ -32,12 +34,14 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     holders = np.bincount(truth.experiment.partition.nodes.numpy(), minlength=truth.graph.num_nodes)
     ids = ids[order]
     features = truth.features()[ids]
+    if features.ndim != 2:  # several samples a node: no row of a node is known
+        features = np.zeros((len(ids), 0), np.float32)
     return BinaryGame(
-        targets=Targets(
+        question=HeldNodes(
             ids=ids,
             client=client,
             known_ids=ids,
-            known=features if features.ndim == 2 else None,
+            known=features,
         ),
         metric="AUC over nodes that a client holds and others",
         unit="node",

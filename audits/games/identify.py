@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array, CannotAttack
+from attacks.questions import Identify
+from audits.games.base import OutcomeGame, choose, plays
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 500
 
 
+@plays(Identify)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     """Prior: a guess at random. Users with the same row are one: either counts as found."""
     if truth.graph.features.dim() != 2:
@@ -28,7 +30,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
         return same
 
     return OutcomeGame(
-        targets=Targets(ids=wanted, candidates=pool),
+        question=Identify(ids=wanted, candidates=pool),
         metric=f"share found in a pool of {len(pool)}",
         unit="row",
         truth=wanted,

@@ -10,12 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from attacks.questions import IsolatedSamples
+from audits.games.base import plays
 from audits.games.trained_samples import TrainedSampleGame, nearest
 from audits.games.trained_samples import make as trained_samples
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 
+@plays(IsolatedSamples)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> TrainedSampleGame:
     game = trained_samples(truth, adversary, rng)
     random = rng.normal(size=game.prior_guess.shape)

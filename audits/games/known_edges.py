@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import KnownEdges
+from audits.games.base import plays
 from audits.games.client_links import LinkGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -19,6 +21,7 @@ OF_EACH, LEAST = 10, 5
 Pairs = NDArray[np.int64]
 
 
+@plays(KnownEdges)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
     answers = truth.answers
     if answers is None:
@@ -43,7 +46,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGa
         raise CannotAttack("no answer hangs on an edge")
     order = rng.permutation(len(pairs))
     return LinkGame(
-        targets=Targets(ids=pairs[order], sum_without=without[order], moves=moves[order]),
+        question=KnownEdges(ids=pairs[order], sum_without=without[order], moves=moves[order]),
         metric="AUC over edges and pairs two steps apart, everything else known",
         unit="edge",
         truth=so[order],

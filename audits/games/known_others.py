@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import CannotAttack, Targets, View
+from attacks.base import CannotAttack, View
+from attacks.questions import SumQuestion
 from audits.closed_form import ClosedForm, membership_form
 from audits.games.base import BinaryGame, choose
 from audits.games.shared_noise import SumGame, shared_sd
@@ -34,7 +35,7 @@ SIZE = 4 * 10**7
 
 
 @dataclass(frozen=True)
-class Question:
+class BothShards:
     """One client's shard without the secret and with it; one of them is what the client holds."""
 
     without: Shard
@@ -42,14 +43,18 @@ class Question:
 
 
 def known_members(
-    truth: Truth, need: Meaning, adversary: Adversary, rng: np.random.Generator
+    asked: type[SumQuestion],
+    truth: Truth,
+    need: Meaning,
+    adversary: Adversary,
+    rng: np.random.Generator,
 ) -> BinaryGame:
     """Was this node's label in training? Targets are training nodes and as many test nodes."""
     ids, questions = member_questions(truth, rng, width(truth, need))
     without, moves = sums_with_and_without(truth, need, questions)
     so = truth.graph.split.train.numpy()[ids].astype(np.int64)
     return SumGame(
-        targets=Targets(ids=ids, sum_without=without, moves=moves),
+        question=asked(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
         unit="label of a node",
         truth=so,
@@ -77,7 +82,7 @@ def form_of_moves(
 
 def member_questions(
     truth: Truth, rng: np.random.Generator, numbers: int, many: int = MANY_TARGETS
-) -> tuple[NDArray[np.int64], list[Question]]:
+) -> tuple[NDArray[np.int64], list[BothShards]]:
     """`numbers`  what is kept of every target; `many`  how many of a side there are, at most."""
     train, test = (
         np.flatnonzero(part.numpy() & held_once(truth))
@@ -89,7 +94,7 @@ def member_questions(
     for node, shard in zip(ids.tolist(), holders(truth, ids), strict=True):
         other = _flipped(shard, node)
         trains = bool(truth.graph.split.train[node])
-        questions.append(Question(other, shard) if trains else Question(shard, other))
+        questions.append(BothShards(other, shard) if trains else BothShards(shard, other))
     return ids, questions
 
 
@@ -126,7 +131,7 @@ def width(truth: Truth, need: Meaning) -> int:
 
 
 def sums_with_and_without(
-    truth: Truth, need: Meaning, questions: Sequence[Question]
+    truth: Truth, need: Meaning, questions: Sequence[BothShards]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For every question, what all clients send without its secret, summed; and what that adds."""
     answers = replaying(truth, need)
@@ -134,7 +139,7 @@ def sums_with_and_without(
 
 
 def with_and_without(
-    truth: Truth, questions: Sequence[Question], send: Callable[[Shard], Tensor]
+    truth: Truth, questions: Sequence[BothShards], send: Callable[[Shard], Tensor]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     shards = truth.experiment.shards
     sent = [send(shard) for shard in shards]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import CannotAttack
+from attacks.questions import LabelledNodes
+from audits.games.base import BinaryGame, plays
 from audits.games.victims import victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -16,6 +17,7 @@ from securefg.protocol.transcript import Adversary
 MANY_OF_EACH, LEAST_OF_EACH = 40, 8
 
 
+@plays(LabelledNodes)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     if truth.experiment.public.known_labels is not None:
         raise CannotAttack("the server is given the training labels: which nodes have them is none")
@@ -34,7 +36,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     order = rng.permutation(2 * count)
     so = np.repeat(np.array([1, 0], np.int64), count)
     return BinaryGame(
-        targets=Targets(ids=np.concatenate(sides)[order], client=client),
+        question=LabelledNodes(ids=np.concatenate(sides)[order], client=client),
         metric="AUC over a client's labelled and other nodes",
         unit="label of a node",
         truth=so[order],

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import Array, CannotAttack
+from attacks.questions import ListedRecords
+from audits.games.base import BinaryGame, plays
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.protocol.transcript import Adversary
@@ -36,6 +37,7 @@ class RecordGame(BinaryGame):
         return found
 
 
+@plays(ListedRecords)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> RecordGame:
     chosen = small_clients(truth, adversary)[:MANY_CLIENTS]
     features, size = truth.features(), truth.graph.num_nodes
@@ -56,7 +58,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Record
     found = np.concatenate(ids)[order]
     holders = np.bincount(truth.experiment.partition.nodes.numpy(), minlength=size)
     return RecordGame(
-        targets=Targets(ids=found, known_ids=np.arange(size), known=features),
+        question=ListedRecords(ids=found, known_ids=np.arange(size), known=features),
         metric="AUC over records of a client's graph and others",
         unit="record",
         truth=np.concatenate(so)[order].astype(np.int64),

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Shadows, Targets
+from attacks.base import Array, CannotAttack
 from attacks.confidence import scaled_confidence
+from attacks.questions import Membership, Shadows
 from audits import metrics
-from audits.games.base import BinaryGame
+from audits.games.base import BinaryGame, plays
 from audits.shadows import shadows_for
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -38,6 +39,7 @@ class MembershipGame(BinaryGame):
         return found
 
 
+@plays(Membership)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
     experiment, graph = truth.experiment, truth.graph
     if adversary.kind == "server" and experiment.public.known_labels is not None:
@@ -54,7 +56,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
     shadows = shadows_for(truth, chosen)
     so = train[chosen].astype(np.int64)
     return MembershipGame(
-        targets=Targets(
+        question=Membership(
             ids=chosen,
             labels=labels[chosen],
             shadows=shadows,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array
+from attacks.questions import NeighbourhoodWords
+from audits.games.base import OutcomeGame, choose, plays
 from audits.games.victims import other_nodes, victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -14,6 +15,7 @@ from securefg.protocol.transcript import Adversary
 MANY_TARGETS = 60
 
 
+@plays(NeighbourhoodWords)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     """Prior: the words that are most frequent in the nodes that this client does not hold."""
     client = victim(truth, adversary)
@@ -26,7 +28,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
     elsewhere = other_nodes(truth, client)
     frequency = used_words(truth.features()[elsewhere] if len(elsewhere) else used).mean(0)
     return OutcomeGame(
-        targets=Targets(ids=shard.node_ids.numpy()[local], client=client),
+        question=NeighbourhoodWords(ids=shard.node_ids.numpy()[local], client=client),
         metric="share of a neighbourhood's words among as many best guesses",
         unit="node with its edges",
         truth=around[local],

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array, CannotAttack
+from attacks.questions import NodeFeatures
+from audits.games.base import OutcomeGame, choose, plays
 from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, kriged
 from audits.games.victims import victim
 from audits.known_graph import known_edges
@@ -28,6 +29,7 @@ class FeatureGame(OutcomeGame):
         return {"exact_rows": float((np.abs(guess - self.truth) < 1e-3 * size).all(1).mean())}
 
 
+@plays(NodeFeatures)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> FeatureGame:
     """Prior: the mean of the known nodes' features, and for whoever knows the graph what they tell
     of their neighbours'. Nodes are one client's, or one of every client's where each holds one."""
@@ -43,7 +45,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Featur
     prior = kriged(rows.astype(np.float64), known, wanted, edges, len(features))
     sparse = (features[wanted] == 0).mean() > 0.5
     return FeatureGame(
-        targets=Targets(
+        question=NodeFeatures(
             ids=wanted, client=client, known_ids=known, known=rows, known_prior=prior.known
         ),
         metric="AUC over a node's words, mean of nodes" if sparse else "cosine with the features",

@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import OthersLabels
+from audits.games.base import plays
 from audits.games.training_labels import FEWEST, LabelGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -14,6 +16,7 @@ from securefg.protocol.transcript import Adversary
 MANY_OF_EACH = 500
 
 
+@plays(OthersLabels)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelGame:
     graph, x = truth.graph, truth.experiment
     if graph.labels.dim() != 1:
@@ -33,7 +36,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelG
     ids = np.concatenate([rng.permutation(side)[:MANY_OF_EACH] for side in sides])
     ids = rng.permutation(ids)
     return LabelGame(
-        targets=Targets(ids=ids),
+        question=OthersLabels(ids=ids),
         metric="share of others' training labels guessed; prior: of other nodes' labels",
         unit="label of a node",
         truth=labels[ids],

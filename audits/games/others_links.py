@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import choose
+from attacks.base import CannotAttack
+from attacks.questions import OthersLinks
+from audits.games.base import choose, plays
 from audits.games.client_links import LinkGame
 from audits.games.link_prior import link_prior
 from audits.truth import Truth
@@ -22,6 +23,7 @@ NON_EDGES = 20
 LEAST_EDGES = 5
 
 
+@plays(OthersLinks)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
     if truth.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
@@ -42,7 +44,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGa
     so = np.arange(len(pairs)) < len(edges)
     order = rng.permutation(len(pairs))
     return LinkGame(
-        targets=Targets(ids=pairs[order]),
+        question=OthersLinks(ids=pairs[order]),
         metric="AUC over pairs of an own and another's node",
         unit="edge",
         truth=so[order].astype(np.int64),

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import OthersMembers
+from audits.games.base import plays
 from audits.games.membership import MembershipGame, balanced
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -16,6 +18,7 @@ from securefg.protocol.transcript import Adversary
 MANY = 120
 
 
+@plays(OthersMembers)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
     graph, shards = truth.graph, truth.experiment.shards
     if graph.labels.dim() != 1:
@@ -25,7 +28,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
     labels, train = graph.labels.numpy(), graph.split.train.numpy()
     ids = balanced(labels, train & theirs, graph.split.test.numpy() & theirs, rng)[:MANY]
     return MembershipGame(
-        targets=Targets(
+        question=OthersMembers(
             ids=ids,
             labels=labels[ids],
             known_ids=np.arange(graph.num_nodes),

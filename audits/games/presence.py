@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame, choose
+from attacks.base import CannotAttack
+from attacks.questions import Presence
+from audits.games.base import BinaryGame, choose, plays
 from audits.games.victims import victim
 from audits.replay import public_nodes, public_shard, replayed
 from audits.truth import Truth
@@ -28,6 +29,7 @@ LEAST_TARGETS = 10
 LEAST_NEIGHBOURS = 2
 
 
+@plays(Presence)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     client = victim(truth, adversary)
     public = public_nodes(truth).numpy()
@@ -44,7 +46,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     ids = rng.permutation(np.concatenate([choose(side, count, rng) for side in sides]))
     uploads, member = shadow_clients(truth, ids, len(mine), held)
     return BinaryGame(
-        targets=Targets(
+        question=Presence(
             ids=ids,
             client=client,
             edges=_to_rows(ids, source[out], np.searchsorted(public, target[out])),

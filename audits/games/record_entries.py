@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array
-from audits.games.base import OutcomeGame
+from attacks.questions import RecordEntries
+from audits.games.base import OutcomeGame, plays
 from audits.games.node_features import make as node_features
 from audits.games.node_features import resembles
 from audits.truth import Truth
@@ -22,6 +23,7 @@ from securefg.protocol.transcript import Adversary
 NEAR = 0.1
 
 
+@plays(RecordEntries)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     game = node_features(truth, adversary, rng)
     if game.outcome is not resembles:

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import CannotAttack, Targets, View
+from attacks.base import CannotAttack, View
+from attacks.questions import ReleasedOthers
 from audits.closed_form import ClosedForm, membership_form
-from audits.games.base import BinaryGame
+from audits.games.base import BinaryGame, plays
 from audits.games.known_others import member_questions, with_and_without
 from audits.games.shared_noise import SumGame, shared_sd
 from audits.known_noise import noise_on
@@ -33,7 +34,6 @@ from securefg.protocol.transcript import Adversary
 
 M = TypeVar("M", bound=Message)
 MANY_TARGETS = 300
-CLOSED_FORM = True
 
 
 class _GivenSums(Cohort):
@@ -57,6 +57,7 @@ class _GivenSums(Cohort):
         return math.sqrt(self.num_clients) * rule.single_stddev(shape)
 
 
+@plays(ReleasedOthers, closed_form=True)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     x = truth.experiment
     if x.config.training.rounds != 1 or truth.release is None:
@@ -113,7 +114,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
 
     out = torch.stack([after - before for before, after in pairs]).numpy()
     return SumGame(
-        targets=Targets(
+        question=ReleasedOthers(
             ids=ids,
             sum_without=torch.stack([before for before, _ in pairs]).numpy(),
             moves=out,

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame
+from attacks.base import Array, CannotAttack
+from attacks.questions import RemainingClient
+from audits.games.base import OutcomeGame, plays
 from audits.games.shared_neighbour import public_rows
 from audits.games.victims import victim
 from audits.replay import public_nodes, replayed
@@ -41,6 +42,7 @@ class RowsGame(OutcomeGame):
         }
 
 
+@plays(RemainingClient)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> RowsGame:
     total = truth.experiment.partition.num_clients
     client = victim(truth, adversary)
@@ -52,7 +54,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> RowsGa
     turned = torch.stack([rotated(x, rotation(x[:, :dim], own[0][:, :dim])) for x in own])
     rows = _first_upload(truth, client)[:, :dim]
     return RowsGame(
-        targets=Targets(ids=chosen, client=client, own_uploads=own.numpy()),
+        question=RemainingClient(ids=chosen, client=client, own_uploads=own.numpy()),
         metric="cosine of a row less the mean row, up to a rotation",
         unit="client",
         truth=rows.double().numpy()[chosen],

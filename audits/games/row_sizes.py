@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose
+from attacks.base import Array, CannotAttack
+from attacks.questions import RowSizes
+from audits.games.base import OutcomeGame, choose, plays
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS = 500
 
 
+@plays(RowSizes)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     """Prior: the most frequent number among all users."""
     features = truth.features()
@@ -23,7 +25,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
     wanted = choose(others, MANY_TARGETS, rng)
     values, counts = np.unique(sizes, return_counts=True)
     return OutcomeGame(
-        targets=Targets(ids=wanted),
+        question=RowSizes(ids=wanted),
         metric="share of users whose number of words is found",
         unit="row",
         truth=sizes[wanted],

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame, NotAsked
+from attacks.base import CannotAttack
+from attacks.questions import SensitiveColumn
+from audits.games.base import BinaryGame, NotAsked, plays
 from audits.games.victims import victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -19,6 +20,7 @@ from securefg.protocol.transcript import Adversary
 KNOWN_SHARE, MANY_KNOWN, MANY_TARGETS, LEAST_OF_EACH = 0.3, 800, 300, 10
 
 
+@plays(SensitiveColumn)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     column = truth.config.audit.sensitive
     if column is None:
@@ -36,7 +38,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
         )
     wanted = rng.permutation(others)[:MANY_TARGETS]
     return BinaryGame(
-        targets=Targets(
+        question=SensitiveColumn(
             ids=wanted,
             client=client,
             known_ids=known,

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
 from attacks.client_rows import cosines
-from audits.games.base import BinaryGame, choose
+from attacks.questions import SharedNeighbour
+from audits.games.base import BinaryGame, choose, plays
 from audits.games.link_prior import link_prior
 from audits.games.victims import victim
 from audits.replay import public_nodes, public_shard, replayed
@@ -29,6 +30,7 @@ MANY_PAIRS = 4000
 LEAST_PAIRS = 10
 
 
+@plays(SharedNeighbour)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     client = victim(truth, adversary)
     pairs, so = shared_pairs(truth.experiment.shards[client], rng)
@@ -36,7 +38,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     pairs, so = pairs[order], so[order]
     known = public_nodes(truth).numpy()  # global ids, in the order of the rows
     return BinaryGame(
-        targets=Targets(ids=pairs, client=client),
+        question=SharedNeighbour(ids=pairs, client=client),
         metric="AUC over pairs of public nodes that are not linked",
         unit="private node with its edges",
         truth=so,

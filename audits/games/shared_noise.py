@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array
+from attacks.questions import SumQuestion
 from audits.games.base import BinaryGame
 from audits.metrics import auc_null_sd, auc_of_ranks
 from securefg.foundation.interval import Interval
@@ -37,7 +38,8 @@ class SumGame(BinaryGame):
         return super().gain(self._alone(guess))
 
     def _alone(self, guess: Array) -> Array:
-        return guess if self.targets.moves is None else told_alone(guess, self.targets.moves)
+        assert isinstance(self.question, SumQuestion)
+        return told_alone(guess, self.question.moves)
 
 
 def shared_sd(truth: NDArray[np.int64], moves: Array, rng: np.random.Generator) -> float:

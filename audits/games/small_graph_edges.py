@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
+from attacks.questions import SmallGraphEdges
+from audits.games.base import plays
 from audits.games.client_links import LinkGame
 from audits.games.link_prior import link_prior
 from audits.games.listed_records import near_labels, small_clients
@@ -23,6 +25,7 @@ class EdgeGame(LinkGame):
         return {**super().extras(guess), "exact_edges": float(sure[self.truth == 1].mean())}
 
 
+@plays(SmallGraphEdges)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> EdgeGame:
     """All pairs of the client's nodes of which a label reaches one."""
     client = small_clients(truth, adversary)[0]
@@ -42,7 +45,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> EdgeGa
         raise CannotAttack(f"client {client} has no edge near a label, or only edges")
     pairs = np.stack([ids[first[asked]], ids[second[asked]]], 1)
     return EdgeGame(
-        targets=Targets(ids=pairs, client=client, known_ids=ids, known=features),
+        question=SmallGraphEdges(ids=pairs, client=client, known_ids=ids, known=features),
         metric="AUC over pairs of one small client's nodes, one of them near a label",
         unit="edge",
         truth=so,

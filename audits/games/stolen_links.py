@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import StolenLinks
+from audits.games.base import plays
 from audits.games.client_links import LinkGame
 from audits.games.link_prior import link_prior
 from audits.games.victims import victim
@@ -33,12 +35,13 @@ class Known:
     client: int | None = None
 
 
+@plays(StolenLinks)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
     shadow, target = _graphs(truth, adversary, rng)
     taught, linked = drawn(shadow, np.zeros(0, np.int64), rng)
     pairs, so = drawn(target, shadow.nodes, rng)
     return LinkGame(
-        targets=Targets(
+        question=StolenLinks(
             ids=pairs,
             client=target.client,
             shadow_pairs=taught,

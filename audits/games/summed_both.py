@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Targets
+from attacks.questions import SummedBoth
 from attacks.summed_both import SUMS
-from audits.games.base import BinaryGame
+from audits.games.base import BinaryGame, plays
 from audits.games.known_others import form_of_moves, member_questions, width, with_and_without
 from audits.games.shared_noise import SumGame, shared_sd
 from audits.known_noise import noise_on
@@ -18,9 +18,8 @@ from securefg.data.shard import Shard
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
-CLOSED_FORM = True
 
-
+@plays(SummedBoth, closed_form=True)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     asked = [replaying(truth, need) for need in SUMS]
 
@@ -33,7 +32,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
     so = truth.graph.split.train.numpy()[ids].astype(np.int64)
     in_sds = moves / np.repeat([noise_sd(truth, need) for need in SUMS], widths)
     return SumGame(
-        targets=Targets(ids=ids, sum_without=without, moves=moves),
+        question=SummedBoth(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
         unit="label of a node",
         truth=so,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from audits.games.base import BinaryGame
+from attacks.questions import SummedFeatures
+from audits.games.base import BinaryGame, plays
 from audits.games.known_others import known_members
 from audits.truth import Truth
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 
-CLOSED_FORM = True
 
-
+@plays(SummedFeatures, closed_form=True)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
-    return known_members(truth, Statistic(form="by_class"), adversary, rng)
+    return known_members(SummedFeatures, truth, Statistic(form="by_class"), adversary, rng)

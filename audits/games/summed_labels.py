@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attacks.base import Array, Targets, View
+from attacks.base import Array, View
+from attacks.questions import SummedLabels
 from audits.closed_form import ClosedForm, label_form
-from audits.games.base import OutcomeGame, choose
+from audits.games.base import OutcomeGame, choose, plays
 from audits.games.known_others import affordable, held_once, holders, width
 from audits.noise_of_sums import noise_of_sum
 from audits.replay import replaying
@@ -21,9 +22,8 @@ from securefg.protocol.transcript import Adversary
 SUM = Statistic(form="by_class")
 MANY_LABELS = 500
 
-CLOSED_FORM = True
 
-
+@plays(SummedLabels, closed_form=True)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     """Prior: the most frequent label."""
     shards, classes = truth.experiment.shards, truth.graph.num_classes
@@ -47,7 +47,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Outcom
         return None if noise is None else label_form(noise, rows, shares, rng)
 
     return OutcomeGame(
-        targets=Targets(ids=ids, sum_without=torch.stack(without).numpy(), moves=added),
+        question=SummedLabels(ids=ids, sum_without=torch.stack(without).numpy(), moves=added),
         metric="share of labels found",
         unit="label of a node",
         truth=labels,

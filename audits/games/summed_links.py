@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Targets
-from audits.games.base import BinaryGame
+from attacks.base import CannotAttack
+from attacks.questions import SummedLinks
+from audits.games.base import BinaryGame, plays
 from audits.games.client_links import LinkGame
 from audits.games.known_others import (
     LEAST_TARGETS,
-    Question,
+    BothShards,
     affordable,
     form_of_moves,
     held_once,
@@ -34,9 +35,8 @@ from securefg.protocol.transcript import Adversary
 SUM = Statistic(form="moments")
 MANY_LINKS = 300
 
-CLOSED_FORM = True
 
-
+@plays(SummedLinks, closed_form=True)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     held_once(truth)
     found = [triple for shard in truth.experiment.shards for triple in _triples(shard, rng)]
@@ -50,12 +50,12 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Binary
             pairs.append(shard.node_ids[[first, second]].numpy())
             so.append(is_link)
             changed = _toggled(shard, first, second)
-            questions.append(Question(changed, shard) if is_link else Question(shard, changed))
+            questions.append(BothShards(changed, shard) if is_link else BothShards(shard, changed))
     without, moves = sums_with_and_without(truth, SUM, questions)
     order = rng.permutation(len(pairs))
     ids, truths = np.stack(pairs)[order], np.array(so, np.int64)[order]
     return LinkGame(
-        targets=Targets(ids=ids, sum_without=without[order], moves=moves[order]),
+        question=SummedLinks(ids=ids, sum_without=without[order], moves=moves[order]),
         metric="AUC over pairs of nodes with one client",
         unit="edge",
         truth=truths,

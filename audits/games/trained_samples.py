@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, Targets
+from attacks.base import Array
+from attacks.questions import TrainedSamples
 from audits.foreign import ForeignTruth
-from audits.games.base import OutcomeGame, choose
+from audits.games.base import OutcomeGame, choose, plays
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -40,6 +41,7 @@ class TrainedSampleGame(OutcomeGame):
         }
 
 
+@plays(TrainedSamples)
 def make(
     truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
 ) -> TrainedSampleGame:
@@ -53,7 +55,7 @@ def make(
     for row, rows in zip(padded, kept, strict=True):
         row[: len(rows)] = rows
     return TrainedSampleGame(
-        targets=Targets(ids=wanted, num_samples=count),
+        question=TrainedSamples(ids=wanted, num_samples=count),
         metric="cosine with the nearest guess, mean over a client's samples",
         unit="sample",
         truth=padded,

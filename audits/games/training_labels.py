@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import Array, CannotAttack
+from attacks.questions import TrainingLabels
 from audits import metrics
-from audits.games.base import NULL_DRAWS, NULL_SDS, Game
+from audits.games.base import NULL_DRAWS, NULL_SDS, Game, plays
 from audits.games.victims import victim
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
@@ -57,6 +58,7 @@ class LabelGame(Game):
         return {"right": guess == self.truth, "trained": self.trained}
 
 
+@plays(TrainingLabels)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelGame:
     client = victim(truth, adversary)
     shard = truth.experiment.shards[client]
@@ -67,7 +69,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelG
     if min(trained.sum(), (~trained).sum()) < FEWEST:
         raise CannotAttack(f"client {client} has too few labelled or unlabelled nodes")
     return LabelGame(
-        targets=Targets(ids=shard.node_ids.numpy()[order], client=client),
+        question=TrainingLabels(ids=shard.node_ids.numpy()[order], client=client),
         metric="share of training labels guessed; prior: of other nodes' labels",
         unit="label of a node",
         truth=shard.graph.labels.numpy()[order],

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
-from audits.games.base import OutcomeGame, choose, somebody_elses
+from attacks.base import Array, CannotAttack
+from attacks.questions import TrainingSamples
+from audits.games.base import OutcomeGame, choose, plays, somebody_elses
 from audits.games.client_samples import nearest
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -29,13 +30,14 @@ class TrainingSampleGame(OutcomeGame):
         return {"samples_nearly_found": float(np.mean(found))}
 
 
+@plays(TrainingSamples)
 def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> TrainingSampleGame:
     samples = training_samples(truth)
     with_samples = np.array(sorted(samples.keys() - adversary.clients), dtype=np.int64)
     wanted = choose(with_samples, MANY_TARGETS, rng)
     rows = np.stack([samples[int(k)] for k in wanted])
     return TrainingSampleGame(
-        targets=Targets(ids=wanted, num_samples=rows.shape[1]),
+        question=TrainingSamples(ids=wanted, num_samples=rows.shape[1]),
         metric="cosine with the nearest guess, mean over a client's samples",
         unit="sample",
         truth=rows,

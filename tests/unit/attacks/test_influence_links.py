@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from attacks import influence_links
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import Question
 from audits.games import make_game
 from audits.games.client_links import LinkGame
 from audits.truth import Truth
@@ -41,7 +42,7 @@ def test_links_that_others_hold_show_in_the_answers(truth: Truth, game: LinkGame
 def test_targets_are_edges_that_the_client_does_not_hold(truth: Truth, game: LinkGame) -> None:
     own = set(truth.experiment.shards[0].node_ids.tolist())
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
-    for (mine, other), so in zip(game.targets.ids.tolist(), game.truth, strict=True):
+    for (mine, other), so in zip(game.question.ids.tolist(), game.truth, strict=True):
         assert mine in own
         assert other not in own
         assert ((mine, other) in edges) == bool(so)
@@ -68,7 +69,7 @@ def test_nobody_changes_what_another_holds(truth: Truth, game: LinkGame) -> None
         view.query(torch.from_numpy(others[:1]), view.own[0].graph.features[:1])
     pairs = np.array([[others[0], others[1]]])
     with pytest.raises(CannotAttack, match="not the adversary's own"):
-        influence_links.run(view, Targets(ids=pairs), RNG(0))
+        influence_links.run(view, Question(ids=pairs), RNG(0))
 
 
 def test_who_may_not_query_cannot_attack(truth: Truth, game: LinkGame) -> None:

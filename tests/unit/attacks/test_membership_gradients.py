@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from attacks.base import CannotAttack, Noise, Targets, View
+from attacks.base import CannotAttack, Noise, View
 from attacks.membership_gradients import ATTACK, share_moved
 from attacks.node_gradients import Around, Known, gradients
+from attacks.questions import Question
 from audits.blind import blinded
 from audits.metrics import auc
 from securefg.federation.roles import PublicInfo
@@ -36,7 +37,7 @@ EDGES = np.concatenate([ENDS, ENDS[::-1]], 1)[:, np.tile(ENDS[0] != ENDS[1], 2)]
 IDS = RNG.permutation(NODES)[:60]
 MEMBER = np.arange(60) < 30
 ADJACENCY = normalized_adjacency(torch.from_numpy(EDGES), NODES)
-TARGETS = Targets(
+TARGETS = Question(
     ids=IDS,
     labels=LABELS[IDS],
     known_ids=np.arange(NODES),
@@ -94,7 +95,7 @@ def view(noise: Noise | None = None) -> View:
     )
 
 
-def reached(seen: View, targets: Targets = TARGETS) -> float:
+def reached(seen: View, targets: Question = TARGETS) -> float:
     return auc(MEMBER, ATTACK.run(seen, targets, np.random.default_rng(0)))
 
 

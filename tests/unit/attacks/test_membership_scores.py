@@ -17,9 +17,10 @@ from attacks import (
     membership_loss,
     membership_rmia,
 )
-from attacks.base import CannotAttack, Shadows, Targets, View
+from attacks.base import CannotAttack, Shadows, View
 from attacks.confidence import log_confidence, scaled_confidence, standardised
 from attacks.neighbour_answers import said_around
+from attacks.questions import Question
 from audits.metrics import BadMetricInput, auc, oriented_auc
 from securefg.federation.roles import PublicInfo
 from securefg.protocol.transcript import Adversary
@@ -30,7 +31,7 @@ ATTACKS = (membership_loss, membership_lira, membership_rmia, membership_bayes)
 
 def _world(
     seed: int = 0, shadows: int = COUNT, lift: float = 1.5
-) -> tuple[View, Targets, np.ndarray]:
+) -> tuple[View, Question, np.ndarray]:
     """Nodes of unlike difficulty; training on one lifts its own logit."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(CLASSES, size=NODES)
@@ -52,10 +53,10 @@ def _world(
         answers=torch.from_numpy(model(truth)),
     )
     ids = np.arange(NODES)
-    return view, Targets(ids=ids, labels=labels, shadows=Shadows(made, members)), truth
+    return view, Question(ids=ids, labels=labels, shadows=Shadows(made, members)), truth
 
 
-def _run(attack, view: View, targets: Targets) -> np.ndarray:
+def _run(attack, view: View, targets: Question) -> np.ndarray:
     return attack.run(view, targets, np.random.default_rng(0))
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from attacks import held_rows, node_owner, released_edges
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import Question
 from audits.blind import at_chance, blinded
 from audits.games import make_game
 from audits.games.base import BinaryGame
@@ -78,7 +79,7 @@ def test_the_client_whose_layer_moved_along_a_record_has_it(apart: Truth) -> Non
 
 def test_records_that_are_not_known_cannot_be_looked_for(apart: Truth) -> None:
     with pytest.raises(CannotAttack, match="features are not known"):
-        node_owner.run(apart.view(SERVER), Targets(ids=np.arange(3), client=1), RNG(0))
+        node_owner.run(apart.view(SERVER), Question(ids=np.arange(3), client=1), RNG(0))
 
 
 @pytest.mark.parametrize("who", [ME, OUTSIDER])
@@ -96,7 +97,7 @@ def test_half_of_the_pairs_are_edges_and_none_is_the_adversarys(truth: Truth) ->
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
     own = truth.experiment.shards[0].node_ids.numpy()
     assert game.truth.mean() == 0.5
-    for pair, so in zip(game.targets.ids, game.truth, strict=True):
+    for pair, so in zip(game.question.ids, game.truth, strict=True):
         assert (tuple(pair.tolist()) in edges) == bool(so)
         assert not np.isin(pair, own).all()
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from attacks import get_attack
-from attacks.base import CannotAttack, Targets, View
+from attacks.base import CannotAttack, View
 from attacks.class_pull import scores
+from attacks.questions import Question
 from audits.games import make_game
 from audits.games.base import BinaryGame, NotAsked
 from audits.games.training_labels import LabelGame
@@ -81,7 +82,7 @@ def test_masked_updates_say_nothing_of_one_client() -> None:
     shares = np.random.default_rng(1).dirichlet(np.ones(CLASSES), CLIENTS)
     view = pulled(shares, "mask")
     with pytest.raises(CannotAttack, match="masked"):
-        get_attack("class_ratios").run(view, Targets(ids=np.arange(6)), np.random.default_rng(0))
+        get_attack("class_ratios").run(view, Question(ids=np.arange(6)), np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
@@ -120,19 +121,19 @@ def test_a_number_that_answers_hold_is_inferred_from_them(truth: Truth, who: str
 def test_a_client_is_asked_about_others_alone(truth: Truth) -> None:
     own = truth.experiment.shards[0].node_ids.numpy()
     game = played(truth, "sensitive_column", "client:0")
-    assert not np.isin(game.targets.ids, own).any()
-    assert np.isin(game.targets.known_ids, own).all()
+    assert not np.isin(game.question.ids, own).any()
+    assert np.isin(game.question.known_ids, own).all()
     labels = make_game(
         "others_labels", truth, Adversary.parse("client:0"), np.random.default_rng(0)
     )
     assert isinstance(labels, LabelGame)
-    assert not np.isin(labels.targets.ids, own).any()
-    assert (labels.truth == truth.graph.labels.numpy()[labels.targets.ids]).all()
+    assert not np.isin(labels.question.ids, own).any()
+    assert (labels.truth == truth.graph.labels.numpy()[labels.question.ids]).all()
 
 
 def test_the_server_is_asked_about_nodes_whose_number_it_does_not_know(truth: Truth) -> None:
     game = played(truth, "sensitive_column", "server")
-    assert not np.isin(game.targets.ids, game.targets.known_ids).any()
+    assert not np.isin(game.question.ids, game.question.known_ids).any()
 
 
 def test_a_column_that_nobody_named_is_not_asked_for(truth: Truth) -> None:
@@ -172,7 +173,7 @@ def test_targets_of_clients_and_classes_have_both_answers(truth: Truth) -> None:
 
 def test_half_of_the_nodes_asked_about_are_the_clients(truth: Truth) -> None:
     game = played(truth, "held_nodes", "server")
-    assert game.targets.client is not None
-    own = truth.experiment.shards[game.targets.client].node_ids.numpy()
-    assert (np.isin(game.targets.ids, own) == (game.truth == 1)).all()
+    assert game.question.client is not None
+    own = truth.experiment.shards[game.question.client].node_ids.numpy()
+    assert (np.isin(game.question.ids, own) == (game.truth == 1)).all()
     assert game.truth.mean() == 0.5

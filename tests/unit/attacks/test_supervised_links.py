@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from attacks import answered_links, supervised_links
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
 from attacks.pair_classifier import auc, described, learnt
+from attacks.questions import Question
 from audits.blind import blinded
 from audits.games import make_game
 from audits.games.client_links import LinkGame
@@ -34,8 +35,8 @@ def rings(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, pairs, (middle & (rng.random(3000) < 0.9)).astype(np.int64)
 
 
-def taught(links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray) -> Targets:
-    return Targets(ids=asked, shadow_pairs=pairs, shadow_linked=links, prior=prior)
+def taught(links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray) -> Question:
+    return Question(ids=asked, shadow_pairs=pairs, shadow_linked=links, prior=prior)
 
 
 def test_what_links_look_like_is_learnt_where_no_likeness_tells() -> None:
@@ -60,7 +61,7 @@ def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:
 
 def test_too_few_links_to_learn_from_are_a_reason() -> None:
     rows, pairs, links = rings(0)
-    view = Targets(ids=pairs, shadow_pairs=pairs, shadow_linked=np.zeros_like(links))
+    view = Question(ids=pairs, shadow_pairs=pairs, shadow_linked=np.zeros_like(links))
     with pytest.raises(CannotAttack, match="0 links to learn from"):
         learnt(view, described(rows, pairs), described(rows, pairs), [])
 
@@ -127,4 +128,4 @@ def test_without_a_shadow_graph_nothing_is_guessed(truth: Truth) -> None:
     pairs = np.array([[0, 1], [2, 3]])
     for attack, who in ((supervised_links, SERVER), (answered_links, OUTSIDER)):
         with pytest.raises(CannotAttack, match="no graph to learn from"):
-            attack.run(truth.view(who), Targets(ids=pairs, client=1), RNG(0))
+            attack.run(truth.view(who), Question(ids=pairs, client=1), RNG(0))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks.base import Targets
+from attacks.questions import Question
 from audits import metrics
 from audits.blind import at_chance, over_draws
 from audits.games.base import BinaryGame, OutcomeGame
@@ -21,7 +21,7 @@ from tests import small
 
 GAME = """
 import numpy as np
-from attacks.base import Targets
+from attacks.questions import Question
 from audits.games.base import BinaryGame
 
 def make(truth, adversary, rng):
@@ -29,7 +29,7 @@ def make(truth, adversary, rng):
     so = np.arange(60) % 2
     {order}
     return BinaryGame(
-        targets=Targets(ids=ids), metric="made", unit="node", truth=so.astype(np.int64)
+        question=Question(ids=ids), metric="made", unit="node", truth=so.astype(np.int64)
     )
 """
 ATTACK = """
@@ -71,7 +71,7 @@ def test_a_game_that_tells_its_truth_is_not_sound(
 
 def test_permuting_the_truth_under_a_fixed_guess_shows_no_such_thing() -> None:
     so = np.arange(60) % 2
-    game = BinaryGame(Targets(ids=np.arange(60)), "made", "node", so)
+    game = BinaryGame(Question(ids=np.arange(60)), "made", "node", so)
     assert game.null(so.astype(float), np.random.default_rng(0))[1]
 
 
@@ -155,7 +155,7 @@ def test_null_of_an_exact_guess_over_a_constant_prior_is_at_chance(count: int) -
         rng = np.random.default_rng(seed)
         sizes = rng.integers(10, 14, size=count).astype(float)
         game = OutcomeGame(
-            Targets(ids=np.arange(count)),
+            Question(ids=np.arange(count)),
             "share of users whose number of words is found",
             "row",
             sizes,
@@ -168,7 +168,7 @@ def test_null_of_an_exact_guess_over_a_constant_prior_is_at_chance(count: int) -
 def test_null_of_a_guess_that_fits_everybody_is_off_chance() -> None:
     """An outcome that a guess of somebody else's secret reaches says nothing of the secret."""
     game = OutcomeGame(
-        Targets(ids=np.arange(200)),
+        Question(ids=np.arange(200)),
         "share",
         "row",
         np.arange(200.0),

@@ -12,7 +12,7 @@ import pytest
 
 import audits.games
 from attacks import active, get_active, get_attack, shipped
-from attacks.base import Targets
+from attacks.questions import Question
 from audits.games.base import BinaryGame
 from audits.picked_targets import picked_targets
 from securefg.foundation.interval import Interval
@@ -136,7 +136,7 @@ def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:
     ids = np.arange(300)
     truth = (ids < 150).astype(np.int64)
     metric = "AUC over nodes that a client holds and others"
-    game = BinaryGame(Targets(ids), metric, "node", truth)
+    game = BinaryGame(Question(ids), metric, "node", truth)
     details = picked_targets(game, truth.astype(np.float64))
     assert details == {"picked": 150.0, "picked_of": 150.0, "picked_false_alarms": 0.1}
     reached = Interval(value=1.0, low=1.0, high=1.0)

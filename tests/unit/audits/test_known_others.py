@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from attacks import get_attack, summed_both
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
 from attacks.known_others import ratios
+from attacks.questions import Question
 from audits.games import make_game
 from audits.metrics import auc
 from audits.truth import Truth
@@ -97,9 +98,9 @@ def test_two_sums_together_tell_what_both_variances_allow(truth_of):
         assert summed_both._variance(view, need) == pytest.approx(wanted, rel=1e-6)
     # Nobody is exposed further than the claim: mu of epsilon 0.5 at this delta, and of no less.
     sds = [np.sqrt(summed_both._variance(view, need)) for need in summed_both.SUMS]
-    assert game.targets.moves is not None
+    assert game.question.moves is not None
     noise = np.concatenate([np.full(r.dim, sd) for r, sd in zip(planned, sds, strict=True)])
-    mu = float(np.linalg.norm(game.targets.moves / noise, axis=1).max())
+    mu = float(np.linalg.norm(game.question.moves / noise, axis=1).max())
     assert exact_gaussian((Step(1 / mu, 1),), x.policy.delta) < 0.5
 
 
@@ -107,13 +108,13 @@ def test_the_answers_of_a_model_that_stay_at_home_are_no_prior_of_links(truth_of
     """They are made with the links; a gain over them would hide what the sums tell."""
     for adversary in (SERVER, OUTSIDER):
         game = make_game("summed_links", truth_of("noisy"), adversary, np.random.default_rng(0))
-        assert game.prior(np.zeros(len(game.targets.ids))).value == 0.5
+        assert game.prior(np.zeros(len(game.question.ids))).value == 0.5
 
 
 def test_without_knowledge_of_the_others_there_is_no_attack(truth_of):
     with pytest.raises(CannotAttack, match="does not know the other nodes"):
         get_attack("summed_features").run(
-            truth_of("plain").view(SERVER), Targets(np.arange(3)), np.random.default_rng(0)
+            truth_of("plain").view(SERVER), Question(np.arange(3)), np.random.default_rng(0)
         )
 
 
