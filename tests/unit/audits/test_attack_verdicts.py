@@ -197,8 +197,6 @@ def test_no_attack_earns_the_verdict_that_is_for_promises() -> None:
         OutcomeGame(
             Question(ids=np.arange(40)), "made", "node", np.arange(40) % 2, np.equal, ALIKE
         ),
-            Question(ids=np.arange(40)), "made", "node", np.arange(40) % 2, np.equal, ALIKE
-        ),
     ],
     ids=["no prior", "a prior", "pairs", "outcomes"],
 )
