@@ -53,6 +53,11 @@ def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
     found = _exposed(find_module("attack", name, {key: key for key in own}, group))
     if not found:
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK (attacks.base.Attack)")
+    if len(found) > 1:
+        raise ConfigError(
+            f"attack: module {name!r}: found {len(found)} attacks; expected one. Put each attack "
+            "of your own into a module with one ATTACK"
+        )
     return found[0]
 
 

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from torch import Tensor
 
 from attacks.base import Array, CannotAttack, View
-from attacks.leaning import largest_shift, leaning
+from attacks.evidence import largest_shift, leaning
 from attacks.questions import Question
 from securefg.protocol.meanings import Predictions, Weights
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from attacks.base import Array, Attack, CannotAttack, View
 from attacks.client_models import MODEL, client_models, layout_of, sent_models
 from attacks.confidence import share_of_one
-from attacks.leaning import largest_shift, leaning, normal_scores
+from attacks.evidence import largest_shift, leaning, normal_scores
 from attacks.membership_gradients import regressed
 from attacks.node_gradients import Around, Known, gradients, has_equations
 from attacks.questions import OthersMembers

@@ -34,7 +34,7 @@ from attacks.client_models import (
     off_the_path,
 )
 from attacks.confidence import share_of_one
-from attacks.leaning import largest_shift, leaning, normal_scores
+from attacks.evidence import largest_shift, leaning, normal_scores
 from attacks.node_gradients import Around, Known, gradients, has_equations
 from attacks.questions import Membership
 

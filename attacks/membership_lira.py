@@ -20,7 +20,7 @@ from attacks.confidence import (
     scaled_confidence,
     standardised,
 )
-from attacks.likelihood import gaussian_log_ratio
+from attacks.evidence import gaussian_log_ratio
 from attacks.questions import Membership
 from securefg.protocol.meanings import Answers
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from attacks.base import Array, Attack, View
 from attacks.client_models import MODEL
-from attacks.leaning import leaning
+from attacks.evidence import leaning
 from attacks.questions import ListedRecords
 from attacks.row_spans import INSIDE, moved_by, reads_a_span
 

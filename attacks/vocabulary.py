@@ -12,7 +12,7 @@ import torch
 
 from attacks.base import Array, Attack, View
 from attacks.client_models import MODEL, client_models, layout_of, off_the_path
-from attacks.leaning import largest_shift, leaning
+from attacks.evidence import largest_shift, leaning
 from attacks.questions import ClientWords
 
 

@@ -63,4 +63,10 @@ def make_game(
     make = load_game(question).make
     if isinstance(truth, ForeignTruth) and get_type_hints(make).get("truth") is Truth:
         raise NotAsked("its targets are drawn from a graph, which another framework's run has not")
-    return make(truth, adversary, rng)
+    game = make(truth, adversary, rng)
+    if not isinstance(game.question, question):
+        raise ConfigError(
+            f"game: {make.__module__}.{make.__qualname__}: found a question "
+            f"{type(game.question).__name__!r}; expected {question.__name__!r}, which it plays"
+        )
+    return game

@@ -6,8 +6,7 @@ import numpy as np
 
 from attacks.base import CannotAttack
 from attacks.questions import ClientWords
-from audits.games.base import BinaryGame, plays
-from audits.games.victims import other_nodes, victim
+from audits.games.base import BinaryGame, other_nodes, plays, victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Array
 from attacks.questions import NeighbourhoodWords
-from audits.games.base import OutcomeGame, choose, plays
-from audits.games.victims import other_nodes, victim
+from audits.games.base import OutcomeGame, choose, other_nodes, plays, victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 

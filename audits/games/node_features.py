@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
 from attacks.questions import NodeFeatures
-from audits.games.base import OutcomeGame, choose, plays
+from audits.games.base import OutcomeGame, choose, plays, victim
 from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, kriged
-from audits.games.victims import victim
 from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.foundation.ranks import row_ranks

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from attacks.base import CannotAttack
 from attacks.questions import SensitiveColumn
-from audits.games.base import BinaryGame, NotAsked, plays
-from audits.games.victims import victim
+from audits.games.base import BinaryGame, NotAsked, plays, victim
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 

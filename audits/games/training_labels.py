@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack
 from attacks.questions import TrainingLabels
 from audits import metrics
-from audits.games.base import NULL_DRAWS, NULL_SDS, Game, plays
-from audits.games.victims import victim
+from audits.games.base import NULL_DRAWS, NULL_SDS, Game, plays, victim
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary

@@ -13,8 +13,8 @@ from attacks import inverted_edges, spanned_records
 from attacks.row_spans import INSIDE, Moved, reads_a_span
 from audits.blind import blinded
 from audits.games import make_game
+from audits.games.links import EdgeGame
 from audits.games.listed_records import RecordGame
-from audits.games.small_graph_edges import EdgeGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner

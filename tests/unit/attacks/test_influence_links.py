@@ -12,7 +12,7 @@ from attacks import influence_links
 from attacks.base import CannotAttack
 from attacks.questions import Question
 from audits.games import make_game
-from audits.games.client_links import LinkGame
+from audits.games.links import LinkGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from attacks.base import Noise
+from attacks.evidence import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
 from attacks.first_layer_samples import filled
 from attacks.gradient_matching import hides
 from attacks.hidden_features import decoded
 from attacks.jacobian_samples import above_noise
 from attacks.latents import clip_factors
-from attacks.leaning import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
 from attacks.linear_decoder import ridge_decoded
+from attacks.links import whiten
 from attacks.mlp_decoder import TRACE, fitted_share, helpful, likeness, taught_network
-from attacks.whitened_links import whiten
 from audits.metrics import auc
 
 RNG = np.random.default_rng(0)

@@ -10,11 +10,11 @@ import torch
 
 from attacks import answered_links, supervised_links
 from attacks.base import CannotAttack
-from attacks.pair_classifier import auc, described, learnt
+from attacks.links_learnt import auc, described, learnt
 from attacks.questions import Question
 from audits.blind import blinded
 from audits.games import make_game
-from audits.games.client_links import LinkGame
+from audits.games.links import LinkGame
 from audits.truth import Truth
 from securefg.models.gcn import normalized_adjacency
 from securefg.protocol.transcript import Adversary

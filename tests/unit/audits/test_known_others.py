@@ -8,8 +8,8 @@ import torch
 
 from attacks import get_attack, summed_both
 from attacks.base import CannotAttack
-from attacks.known_others import ratios
 from attacks.questions import Question
+from attacks.sums import ratios
 from audits.games import make_game
 from audits.metrics import auc
 from audits.truth import Truth

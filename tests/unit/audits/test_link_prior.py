@@ -11,7 +11,7 @@ from attacks.base import CannotAttack
 from audits import metrics
 from audits.games import make_game
 from audits.games.base import BinaryGame
-from audits.games.link_prior import answers_alike, link_prior
+from audits.games.links import answers_alike, link_prior
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner

@@ -110,7 +110,7 @@ def test_a_budget_that_clients_hold_ends_repeated_requests(tmp_path: Path) -> No
 
 
 def test_powers_of_two_read_rows_of_0_and_1_with_fewer_numbers_than_words() -> None:
-    from attacks.active.chosen_projections import _decoded
+    from attacks.active.weights import _decoded
 
     rng = np.random.default_rng(0)
     for scaled in (False, True):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from attacks.base import Array
-from attacks.known_others import ratios
 from attacks.questions import SumQuestion
+from attacks.sums import ratios
 from audits.games.base import BinaryGame
-from audits.games.shared_noise import SumGame, shared_sd, told_alone
+from audits.games.sums import SumGame, shared_sd, told_alone
 
 KINDS = np.eye(6)
 

@@ -20,7 +20,7 @@ from securefg.settings.methods.registry import SHIPPED, method_names, method_set
 Offer = Callable[[str, str, str], None]
 ATTACK = """
 from dataclasses import replace
-from attacks.similar_links import ATTACK as SHIPPED
+from attacks.links import ATTACK as SHIPPED
 ATTACK = replace(SHIPPED, name="margin", summary="an attack of somebody else's")
 """
 METHOD = """
