@@ -25,8 +25,8 @@ SERVER = Adversary.parse("server")
 def played(truth: Truth, name: str) -> float:
     """The gain of an attack on a run."""
     attack, rng = get_attack(name), np.random.default_rng(0)
-    game = make_game(attack.game, truth, SERVER, rng)
-    return game.gain(attack.run(truth.view(SERVER), game.targets, rng)).value
+    game = make_game(attack.question, truth, SERVER, rng)
+    return game.gain(attack.run(truth.view(SERVER), game.question, rng)).value
 
 
 def run(root: Path, *overrides: str) -> Truth:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks import held_rows, node_owner, released_edges
 from attacks.base import CannotAttack
-from attacks.questions import Question
+from attacks.holders import HELD_ROWS, held_rows, node_owner
+from attacks.questions import KnownEdges, Question
+from attacks.sums import RELEASED_EDGES, released_edges
 from audits.blind import at_chance, blinded
 from audits.games import make_game
 from audits.games.base import BinaryGame
@@ -47,16 +48,16 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 def game_of(name: str, truth: Truth, who: Adversary) -> BinaryGame:
     game = make_game(name, truth, who, RNG(0))
     assert isinstance(game, BinaryGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_rows_that_are_not_zero_tell_what_a_client_holds(truth: Truth) -> None:
     game = game_of("held_nodes", truth, SERVER)
-    guess = held_rows.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = held_rows(truth.view(SERVER), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
-    assert game.gain(guess).low > held_rows.ATTACK.floor
+    assert game.gain(guess).low > HELD_ROWS.floor
     assert game.null(guess, RNG(0))[1]
-    blind = held_rows.run(blinded(truth.view(SERVER), RNG(0)), game.targets, RNG(0))
+    blind = held_rows(blinded(truth.view(SERVER), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
@@ -64,31 +65,31 @@ def test_of_masked_rows_nothing_but_the_number_of_holders_is_left(tmp_path: Path
     shares = "partition.shares=[0.5, 0.6, 0.7, 0.5, 0.6]"
     masked = ran(tmp_path, shares, "privacy={secure_aggregation: {}}")
     game = game_of("held_nodes", masked, SERVER)
-    guess = held_rows.run(masked.view(SERVER), game.targets, RNG(0))
+    guess = held_rows(masked.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low <= 0
 
 
 def test_the_client_whose_layer_moved_along_a_record_has_it(apart: Truth) -> None:
     game = game_of("held_nodes", apart, SERVER)
-    guess = node_owner.run(apart.view(SERVER), game.targets, RNG(0))
+    guess = node_owner(apart.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    blind = node_owner.run(blinded(apart.view(SERVER), RNG(0)), game.targets, RNG(0))
+    blind = node_owner(blinded(apart.view(SERVER), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
 def test_records_that_are_not_known_cannot_be_looked_for(apart: Truth) -> None:
     with pytest.raises(CannotAttack, match="features are not known"):
-        node_owner.run(apart.view(SERVER), Question(ids=np.arange(3), client=1), RNG(0))
+        node_owner(apart.view(SERVER), Question(ids=np.arange(3), client=1), RNG(0))
 
 
 @pytest.mark.parametrize("who", [ME, OUTSIDER])
 def test_who_knows_all_else_sees_every_edge_in_the_answers(truth: Truth, who: Adversary) -> None:
     game = game_of("known_edges", truth, who)
-    guess = released_edges.run(truth.view(who), game.targets, RNG(0))
+    guess = released_edges(truth.view(who), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
-    assert game.gain(guess).low > released_edges.ATTACK.floor
-    blind = released_edges.run(blinded(truth.view(who), RNG(0)), game.targets, RNG(0))
+    assert game.gain(guess).low > RELEASED_EDGES.floor
+    blind = released_edges(blinded(truth.view(who), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
@@ -105,4 +106,4 @@ def test_half_of_the_pairs_are_edges_and_none_is_the_adversarys(truth: Truth) ->
 def test_answers_that_use_no_neighbours_tell_of_no_edge(tmp_path: Path) -> None:
     rows = ran(tmp_path, "method={name: fedavg, network: MLP}", LOUVAIN, "training.rounds=1")
     with pytest.raises(CannotAttack, match="no answer hangs on an edge"):
-        make_game("known_edges", rows, OUTSIDER, RNG(0))
+        make_game(KnownEdges, rows, OUTSIDER, RNG(0))

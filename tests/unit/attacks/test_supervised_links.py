@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import answered_links, supervised_links
 from attacks.base import CannotAttack
-from attacks.links_learnt import auc, described, learnt
-from attacks.questions import Question
+from attacks.links_learnt import answered_links, auc, described, learnt, supervised_links
+from attacks.questions import Question, StolenLinks
 from audits.blind import blinded
 from audits.games import make_game
 from audits.games.links import LinkGame
@@ -75,25 +74,25 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def game_of(truth: Truth, adversary: Adversary) -> LinkGame:
-    game = make_game("stolen_links", truth, adversary, RNG(0))
+    game = make_game(StolenLinks, truth, adversary, RNG(0))
     assert isinstance(game, LinkGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_an_accomplices_edges_teach_the_server_anothers(truth: Truth) -> None:
     game = game_of(truth, SERVER)
-    guess = supervised_links.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = supervised_links(truth.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    nothing = supervised_links.run(blinded(truth.view(SERVER), RNG(0)), game.targets, RNG(0))
+    nothing = supervised_links(blinded(truth.view(SERVER), RNG(0)), game.question, RNG(0))
     assert game.gain(nothing).high <= 1e-3
 
 
 @pytest.mark.parametrize("who", [ME, OUTSIDER])
 def test_answers_that_mean_nothing_leave_the_prior(truth: Truth, who: Adversary) -> None:
     game = game_of(truth, who)
-    assert game.gain(answered_links.run(truth.view(who), game.targets, RNG(0))).high > -1e-3
-    guess = answered_links.run(blinded(truth.view(who), RNG(0)), game.targets, RNG(0))
+    assert game.gain(answered_links(truth.view(who), game.question, RNG(0))).high > -1e-3
+    guess = answered_links(blinded(truth.view(who), RNG(0)), game.question, RNG(0))
     assert np.array_equal(guess, game.without_run)
 
 
@@ -104,7 +103,7 @@ def test_answers_that_hold_the_links_give_them(truth: Truth) -> None:
     mixed = normalized_adjacency(truth.graph.edge_index, size)
     telling = replace(truth.view(OUTSIDER), answers=mixed @ (mixed @ drawn))
     game = game_of(truth, OUTSIDER)
-    guess = answered_links.run(telling, replace(game.targets, prior=None), RNG(0))
+    guess = answered_links(telling, replace(game.question, prior=None), RNG(0))
     assert game.measure(guess).value > 0.9
 
 
@@ -113,7 +112,7 @@ def test_no_pair_is_asked_of_which_the_adversary_knows_both_nodes(
     truth: Truth, who: Adversary
 ) -> None:
     game = game_of(truth, who)
-    targets = game.targets
+    targets = game.question
     assert targets.shadow_pairs is not None
     assert targets.shadow_linked is not None
     known = np.unique(targets.shadow_pairs)
