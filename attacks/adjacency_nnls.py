@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_models import MODEL, client_models, layout_of, of_form
-from attacks.client_rows import class_shares, client_rounds, noise_of
 from attacks.leaning import HEDGED, leaning, pair_shift
-from attacks.non_negative import non_negative
+from attacks.models import MODEL, client_models, layout_of, of_form
 from attacks.questions import ClientLinks
+from attacks.rows import class_shares, client_rounds, noise_of, non_negative
 from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.protocol.meanings import AddedGraph, NodeRows, Predictions

@@ -11,9 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_rows import cosines
 from attacks.pair_classifier import Pairs, described, entropies, learnt, shadow_links
 from attacks.questions import StolenLinks
+from attacks.rows import cosines
 from securefg.protocol.meanings import Answers
 
 

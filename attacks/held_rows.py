@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_rows import client_rounds, noise_of
 from attacks.leaning import largest_shift, leaning
 from attacks.questions import HeldNodes
+from attacks.rows import client_rounds, noise_of
 from securefg.protocol.meanings import Holdings, NodeRows, Predictions
 
 ROWS = (Holdings(degrees=False), NodeRows(index="nodes"), Predictions("nodes"))

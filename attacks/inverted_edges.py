@@ -13,10 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_models import MODEL, layout_of
 from attacks.leaning import leaning
+from attacks.models import INSIDE_SPAN, MODEL, SPAN_TRACE, Moved, layout_of, moved_by, reads_a_span
 from attacks.questions import SmallGraphEdges
-from attacks.row_spans import INSIDE, TRACE, Moved, moved_by, reads_a_span
 
 DECIMALS = 3
 
@@ -36,8 +35,8 @@ def neighbours(parts: list[Moved], rows: Array) -> Array:
     """(n, n): P, with rows of zeros where the change tells nothing of a node."""
     found = np.zeros((len(rows), len(rows)))
     outside = [part.outside(rows) for part in parts]
-    own = int(np.argmax([(apart < INSIDE).sum() for apart in outside]))
-    reached = outside[own] < INSIDE
+    own = int(np.argmax([(apart < INSIDE_SPAN).sum() for apart in outside]))
+    reached = outside[own] < INSIDE_SPAN
     if not reached.any():
         return found
     errors = _solved(rows[reached].T, parts[own].change.T)
@@ -45,13 +44,13 @@ def neighbours(parts: list[Moved], rows: Array) -> Array:
     # What lies outside the records' span was no mean of them: such a node's errors were too small.
     shares = _solved(rows.T, means.T).T
     left = np.linalg.norm(shares @ rows - means, axis=1)
-    sure = left < INSIDE * np.linalg.norm(means, axis=1)
+    sure = left < INSIDE_SPAN * np.linalg.norm(means, axis=1)
     found[reached] = np.where(sure[:, None], shares, 0).clip(0, 1)
     return found
 
 
 def _solved(matrix: Array, right: Array) -> Array:
-    found: Array = np.asarray(np.linalg.lstsq(matrix, right, rcond=TRACE)[0], np.float64)
+    found: Array = np.asarray(np.linalg.lstsq(matrix, right, rcond=SPAN_TRACE)[0], np.float64)
     return found
 
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_models import MODEL, layout_of
-from attacks.first_layers import first_layers
 from attacks.leaning import HEDGED, largest_shift, leaning
+from attacks.models import MODEL, first_layers, layout_of
 from attacks.questions import HeldNodes
 
 ROUNDS = 5

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_rows import cosines, embeddings
 from attacks.likelihood import gaussian_log_ratio
 from attacks.questions import Presence
+from attacks.rows import cosines, embeddings
 from securefg.protocol.meanings import NodeRows
 
 ROWS = NodeRows(index="public")

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, View
-from attacks.client_rows import cosines, embeddings, noise_of
 from attacks.leaning import leaning, pair_shift
 from attacks.questions import SharedNeighbour
+from attacks.rows import cosines, embeddings, noise_of
 from securefg.protocol.meanings import NodeRows
 
 ROWS = NodeRows(index="public")

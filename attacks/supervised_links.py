@@ -12,9 +12,9 @@ import numpy as np
 
 from attacks.answered_links import described_answers, likenesses
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_rows import client_rounds, noise_of
 from attacks.pair_classifier import Pairs, described, learnt, shadow_links
 from attacks.questions import StolenLinks
+from attacks.rows import client_rounds, noise_of
 from attacks.whitened_links import whiten
 from securefg.protocol.meanings import NodeRows, Predictions
 

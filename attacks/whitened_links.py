@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_rows import client_rounds, cosines, noise_of
 from attacks.leaning import leaning, pair_shift
 from attacks.questions import ClientLinks
+from attacks.rows import client_rounds, cosines, noise_of
 from securefg.protocol.meanings import NodeRows, Predictions
 
 ROWS = (NodeRows("final", index="nodes"), Predictions("nodes"))

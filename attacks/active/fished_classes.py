@@ -15,8 +15,8 @@ import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
-from attacks.class_pull import has_an_output
-from attacks.client_models import MODEL, layout_of, sent_models
+from attacks.labels import has_an_output
+from attacks.models import MODEL, layout_of, sent_models
 from attacks.questions import ClientClasses
 from securefg.protocol.meanings import Weights
 

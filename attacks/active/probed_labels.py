@@ -14,7 +14,7 @@ import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
-from attacks.client_models import MODEL
+from attacks.models import MODEL
 from attacks.questions import LabelledNodes
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import PseudoLabels

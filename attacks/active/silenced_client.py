@@ -15,8 +15,8 @@ from torch import Tensor
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
-from attacks.client_rows import client_rounds
 from attacks.questions import HeldNodes
+from attacks.rows import client_rounds
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import AddedGraph, NodeRows, Predictions, PseudoLabels, Weights
 

@@ -16,8 +16,7 @@ import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
-from attacks.client_models import MODEL, layout_of, sent_models
-from attacks.first_layers import first_layers
+from attacks.models import MODEL, first_layers, layout_of, sent_models
 from attacks.questions import IsolatedSamples
 from securefg.protocol.meanings import Layout, Weights
 

@@ -10,7 +10,7 @@ import numpy as np
 from attacks.base import CannotAttack
 from attacks.questions import ClientClasses
 from audits.games.base import BinaryGame, plays
-from audits.games.class_ratios import MANY_CLIENTS, class_shares
+from audits.games.labels import MANY_CLIENTS, class_shares
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 

@@ -13,7 +13,7 @@ import torch
 from attacks.base import CannotAttack
 from attacks.questions import ColludedSamples
 from audits.games.base import choose, plays
-from audits.games.client_samples import SampleGame, nearest, one_each, within
+from audits.games.samples import SampleGame, nearest, one_each, within
 from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.models.graph_operators import operator_matrix

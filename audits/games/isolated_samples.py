@@ -12,8 +12,8 @@ import numpy as np
 
 from attacks.questions import IsolatedSamples
 from audits.games.base import plays
-from audits.games.trained_samples import TrainedSampleGame, nearest
-from audits.games.trained_samples import make as trained_samples
+from audits.games.samples import TrainedSampleGame, nearest_of_padded
+from audits.games.samples import trained_samples as trained_samples
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -23,5 +23,5 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Traine
     game = trained_samples(truth, adversary, rng)
     random = rng.normal(size=game.prior_guess.shape)
     priors = (game.prior_guess, random)
-    best = max(priors, key=lambda guess: float(nearest(guess, game.truth).mean()))
+    best = max(priors, key=lambda guess: float(nearest_of_padded(guess, game.truth).mean()))
     return replace(game, prior_guess=best)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from attacks.base import Array
 from attacks.questions import RecordEntries
 from audits.games.base import OutcomeGame, plays
-from audits.games.node_features import make as node_features
-from audits.games.node_features import resembles
+from audits.games.features import node_features as node_features
+from audits.games.features import resembles
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.client_rows import cosines
 from attacks.questions import SharedNeighbour
+from attacks.rows import cosines
 from audits.games.base import BinaryGame, choose, plays
 from audits.games.link_prior import link_prior
 from audits.games.victims import victim

@@ -9,9 +9,9 @@ import numpy as np
 from attacks.base import Array, CannotAttack
 from attacks.questions import SmallGraphEdges
 from audits.games.base import plays
+from audits.games.candidates import near_labels, small_clients
 from audits.games.client_links import LinkGame
 from audits.games.link_prior import link_prior
-from audits.games.listed_records import near_labels, small_clients
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 

@@ -11,7 +11,7 @@ from attacks import extraction
 from attacks.base import CannotAttack
 from audits.blind import at_chance, blinded
 from audits.games import make_game
-from audits.games.copied_model import CopyGame
+from audits.games.models import CopyGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner

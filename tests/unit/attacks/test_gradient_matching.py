@@ -12,7 +12,10 @@ import torch
 
 from attacks import gradient_matching
 from attacks.base import CannotAttack
-from attacks.gradient_matching import Layers, Recipe, Seen, simulated
+from attacks.gradient_matching import Layers
+from attacks.gradient_matching import Recipe
+from attacks.gradient_matching import Seen
+from attacks.gradient_matching import simulated
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary

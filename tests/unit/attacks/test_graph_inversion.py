@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from attacks import inverted_edges, spanned_records
-from attacks.row_spans import INSIDE, Moved, reads_a_span
+from attacks.models import INSIDE_SPAN
+from attacks.models import Moved
+from attacks.models import reads_a_span
 from audits.blind import blinded
 from audits.games import make_game
-from audits.games.listed_records import RecordGame
+from audits.games.candidates import RecordGame
 from audits.games.small_graph_edges import EdgeGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -69,7 +71,7 @@ def test_more_nodes_than_units_hide_every_record() -> None:
     rows = rng.normal(size=(40, 50))
     change = Moved(rng.normal(size=(30, 40)) @ rows)
     assert not change.tells
-    assert change.outside(rows).min() > INSIDE
+    assert change.outside(rows).min() > INSIDE_SPAN
 
 
 @pytest.mark.parametrize("swapped", [False, True])

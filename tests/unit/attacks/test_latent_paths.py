@@ -7,8 +7,13 @@ import pytest
 import torch
 
 from attacks.base import Noise
-from attacks.latent_inversion import covariance_times, is_words, more_likely
-from attacks.latent_paths import Paths, _solved, adam_steps, likeliest
+from attacks.latents import covariance_times
+from attacks.latents import is_words
+from attacks.latents import more_likely
+from attacks.latents import Paths
+from attacks.latents import _solved
+from attacks.latents import adam_steps
+from attacks.latents import likeliest_latents
 from attacks.latents import clip_factors
 from securefg.models.user_weights import SparseFeatures, UserRows
 
@@ -47,7 +52,7 @@ def guess(found: Paths, noise: Noise) -> np.ndarray:
     rows = ROWS.astype(np.float64)
     spread = START.T @ covariance_times(rows - rows.mean(0), START, 1.0)
     mean = np.tile(rows.mean(0) @ START, (USERS, 1))
-    return likeliest(found, noise, mean, spread, rows.sum(1))
+    return likeliest_latents(found, noise, mean, spread, rows.sum(1))
 
 
 def error(found: np.ndarray) -> float:

@@ -10,8 +10,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from attacks.base import CannotAttack, Noise, View
-from attacks.membership_gradients import ATTACK, share_moved
-from attacks.node_gradients import Around, Known, gradients
+from attacks.membership_gradients import MEMBERSHIP_GRADIENTS
+from attacks.membership_gradients import share_moved
+from attacks.membership_gradients import Around
+from attacks.membership_gradients import Known
+from attacks.membership_gradients import node_gradients
 from attacks.questions import Question
 from audits.blind import blinded
 from audits.metrics import auc
@@ -96,13 +99,13 @@ def view(noise: Noise | None = None) -> View:
 
 
 def reached(seen: View, targets: Question = TARGETS) -> float:
-    return auc(MEMBER, ATTACK.run(seen, targets, np.random.default_rng(0)))
+    return auc(MEMBER, MEMBERSHIP_GRADIENTS.run(seen, targets, np.random.default_rng(0)))
 
 
 def test_gradients_are_those_of_automatic_differentiation() -> None:
     vector = SHAPE.initial(torch.Generator().manual_seed(3))
     known = Known(torch.from_numpy(FEATURE_ROWS), torch.from_numpy(EDGES))
-    found = gradients(
+    found = node_gradients(
         LAYOUT, vector, Around.of(LAYOUT, known, IDS[:5]), torch.from_numpy(LABELS)[IDS[:5]]
     )
     features = feature_matrix(torch.from_numpy(FEATURE_ROWS))
@@ -140,4 +143,4 @@ def test_rows_that_noise_alone_would_move_count_as_still() -> None:
 
 def test_without_the_graph_there_is_no_gradient() -> None:
     with pytest.raises(CannotAttack, match="graph"):
-        ATTACK.run(view(), replace(TARGETS, edges=None), np.random.default_rng(0))
+        MEMBERSHIP_GRADIENTS.run(view(), replace(TARGETS, edges=None), np.random.default_rng(0))

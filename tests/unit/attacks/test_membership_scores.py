@@ -18,7 +18,9 @@ from attacks import (
     membership_rmia,
 )
 from attacks.base import CannotAttack, Shadows, View
-from attacks.confidence import log_confidence, scaled_confidence, standardised
+from attacks.membership import log_confidence
+from attacks.membership import scaled_confidence
+from attacks.membership import standardised
 from attacks.neighbour_answers import said_around
 from attacks.questions import Question
 from audits.metrics import BadMetricInput, auc, oriented_auc

@@ -8,11 +8,11 @@ import torch
 
 from attacks import get_attack
 from attacks.base import CannotAttack, View
-from attacks.class_pull import scores
+from attacks.labels import pull_scores
 from attacks.questions import Question
 from audits.games import make_game
 from audits.games.base import BinaryGame, NotAsked
-from audits.games.training_labels import LabelGame
+from audits.games.labels import LabelGame
 from audits.metrics import auc
 from audits.rehearsals.throwaway import new_truth
 from audits.truth import Truth
@@ -75,7 +75,7 @@ def test_who_has_more_of_a_class_pulls_its_column_further() -> None:
     shares = rng.dirichlet(np.ones(CLASSES), CLIENTS)
     ids = np.arange(CLIENTS * CLASSES)
     so = (shares > np.median(shares, 0)).astype(np.int64).ravel()
-    assert auc(so, scores(pulled(shares), ids, rng)) > 0.95
+    assert auc(so, pull_scores(pulled(shares), ids, rng)) > 0.95
 
 
 def test_masked_updates_say_nothing_of_one_client() -> None:

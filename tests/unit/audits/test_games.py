@@ -9,11 +9,12 @@ from attacks.questions import CopiedModel, Question
 from audits import metrics
 from audits.blind import at_chance
 from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
-from audits.games.client_samples import exact, within
-from audits.games.copied_model import CopyGame
-from audits.games.neighbourhood_words import found_words
-from audits.games.node_features import words_found
-from audits.games.training_labels import LabelGame
+from audits.games.samples import exact
+from audits.games.samples import within
+from audits.games.models import CopyGame
+from audits.games.features import found_words
+from audits.games.features import words_found
+from audits.games.labels import LabelGame
 
 
 def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:

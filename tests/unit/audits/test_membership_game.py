@@ -14,7 +14,8 @@ from attacks.base import CannotAttack
 from attacks.questions import Question
 from audits import shadows as shadow_training
 from audits.games import membership
-from audits.games.membership import MembershipGame, balanced
+from audits.games.membership import MembershipGame
+from audits.games.membership import balanced
 from audits.method_shadows import redrawn
 from audits.metrics import auc
 from audits.truth import Truth
