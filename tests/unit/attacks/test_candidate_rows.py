@@ -10,10 +10,8 @@ import torch
 
 from attacks import get_attack
 from attacks.base import Noise
-from attacks.candidates import _compact
-from attacks.candidates import _gaussian
-from audits.games.candidates import neighbours_say
-from audits.games.candidates import percentiles
+from attacks.candidates import _compact, _gaussian
+from audits.games.candidates import neighbours_say, percentiles
 from audits.games.kriging import Kriged
 from audits.plan import Task
 from audits.player import Player

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from attacks.base import Array, Noise
-from attacks.latents import by_least_squares
-from attacks.latents import by_likelihood
-from attacks.latents import Paths
+from attacks.latents import Paths, by_least_squares, by_likelihood
 
 CLIP, WIDTH, ROUNDS, USERS = 1.0, 16, 8, 400
 

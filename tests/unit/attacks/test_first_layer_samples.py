@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from attacks import get_attack
-from attacks.samples import samples_of_change
-from attacks.samples import spans_everything
+from attacks.samples import samples_of_change, spans_everything
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -56,5 +55,5 @@ def test_clients_of_one_dense_sample_that_train_with_decay_are_read_exactly(
     tree["method"] |= {"jacobian": "none", "upload": "update"}
     truth = Truth.of(runner.start(parse_config(tree)).folder)
     attack, rng = get_attack("first_layer_samples"), np.random.default_rng(0)
-    game = make_game(attack.game, truth, SERVER, rng)
-    assert game.measure(attack.run(truth.view(SERVER), game.targets, rng)).value > 0.99
+    game = make_game(attack.question, truth, SERVER, rng)
+    assert game.measure(attack.run(truth.view(SERVER), game.question, rng)).value > 0.99

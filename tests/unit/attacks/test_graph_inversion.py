@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import inverted_edges, spanned_records
-from attacks.models import INSIDE_SPAN
-from attacks.models import Moved
-from attacks.models import reads_a_span
+from attacks import inverted_edges
+from attacks.candidates import SPANNED_RECORDS
+from attacks.models import INSIDE_SPAN, Moved, reads_a_span
+from attacks.questions import ListedRecords, SmallGraphEdges
 from audits.blind import blinded
 from audits.games import make_game
 from audits.games.candidates import RecordGame
@@ -44,15 +44,15 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def records(truth: Truth) -> RecordGame:
-    game = make_game("listed_records", truth, SERVER, RNG(0))
+    game = make_game(ListedRecords, truth, SERVER, RNG(0))
     assert isinstance(game, RecordGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def edges(truth: Truth) -> EdgeGame:
-    game = make_game("small_graph_edges", truth, SERVER, RNG(0))
+    game = make_game(SmallGraphEdges, truth, SERVER, RNG(0))
     assert isinstance(game, EdgeGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_a_record_is_in_the_span_of_what_it_moved_and_a_stranger_is_not() -> None:
@@ -91,15 +91,15 @@ def test_neighbours_are_solved_for_whichever_matrix_is_over_own_rows(swapped: bo
 
 def test_every_record_near_a_label_is_found_and_no_other(truth: Truth) -> None:
     game = records(truth)
-    guess = spanned_records.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = SPANNED_RECORDS.run(truth.view(SERVER), game.question, RNG(0))
     assert game.extras(guess)["exact_nodes_near_labels"] == 1.0
-    assert game.gain(guess).low > spanned_records.ATTACK.floor
+    assert game.gain(guess).low > SPANNED_RECORDS.floor
     assert game.null(guess, RNG(0))[1]
 
 
 def test_every_edge_near_a_label_is_solved_for(truth: Truth) -> None:
     game = edges(truth)
-    guess = inverted_edges.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = inverted_edges.run(truth.view(SERVER), game.question, RNG(0))
     assert game.extras(guess)["exact_edges"] == 1.0
     assert game.gain(guess).low > inverted_edges.ATTACK.floor
     assert game.null(guess, RNG(0))[1]
@@ -107,8 +107,8 @@ def test_every_edge_near_a_label_is_solved_for(truth: Truth) -> None:
 
 def test_meaningless_uploads_leave_the_prior(truth: Truth) -> None:
     blind = blinded(truth.view(SERVER), RNG(0))
-    for game, attack in ((records(truth), spanned_records), (edges(truth), inverted_edges)):
-        assert game.gain(attack.run(blind, game.targets, RNG(0))).high <= 1e-3
+    for game, attack in ((records(truth), SPANNED_RECORDS), (edges(truth), inverted_edges.ATTACK)):
+        assert game.gain(attack.run(blind, game.question, RNG(0))).high <= 1e-3
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_a_layer_of_one_matrix_gives_records_and_no_edges(tmp_path: Path) -> Non
     truth = made(tmp_path, network="GCN")
     view = truth.view(SERVER)
     assert "1 matrices over features" in str(inverted_edges.ATTACK.applies_to(view))
-    assert spanned_records.ATTACK.applies_to(view) is None
+    assert SPANNED_RECORDS.applies_to(view) is None
     game = records(truth)
-    guess = spanned_records.run(view, game.targets, RNG(0))
+    guess = SPANNED_RECORDS.run(view, game.question, RNG(0))
     assert 0 < game.extras(guess)["exact_nodes"] < 0.5
 
 
@@ -147,7 +147,7 @@ def test_an_update_without_an_own_part_finds_nobody(truth: Truth) -> None:
     """The null: a client's upload replaced by another's."""
     game, view = records(truth), truth.view(SERVER)
     size = truth.graph.num_nodes
-    client = int(game.targets.ids[0]) // size
+    client = int(game.question.ids[0]) // size
     other = next(k for k in range(12) if k != client)
     swapped = []
     for seen in view.seen:
@@ -156,9 +156,9 @@ def test_an_update_without_an_own_part_finds_nobody(truth: Truth) -> None:
             rows = next(s for s in view.seen if s.header.up and s.clients.numbers() == [other])
             fields["weights"] = (rows.fields or {})["weights"]
         swapped.append(replace(seen, fields=fields))
-    asked = game.targets.ids[game.targets.ids // size == client]
-    own = replace(game.targets, ids=asked, prior=None)
-    guess = spanned_records.run(replace(view, seen=tuple(swapped)), own, RNG(0))
+    asked = game.question.ids[game.question.ids // size == client]
+    own = replace(game.question, ids=asked, prior=None)
+    guess = SPANNED_RECORDS.run(replace(view, seen=tuple(swapped)), own, RNG(0))
     held = torch.isin(
         torch.from_numpy(own.ids % size), truth.experiment.shards[client].node_ids
     ).numpy()

@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from attacks.base import Noise
-from attacks.latents import covariance_times
-from attacks.latents import is_words
-from attacks.latents import more_likely
-from attacks.latents import Paths
-from attacks.latents import _solved
-from attacks.latents import adam_steps
-from attacks.latents import likeliest_latents
-from attacks.latents import clip_factors
+from attacks.latents import (
+    Paths,
+    _solved,
+    adam_steps,
+    clip_factors,
+    covariance_times,
+    is_words,
+    likeliest_latents,
+    more_likely,
+)
 from securefg.models.user_weights import SparseFeatures, UserRows
 
 WORDS, WIDTH, USERS, ROUNDS, RATE = 60, 8, 400, 12, 0.02

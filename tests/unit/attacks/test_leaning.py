@@ -9,18 +9,12 @@ import pytest
 import torch
 
 from attacks.base import Noise
-from attacks.samples import filled
-from attacks.gradient_matching import hides
+from attacks.decoders import TRACE, fitted_share, helpful, likeness, ridge_decoded, taught_network
 from attacks.features import decoded_neighbourhoods
-from attacks.samples import above_noise
+from attacks.gradient_matching import hides
 from attacks.latents import clip_factors
 from attacks.leaning import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
-from attacks.decoders import ridge_decoded
-from attacks.decoders import TRACE
-from attacks.decoders import fitted_share
-from attacks.decoders import helpful
-from attacks.decoders import likeness
-from attacks.decoders import taught_network
+from attacks.samples import above_noise, filled
 from attacks.whitened_links import whiten
 from audits.metrics import auc
 
