@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Message, Noise, View
-from attacks.jacobian_samples import LARGEST_RANK, binary_samples, samples_of
 from attacks.questions import ColludedSamples, RemainingClient
-from attacks.uploaded_rows import Rows
+from attacks.rows import Rows
+from attacks.samples import LARGEST_RANK, binary_samples, samples_of_mixture
 from securefg.models.graph_operators import operator_matrix
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.meanings import GraphSums, Holdings, Jacobian, MeanRows, NodeRows
@@ -166,7 +166,7 @@ def collusion(view: View, question: ColludedSamples, rng: np.random.Generator) -
     parted = _parted(left, weights, question.num_samples, units)
     found = []
     for place, known, mixture in zip(places, exposed, mixtures, strict=True):
-        rows = samples_of(mixture, question.num_samples)
+        rows = samples_of_mixture(mixture, question.num_samples)
         if not known and place in parted:
             rows = parted[place][None]
         found.append(rows)

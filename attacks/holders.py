@@ -7,11 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_models import MODEL, layout_of
-from attacks.client_rows import client_rounds, cosines, embeddings, noise_of
 from attacks.evidence import HEDGED, gaussian_log_ratio, largest_shift, leaning
-from attacks.first_layers import first_layers
+from attacks.models import MODEL, first_layers, layout_of
 from attacks.questions import HeldNodes, Presence
+from attacks.rows import client_rounds, cosines, embeddings, noise_of
 from securefg.protocol.meanings import Holdings, NodeRows, Predictions
 
 ROWS = (Holdings(degrees=False), NodeRows(index="nodes"), Predictions("nodes"))

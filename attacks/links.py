@@ -7,12 +7,27 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_models import MODEL, client_models, layout_of, of_form
-from attacks.client_rows import class_shares, client_rounds, cosines, embeddings, noise_of
 from attacks.evidence import HEDGED, leaning, pair_shift
-from attacks.non_negative import non_negative
+from attacks.models import (
+    INSIDE_SPAN,
+    MODEL,
+    SPAN_TRACE,
+    Moved,
+    client_models,
+    layout_of,
+    moved_by,
+    of_form,
+    reads_a_span,
+)
 from attacks.questions import ClientLinks, OthersLinks, SharedNeighbour, SmallGraphEdges
-from attacks.row_spans import INSIDE, TRACE, Moved, moved_by, reads_a_span
+from attacks.rows import (
+    class_shares,
+    client_rounds,
+    cosines,
+    embeddings,
+    noise_of,
+    non_negative,
+)
 from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
 from securefg.protocol.meanings import AddedGraph, Answers, NodeRows, Predictions
@@ -336,8 +351,8 @@ def neighbours(parts: list[Moved], rows: Array) -> Array:
     """Return P (n, n), with rows of zeros for nodes of which the change tells nothing."""
     found = np.zeros((len(rows), len(rows)))
     outside = [part.outside(rows) for part in parts]
-    own = int(np.argmax([(apart < INSIDE).sum() for apart in outside]))
-    reached = outside[own] < INSIDE
+    own = int(np.argmax([(apart < INSIDE_SPAN).sum() for apart in outside]))
+    reached = outside[own] < INSIDE_SPAN
     if not reached.any():
         return found
     errors = _solved(rows[reached].T, parts[own].change.T)
@@ -345,13 +360,13 @@ def neighbours(parts: list[Moved], rows: Array) -> Array:
     # What lies outside the records' span was no mean of them: such a node's errors were too small.
     shares = _solved(rows.T, means.T).T
     left = np.linalg.norm(shares @ rows - means, axis=1)
-    sure = left < INSIDE * np.linalg.norm(means, axis=1)
+    sure = left < INSIDE_SPAN * np.linalg.norm(means, axis=1)
     found[reached] = np.where(sure[:, None], shares, 0).clip(0, 1)
     return found
 
 
 def _solved(matrix: Array, right: Array) -> Array:
-    found: Array = np.asarray(np.linalg.lstsq(matrix, right, rcond=TRACE)[0], np.float64)
+    found: Array = np.asarray(np.linalg.lstsq(matrix, right, rcond=SPAN_TRACE)[0], np.float64)
     return found
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.client_rows import client_rounds, cosines, noise_of
 from attacks.evidence import leaning
 from attacks.links import ROWS, whiten
 from attacks.questions import ShadowPairsQuestion, StolenLinks
+from attacks.rows import client_rounds, cosines, noise_of
 from securefg.foundation.ranks import average_ranks
 from securefg.protocol.meanings import Answers
 

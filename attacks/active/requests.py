@@ -10,10 +10,10 @@ from torch import Tensor
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
-from attacks.client_models import MODEL
-from attacks.client_rows import client_rounds
 from attacks.latents import LATENT, first_weights, needs_shared_start
+from attacks.models import MODEL
 from attacks.questions import HeldNodes, Identify, LabelledNodes
+from attacks.rows import client_rounds
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import AddedGraph, NodeRows, Predictions, PseudoLabels, Weights
 

@@ -9,10 +9,9 @@ import torch
 
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
-from attacks.class_pull import has_an_output
-from attacks.client_models import MODEL, layout_of, sent_models
-from attacks.first_layers import first_layers
+from attacks.labels import has_an_output
 from attacks.latents import LATENT, encoder_of, latents
+from attacks.models import MODEL, first_layers, layout_of, sent_models
 from attacks.questions import ClientClasses, IsolatedSamples, RecordEntries
 from securefg.protocol.meanings import Layout, Weights
 

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack
 from attacks.questions import ClientClasses, IsolatedSamples, LabelledNodes, RecordEntries
 from audits.games.base import BinaryGame, OutcomeGame, asked_as, plays, victim
-from audits.games.class_ratios import MANY_CLIENTS, class_shares
-from audits.games.node_features import make as node_features
-from audits.games.node_features import resembles
-from audits.games.trained_samples import TrainedSampleGame, nearest
-from audits.games.trained_samples import make as trained_samples
+from audits.games.features import node_features, resembles
+from audits.games.labels import MANY_CLIENTS, class_shares
+from audits.games.samples import TrainedSampleGame, nearest_of_padded, trained_samples
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -96,7 +94,7 @@ def isolated_samples(
     game = trained_samples(truth, adversary, rng)
     random = rng.normal(size=game.prior_guess.shape)
     priors = (game.prior_guess, random)
-    best = max(priors, key=lambda guess: float(nearest(guess, game.truth).mean()))
+    best = max(priors, key=lambda guess: float(nearest_of_padded(guess, game.truth).mean()))
     return replace(asked_as(game, IsolatedSamples), prior_guess=best)
 
 

@@ -13,8 +13,8 @@ from torch.nn.functional import cosine_similarity
 from attacks.base import Array, CannotAttack
 from attacks.questions import ColludedSamples, RemainingClient
 from audits.games.base import OutcomeGame, choose, plays, victim
-from audits.games.client_samples import SampleGame, nearest, one_each, within
 from audits.games.links import public_rows
+from audits.games.samples import SampleGame, nearest, one_each, within
 from audits.known_graph import known_edges
 from audits.replay import public_nodes, replayed
 from audits.truth import Truth

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.client_rows import cosines
 from attacks.questions import (
     ClientLinks,
     OthersLinks,
@@ -18,9 +17,10 @@ from attacks.questions import (
     SmallGraphEdges,
     StolenLinks,
 )
+from attacks.rows import cosines
 from audits import metrics
 from audits.games.base import BinaryGame, choose, plays, victim
-from audits.games.listed_records import near_labels, small_clients
+from audits.games.candidates import near_labels, small_clients
 from audits.replay import public_nodes, public_shard, replayed
 from audits.truth import Truth
 from securefg.data.shard import Shard

@@ -10,8 +10,8 @@ import pytest
 
 from attacks import get_attack
 from attacks.base import CannotAttack
-from attacks.client_models import MODEL
-from attacks.client_rows import class_shares
+from attacks.models import MODEL
+from attacks.rows import class_shares
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.meanings import Predictions

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import gradient_labels
 from attacks.base import CannotAttack
 from attacks.colluders import COLLUSION, _parted, collusion
+from attacks.labels import GRADIENT_LABELS
 from attacks.questions import ClientLabels, ColludedSamples
 from audits.games import colluded_samples, make_game
 from audits.truth import Truth
@@ -119,19 +119,19 @@ def test_the_row_that_moved_up_is_the_label(one_hop: Truth) -> None:
     server = Adversary("server")
     game = make_game(ClientLabels, one_hop, server, RNG(0))
     view = one_hop.view(server)
-    guess = gradient_labels.run(view, game.question, RNG(0))
+    guess = GRADIENT_LABELS.run(view, game.question, RNG(0))
     assert game.measure(guess).value == 1
-    assert game.gain(guess).low > gradient_labels.ATTACK.floor
+    assert game.gain(guess).low > GRADIENT_LABELS.floor
     assert game.null(guess, RNG(0))[1]
     with pytest.raises(CannotAttack, match="not in the view"):
-        gradient_labels.run(replace(view, seen=()), game.question, RNG(0))
+        GRADIENT_LABELS.run(replace(view, seen=()), game.question, RNG(0))
 
 
 def test_masks_hide_the_labels(tmp_path: Path) -> None:
     truth = made(tmp_path, {"secure_aggregation": {"malicious": False}}, steps=1)
     server = Adversary("server")
     game = make_game(ClientLabels, truth, server, RNG(0))
-    guess = gradient_labels.run(truth.view(server), game.question, RNG(0))
+    guess = GRADIENT_LABELS.run(truth.view(server), game.question, RNG(0))
     assert len(np.unique(guess)) == 1  # the mean of all says the same of everybody
     assert game.gain(guess).value <= 0
     assert torch.is_tensor(truth.view(server).released["weights"])

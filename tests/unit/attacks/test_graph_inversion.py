@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import spanned_records
+from attacks.candidates import SPANNED_RECORDS
 from attacks.links import INVERTED_EDGES, inverted_edges, neighbours
+from attacks.models import INSIDE_SPAN, Moved, reads_a_span
 from attacks.questions import ListedRecords, SmallGraphEdges
-from attacks.row_spans import INSIDE, Moved, reads_a_span
 from audits.blind import blinded
 from audits.games import make_game
+from audits.games.candidates import RecordGame
 from audits.games.links import EdgeGame
-from audits.games.listed_records import RecordGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -71,7 +71,7 @@ def test_more_nodes_than_units_hide_every_record() -> None:
     rows = rng.normal(size=(40, 50))
     change = Moved(rng.normal(size=(30, 40)) @ rows)
     assert not change.tells
-    assert change.outside(rows).min() > INSIDE
+    assert change.outside(rows).min() > INSIDE_SPAN
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -91,9 +91,9 @@ def test_neighbours_are_solved_for_whichever_matrix_is_over_own_rows(swapped: bo
 
 def test_every_record_near_a_label_is_found_and_no_other(truth: Truth) -> None:
     game = records(truth)
-    guess = spanned_records.run(truth.view(SERVER), game.question, RNG(0))
+    guess = SPANNED_RECORDS.run(truth.view(SERVER), game.question, RNG(0))
     assert game.extras(guess)["exact_nodes_near_labels"] == 1.0
-    assert game.gain(guess).low > spanned_records.ATTACK.floor
+    assert game.gain(guess).low > SPANNED_RECORDS.floor
     assert game.null(guess, RNG(0))[1]
 
 
@@ -107,7 +107,7 @@ def test_every_edge_near_a_label_is_solved_for(truth: Truth) -> None:
 
 def test_meaningless_uploads_leave_the_prior(truth: Truth) -> None:
     blind = blinded(truth.view(SERVER), RNG(0))
-    for game, attack in ((records(truth), spanned_records), (edges(truth), inverted_edges)):
+    for game, attack in ((records(truth), SPANNED_RECORDS), (edges(truth), INVERTED_EDGES)):
         assert game.gain(attack.run(blind, game.question, RNG(0))).high <= 1e-3
 
 
@@ -137,9 +137,9 @@ def test_a_layer_of_one_matrix_gives_records_and_no_edges(tmp_path: Path) -> Non
     truth = made(tmp_path, network="GCN")
     view = truth.view(SERVER)
     assert "1 matrices over features" in str(INVERTED_EDGES.applies_to(view))
-    assert spanned_records.ATTACK.applies_to(view) is None
+    assert SPANNED_RECORDS.applies_to(view) is None
     game = records(truth)
-    guess = spanned_records.run(view, game.question, RNG(0))
+    guess = SPANNED_RECORDS.run(view, game.question, RNG(0))
     assert 0 < game.extras(guess)["exact_nodes"] < 0.5
 
 
@@ -158,7 +158,7 @@ def test_an_update_without_an_own_part_finds_nobody(truth: Truth) -> None:
         swapped.append(replace(seen, fields=fields))
     asked = game.question.ids[game.question.ids // size == client]
     own = replace(game.question, ids=asked, prior=None)
-    guess = spanned_records.run(replace(view, seen=tuple(swapped)), own, RNG(0))
+    guess = SPANNED_RECORDS.run(replace(view, seen=tuple(swapped)), own, RNG(0))
     held = torch.isin(
         torch.from_numpy(own.ids % size), truth.experiment.shards[client].node_ids
     ).numpy()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attacks.base import CannotAttack, View, in_words, options
-from attacks.client_rows import client_rounds
+from attacks.rows import client_rounds
 from securefg.federation.roles import PublicInfo
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import NodeRows, Other, Predictions, Weights

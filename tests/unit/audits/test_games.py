@@ -9,11 +9,10 @@ from attacks.questions import CopiedModel, Question
 from audits import metrics
 from audits.blind import at_chance
 from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
-from audits.games.client_samples import exact, within
-from audits.games.copied_model import CopyGame
-from audits.games.neighbourhood_words import found_words
-from audits.games.node_features import words_found
-from audits.games.training_labels import LabelGame
+from audits.games.features import found_words, words_found
+from audits.games.labels import LabelGame
+from audits.games.models import CopyGame
+from audits.games.samples import exact, within
 
 
 def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
@@ -95,7 +94,7 @@ def test_a_guess_for_other_targets_raises() -> None:
 def test_an_outcome_in_percent_raises() -> None:
     game = rows()
     percent = OutcomeGame(
-        targets=game.targets,
+        targets=game.question,
         metric="words",
         unit="row",
         truth=game.truth,

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import membership_lira, membership_loss, membership_rmia
 from attacks.base import CannotAttack
+from attacks.membership import MEMBERSHIP_LIRA, MEMBERSHIP_LOSS, MEMBERSHIP_RMIA
 from attacks.questions import Question
 from audits import shadows as shadow_training
-from audits.games import membership
-from audits.games.membership import MembershipGame, balanced
+from audits.games.membership import MembershipGame, balanced, membership
 from audits.method_shadows import redrawn
 from audits.metrics import auc
 from audits.truth import Truth
@@ -40,7 +39,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> MembershipGame:
-    return membership.make(truth, OUTSIDER, np.random.default_rng(0))
+    return membership(truth, OUTSIDER, np.random.default_rng(0))
 
 
 def judged(truth: Truth, **settings: object) -> Truth:
@@ -48,23 +47,23 @@ def judged(truth: Truth, **settings: object) -> Truth:
 
 
 def _guess(truth: Truth, game: MembershipGame, attack, adversary: Adversary = OUTSIDER):
-    return attack.run(truth.view(adversary), game.targets, np.random.default_rng(0))
+    return attack.run(truth.view(adversary), game.question, np.random.default_rng(0))
 
 
 def test_an_over_trained_model_tells_its_members_and_lira_is_the_stronger(truth, game) -> None:
     loss, lira, rmia = (
         game.measure(_guess(truth, game, attack))
-        for attack in (membership_loss, membership_lira, membership_rmia)
+        for attack in (MEMBERSHIP_LOSS, MEMBERSHIP_LIRA, MEMBERSHIP_RMIA)
     )
     assert lira.low > 0.55
     assert lira.value >= loss.value
     assert rmia.value > 0.55
-    assert game.gain(_guess(truth, game, membership_lira)).low > 0
+    assert game.gain(_guess(truth, game, MEMBERSHIP_LIRA)).low > 0
 
 
 def test_the_server_reads_the_clients_own_predictions(truth: Truth, game: MembershipGame) -> None:
-    outside = _guess(truth, game, membership_loss)
-    server = _guess(truth, game, membership_loss, Adversary("server"))
+    outside = _guess(truth, game, MEMBERSHIP_LOSS)
+    server = _guess(truth, game, MEMBERSHIP_LOSS, Adversary("server"))
     assert np.isfinite(server).all()
     assert not np.allclose(outside, server)
     assert auc(game.truth, server) > 0.55
@@ -83,7 +82,7 @@ def test_targets_are_as_many_members_as_others_of_every_class(truth, game) -> No
 
 
 def test_all_adversaries_are_asked_the_same_targets_in_an_order_of_their_own(truth, game) -> None:
-    other = membership.make(truth, Adversary("server"), np.random.default_rng(1))
+    other = membership(truth, Adversary("server"), np.random.default_rng(1))
     assert set(other.question.ids) == set(game.question.ids)
     assert not np.array_equal(other.question.ids, game.question.ids)
     place = {node: i for i, node in enumerate(other.question.ids)}
@@ -97,7 +96,7 @@ def test_all_adversaries_are_asked_the_same_targets_in_an_order_of_their_own(tru
 
 
 def test_the_null_is_at_chance_over_50_seeds(truth: Truth, game: MembershipGame) -> None:
-    guess = _guess(truth, game, membership_lira)
+    guess = _guess(truth, game, MEMBERSHIP_LIRA)
     found = [game.null(guess, np.random.default_rng(seed)) for seed in range(50)]
     assert sum(at_chance for _, at_chance in found) >= 49
     assert abs(np.mean([figure.value for figure, _ in found]) - 0.5) < 0.01
@@ -116,9 +115,9 @@ def test_shadows_are_made_once(truth, game, monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("trained again")
 
     monkeypatch.setattr(shadow_training, "train_shadows", refuse)
-    membership.make(truth, OUTSIDER, np.random.default_rng(2))
+    membership(truth, OUTSIDER, np.random.default_rng(2))
     with pytest.raises(AssertionError, match="trained again"):
-        membership.make(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
+        membership(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
 
 
 def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None:
@@ -182,15 +181,15 @@ def test_membership_is_no_secret_to_a_server_with_the_labels(tmp_path: Path) -> 
     tree["data"]["csbm"] = dict(CSBM)
     run = Truth.of(runner.start(parse_config(tree)).folder)
     with pytest.raises(CannotAttack, match="no secret"):
-        membership.make(run, Adversary("server"), np.random.default_rng(0))
-    found = membership.make(run, OUTSIDER, np.random.default_rng(0))
-    assert np.isfinite(_guess(run, found, membership_rmia)).all()
+        membership(run, Adversary("server"), np.random.default_rng(0))
+    found = membership(run, OUTSIDER, np.random.default_rng(0))
+    assert np.isfinite(_guess(run, found, MEMBERSHIP_RMIA)).all()
 
 
 def test_a_run_that_releases_no_model_is_not_attacked(tmp_path: Path) -> None:
     run = Truth.of(runner.start(small.config(tmp_path, method="alone")).folder)
     with pytest.raises(CannotAttack, match="released no model"):
-        membership.make(run, OUTSIDER, np.random.default_rng(0))
+        membership(run, OUTSIDER, np.random.default_rng(0))
 
 
 def test_too_few_targets_are_refused() -> None:

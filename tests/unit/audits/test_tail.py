@@ -50,7 +50,7 @@ def test_tail_chance_is_over_what_the_prior_finds() -> None:
     """Ten whom the prior names already are no news."""
     rng = np.random.default_rng(3)
     game, scores = membership(rng, 10)
-    known = BinaryGame(game.targets, "AUC", "node", game.truth, scores)
+    known = BinaryGame(game.question, "AUC", "node", game.truth, scores)
     tail = tail_chance(known, scores, rng)
     assert tail is not None
     assert tail > STANDS_OUT

@@ -1,9 +1,4 @@
-"""How alike is a copy of the released model, made from answers alone? By number of queries.
-
-Targets are nodes that were not asked about; the guess is a class by each number of queries, and
-counts where it is the released model's own. A client asks about its own nodes, an outsider about
-half of all. Prior: the better of the commonest answer and a client's own model of its own labels.
-"""
+"""A game about models: how alike is a copy of the released model, made from answers alone?"""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.extraction import BUDGETS, budgets, mixed, regressed
+from attacks.models import BUDGETS, budgets, mixed_features, ridge_copy
 from attacks.questions import CopiedModel
 from audits.games.base import NULL_DRAWS, NULL_SDS, OutcomeGame, plays
 from audits.truth import Truth
@@ -27,11 +22,11 @@ ALIKE = 0.9
 
 @dataclass(frozen=True)
 class CopyGame(OutcomeGame):
-    """Beside the share alike with all queries: the share by number of queries, and the fewest of
-    these numbers with which 90 % are alike."""
+    """A game about a copy of the released model."""
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
-        """Against other nodes' answers: as often alike as the classes' shares alone make it."""
+        """Compare with other nodes' answers: as often alike as the classes' shares alone make
+        it."""
         said = guess[:, -1].astype(np.int64)
         classes = int(max(said.max(), self.truth.max())) + 1
         shares = [np.bincount(of, minlength=classes) / len(of) for of in (said, self.truth)]
@@ -42,6 +37,8 @@ class CopyGame(OutcomeGame):
         return figure, abs(mean - float(shares[0] @ shares[1])) <= spread + 1e-9
 
     def extras(self, guess: Array) -> dict[str, float]:
+        """Return the share alike by number of queries, and the fewest queries with which 90 % are
+        alike."""
         assert isinstance(self.question, CopiedModel)
         numbers = budgets(len(self.question.queries))
         alike = (guess == self.truth[:, None]).mean(0)
@@ -52,7 +49,13 @@ class CopyGame(OutcomeGame):
 
 
 @plays(CopiedModel)
-def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> CopyGame:
+def copied_model(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> CopyGame:
+    """Ask for the released model's answers about nodes that were not asked about.
+
+    The guess is a class by each number of queries, and counts where it is the released model's own.
+    A client asks about its own nodes, an outsider about half of all. The prior is the better of the
+    commonest answer and a client's own model of its own labels.
+    """
     if truth.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
     features, edges = truth.features(), truth.graph.edge_index.numpy()
@@ -98,8 +101,8 @@ def _prior(
     trained = [s.node_ids[s.graph.split.train].numpy() for s in shards if s.graph.labels.dim() == 1]
     nodes = np.unique(np.concatenate([*trained, np.zeros(0, np.int64)]))
     if len(nodes) > 1:
-        rows = mixed(truth.features(), truth.graph.edge_index.numpy())
+        rows = mixed_features(truth.features(), truth.graph.edge_index.numpy())
         labels = np.eye(truth.graph.num_classes)[truth.graph.labels.numpy()[nodes]]
-        scores, _ = regressed(rows[nodes], labels, rows[ids])
+        scores, _ = ridge_copy(rows[nodes], labels, rows[ids])
         options.append(scores.argmax(1).astype(np.float64))
     return max(options, key=lambda guess: float((guess == said[ids]).mean()))
