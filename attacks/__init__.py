@@ -63,8 +63,10 @@ def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
 
 def get_attack(name: str) -> AnyAttack:
     """The attack of that name, or of that module where the name is a path."""
-    attack = _find(name, shipped(), GROUP)
-    if isinstance(attack, ActiveAttack):
+    own = shipped()
+    is_shipped_lie = name not in own and name in active()
+    attack = None if is_shipped_lie else _find(name, own, GROUP)
+    if attack is None or isinstance(attack, ActiveAttack):
         raise ConfigError(
             f"attack: {name!r} needs a server that lies, and nobody lied in a recorded run; "
             "`securefg rehearse CONFIG` plays it"

@@ -10,7 +10,7 @@ import torch
 
 from attacks.base import CannotAttack
 from attacks.links import INFLUENCE_LINKS, influence_links
-from attacks.questions import OthersLinks, Question
+from attacks.questions import OthersLinks
 from audits.games import make_game
 from audits.games.links import LinkGame
 from audits.truth import Truth
@@ -69,7 +69,7 @@ def test_nobody_changes_what_another_holds(truth: Truth, game: LinkGame) -> None
         view.query(torch.from_numpy(others[:1]), view.own[0].graph.features[:1])
     pairs = np.array([[others[0], others[1]]])
     with pytest.raises(CannotAttack, match="not the adversary's own"):
-        influence_links(view, Question(ids=pairs), RNG(0))
+        influence_links(view, OthersLinks(ids=pairs), RNG(0))
 
 
 def test_who_may_not_query_cannot_attack(truth: Truth, game: LinkGame) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from attacks.base import CannotAttack
 from attacks.holders import HELD_ROWS, held_rows, node_owner
-from attacks.questions import KnownEdges, Question
+from attacks.questions import HeldNodes, KnownEdges, Question
 from attacks.sums import RELEASED_EDGES, released_edges
 from audits.blind import at_chance, blinded
 from audits.games import make_game
@@ -45,14 +45,14 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     )
 
 
-def game_of(name: str, truth: Truth, who: Adversary) -> BinaryGame:
-    game = make_game(name, truth, who, RNG(0))
+def game_of(asked: type[Question], truth: Truth, who: Adversary) -> BinaryGame:
+    game = make_game(asked, truth, who, RNG(0))
     assert isinstance(game, BinaryGame)
     return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_rows_that_are_not_zero_tell_what_a_client_holds(truth: Truth) -> None:
-    game = game_of("held_nodes", truth, SERVER)
+    game = game_of(HeldNodes, truth, SERVER)
     guess = held_rows(truth.view(SERVER), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
     assert game.gain(guess).low > HELD_ROWS.floor
@@ -64,13 +64,13 @@ def test_rows_that_are_not_zero_tell_what_a_client_holds(truth: Truth) -> None:
 def test_of_masked_rows_nothing_but_the_number_of_holders_is_left(tmp_path: Path) -> None:
     shares = "partition.shares=[0.5, 0.6, 0.7, 0.5, 0.6]"
     masked = ran(tmp_path, shares, "privacy={secure_aggregation: {}}")
-    game = game_of("held_nodes", masked, SERVER)
+    game = game_of(HeldNodes, masked, SERVER)
     guess = held_rows(masked.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low <= 0
 
 
 def test_the_client_whose_layer_moved_along_a_record_has_it(apart: Truth) -> None:
-    game = game_of("held_nodes", apart, SERVER)
+    game = game_of(HeldNodes, apart, SERVER)
     guess = node_owner(apart.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
@@ -79,13 +79,15 @@ def test_the_client_whose_layer_moved_along_a_record_has_it(apart: Truth) -> Non
 
 
 def test_records_that_are_not_known_cannot_be_looked_for(apart: Truth) -> None:
+    ids = np.arange(3)
+    asked = HeldNodes(ids=ids, client=1, known_ids=ids, known=np.zeros((3, 0), np.float32))
     with pytest.raises(CannotAttack, match="features are not known"):
-        node_owner(apart.view(SERVER), Question(ids=np.arange(3), client=1), RNG(0))
+        node_owner(apart.view(SERVER), asked, RNG(0))
 
 
 @pytest.mark.parametrize("who", [ME, OUTSIDER])
 def test_who_knows_all_else_sees_every_edge_in_the_answers(truth: Truth, who: Adversary) -> None:
-    game = game_of("known_edges", truth, who)
+    game = game_of(KnownEdges, truth, who)
     guess = released_edges(truth.view(who), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
     assert game.gain(guess).low > RELEASED_EDGES.floor
@@ -94,7 +96,7 @@ def test_who_knows_all_else_sees_every_edge_in_the_answers(truth: Truth, who: Ad
 
 
 def test_half_of_the_pairs_are_edges_and_none_is_the_adversarys(truth: Truth) -> None:
-    game = game_of("known_edges", truth, ME)
+    game = game_of(KnownEdges, truth, ME)
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
     own = truth.experiment.shards[0].node_ids.numpy()
     assert game.truth.mean() == 0.5

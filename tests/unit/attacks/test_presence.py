@@ -12,8 +12,8 @@ import pytest
 from attacks.base import CannotAttack
 from attacks.holders import presence
 from attacks.questions import Presence
+from audits.games import holders as game_file
 from audits.games import make_game
-from audits.games import presence as game_file
 from audits.games.base import BinaryGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -77,7 +77,5 @@ def test_noise_hides_presence(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named(truth: Truth, game: BinaryGame) -> None:
     view = truth.view(SERVER)
-    with pytest.raises(CannotAttack, match="shadow clients"):
-        presence(view, replace(game.question, shadow_uploads=None), RNG(0))
     with pytest.raises(CannotAttack, match="not in the view"):
         presence(replace(view, seen=()), game.question, RNG(0))

@@ -10,7 +10,7 @@ import torch
 
 from attacks.base import CannotAttack
 from attacks.links_learnt import answered_links, auc, described, learnt, supervised_links
-from attacks.questions import Question, StolenLinks
+from attacks.questions import StolenLinks
 from audits.blind import blinded
 from audits.games import make_game
 from audits.games.links import LinkGame
@@ -34,8 +34,10 @@ def rings(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, pairs, (middle & (rng.random(3000) < 0.9)).astype(np.int64)
 
 
-def taught(links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray) -> Question:
-    return Question(ids=asked, shadow_pairs=pairs, shadow_linked=links, prior=prior)
+def taught(
+    links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray
+) -> StolenLinks:
+    return StolenLinks(asked, None, pairs, links, prior=prior)
 
 
 def test_what_links_look_like_is_learnt_where_no_likeness_tells() -> None:
@@ -60,9 +62,9 @@ def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:
 
 def test_too_few_links_to_learn_from_are_a_reason() -> None:
     rows, pairs, links = rings(0)
-    view = Question(ids=pairs, shadow_pairs=pairs, shadow_linked=np.zeros_like(links))
+    asked = StolenLinks(pairs, None, pairs, np.zeros_like(links))
     with pytest.raises(CannotAttack, match="0 links to learn from"):
-        learnt(view, described(rows, pairs), described(rows, pairs), [])
+        learnt(asked, described(rows, pairs), described(rows, pairs), [])
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +115,7 @@ def test_no_pair_is_asked_of_which_the_adversary_knows_both_nodes(
 ) -> None:
     game = game_of(truth, who)
     targets = game.question
-    assert targets.shadow_pairs is not None
-    assert targets.shadow_linked is not None
+    assert isinstance(targets, StolenLinks)
     known = np.unique(targets.shadow_pairs)
     assert not np.isin(targets.ids, known).all(1).any()
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
@@ -124,7 +125,8 @@ def test_no_pair_is_asked_of_which_the_adversary_knows_both_nodes(
 
 
 def test_without_a_shadow_graph_nothing_is_guessed(truth: Truth) -> None:
-    pairs = np.array([[0, 1], [2, 3]])
+    pairs, nothing = np.array([[0, 1], [2, 3]]), np.zeros((0, 2), np.int64)
+    asked = StolenLinks(pairs, 1, nothing, nothing[:, 0])
     for attack, who in ((supervised_links, SERVER), (answered_links, OUTSIDER)):
-        with pytest.raises(CannotAttack, match="no graph to learn from"):
-            attack.run(truth.view(who), Question(ids=pairs, client=1), RNG(0))
+        with pytest.raises(CannotAttack, match="0 links to learn from"):
+            attack(truth.view(who), asked, RNG(0))

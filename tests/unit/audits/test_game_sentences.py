@@ -13,6 +13,8 @@ import pytest
 import audits.games
 from attacks import active, get_active, get_attack, shipped
 from attacks.questions import Question
+from audits.games import load_game
+from audits.games import shipped as questions
 from audits.games.base import BinaryGame
 from audits.picked_targets import picked_targets
 from securefg.foundation.interval import Interval
@@ -26,7 +28,7 @@ TRAINING = re.compile(r"\btrain\w*", re.I)
 # The truth of these games is whether, or on what, somebody trained.
 MEASURES_TRAINING = {
     "isolated_samples",
-    "known_others",
+    "known_members",
     "labelled_nodes",
     "membership",
     "others_labels",
@@ -59,24 +61,32 @@ def texts(node: ast.expr) -> list[str]:
     return ["".join(map(str, parts))]
 
 
-def named_texts(path: Path, name: str) -> list[str]:
-    """Return the texts that a file's games give to `metric` or `unit`."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+def named_texts(function: ast.FunctionDef, name: str) -> list[str]:
+    """Return the texts that a function's game gives to `metric` or `unit`."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     given = [word.value for call in calls for word in call.keywords if word.arg == name]
     return [text for value in given for text in texts(value)]
 
 
 def measured() -> dict[str, list[tuple[str, str]]]:
-    """Return (metric, unit) by game; a file without its own takes those of the games it imports."""
+    """Return (metric, unit) by game; a helper that several games share has its own name."""
     found = {}
     for path in sorted(FOLDER.glob("*.py")):
-        metrics, units = named_texts(path, "metric"), named_texts(path, "unit")
-        if metrics:
-            found[path.stem] = [(m, u) for m in metrics for u in units or ["row"]]
+        functions = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)]
+        for function in functions:
+            metrics, units = (named_texts(function, name) for name in ("metric", "unit"))
+            if metrics:
+                assert function.name not in found
+                found[function.name] = [(m, u) for m in metrics for u in units or ["row"]]
     return found
 
 
 GAMES = measured()
+
+
+def test_every_game_is_a_function_with_the_name_of_its_question() -> None:
+    named = {name: load_game(question).make.__name__ for name, question in questions().items()}
+    assert {name: function for name, function in named.items() if name != function} == {}
 
 
 def sentences(game: str, attack: str) -> Iterator[str]:
@@ -105,11 +115,11 @@ def sentences(game: str, attack: str) -> Iterator[str]:
 
 def attacks_by_game() -> list[tuple[str, str]]:
     attacks = [get_attack(name) for name in shipped()] + [get_active(name) for name in active()]
-    return [(attack.game, attack.name) for attack in attacks]
+    return [(attack.question.name, attack.name) for attack in attacks]
 
 
 def test_games_of_all_attacks_say_what_they_measure() -> None:
-    """A game without texts here is one that builds on another file, which then has them."""
+    """A game without texts here is one that builds on another function, which then has them."""
     borrowed = {"isolated_samples", "summed_features", "summed_moments"}
     assert {game for game, _ in attacks_by_game()} - GAMES.keys() == borrowed
     assert len(GAMES) >= 30

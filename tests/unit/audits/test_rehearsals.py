@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -228,10 +230,14 @@ def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(
     assert found.findings[0].failed
 
 
-def test_audits_of_recorded_runs_refuse_active_attacks() -> None:
-    with pytest.raises(ConfigError, match="securefg rehearse"):
-        get_attack("attacks.active.trap_weights")
+def test_audits_of_recorded_runs_refuse_active_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "trap_weights" in active()
+    outside = ModuleType("outside_lies")
+    outside.ATTACK = get_active("trap_weights")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "outside_lies", outside)
+    for name in ("trap_weights", "outside_lies"):
+        with pytest.raises(ConfigError, match="securefg rehearse"):
+            get_attack(name)
 
 
 def test_the_command_prints_findings_and_says_what_a_floor_has_against_it(tmp_path: Path) -> None:

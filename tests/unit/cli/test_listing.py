@@ -20,7 +20,7 @@ from securefg.settings.methods.registry import SHIPPED, method_names, method_set
 Offer = Callable[[str, str, str], None]
 ATTACK = """
 from dataclasses import replace
-from attacks.links import ATTACK as SHIPPED
+from attacks.links import SIMILAR_LINKS as SHIPPED
 ATTACK = replace(SHIPPED, name="margin", summary="an attack of somebody else's")
 """
 METHOD = """
