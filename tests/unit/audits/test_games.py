@@ -94,7 +94,7 @@ def test_a_guess_for_other_targets_raises() -> None:
 def test_an_outcome_in_percent_raises() -> None:
     game = rows()
     percent = OutcomeGame(
-        targets=game.question,
+        question=game.question,
         metric="words",
         unit="row",
         truth=game.truth,
@@ -142,7 +142,13 @@ def test_five_labels_that_were_guessed_by_chance_are_no_gain() -> None:
 def test_the_permuted_null_does_not_take_a_leak_off_the_page() -> None:
     """It is at chance by construction: hardly one honest attack in a thousand may fail it."""
     said, failed = np.arange(100) % 3, 0
-    targets = CopiedModel(np.arange(100), queries=np.arange(10))
+    targets = CopiedModel(
+        ids=np.arange(100),
+        known_ids=np.arange(100),
+        known=np.zeros((100, 1), np.float32),
+        edges=np.zeros((2, 0), np.int64),
+        queries=np.arange(10),
+    )
     game = CopyGame(targets, "-", "-", said, lambda g, t: (g[:, -1] == t) * 1.0, said[:, None])
     for seed in range(1000):
         rng = np.random.default_rng(seed)
