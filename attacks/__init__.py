@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from types import ModuleType
 from typing import Final
 
 from attacks.active.base import ActiveAttack
@@ -34,7 +33,7 @@ def _attacks_in(folders: list[str], package: str) -> dict[str, AnyAttack]:
     return {attack.name: attack for attack in sorted(found, key=lambda attack: attack.name)}
 
 
-def _exposed(module: ModuleType) -> tuple[AnyAttack, ...]:
+def _exposed(module: object) -> tuple[AnyAttack, ...]:
     """The attacks of a module: its `ATTACKS`, or its one `ATTACK`."""
     one = getattr(module, "ATTACK", None)
     found = getattr(module, "ATTACKS", () if one is None else (one,))

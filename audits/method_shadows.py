@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import CannotAttack
-from attacks.neighbour_answers import said_around
+from attacks.membership import said_around
 from attacks.questions import Shadows
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from audits.truth import Truth

@@ -111,18 +111,15 @@ class Player:
                 f"{measured.high:+.3f}), more than the claimed noise allows ({form.most:+.3f})"
             )
         seen = {"measured_gain": measured.value, "measured_low": measured.low}
-        return self._finding(
+        return self._scored(
             task,
             started,
-            verdict,
-            because,
-            metric=game.metric,
-            unit=game.unit,
+            game,
+            (verdict, because),
             value=gain.shifted(prior.value),
             prior=prior,
             gain=gain,
             basis=basis,
-            targets=len(game.question.ids),
             details={"most_exposed": form.most, "measured_high": measured.high, **seen},
         )
 
@@ -148,13 +145,11 @@ class Player:
         verdict, because = judge(evidence)
         if control.why and verdict is Verdict.INCONCLUSIVE:
             because = f"{because} (there: {control.why})"
-        finding = self._finding(
+        finding = self._scored(
             task,
             started,
-            verdict,
-            because,
-            metric=game.metric,
-            unit=game.unit,
+            game,
+            (verdict, because),
             value=value,
             prior=game.prior(guess),
             gain=gain,
@@ -162,7 +157,6 @@ class Player:
             null_at_chance=at_chance,
             blind=blind,
             positive=control.gain,
-            targets=len(game.question.ids),
             details={
                 **game.extras(guess),
                 **picked_targets(game, guess),
@@ -232,8 +226,7 @@ class Player:
         return over_draws([gain, *more]), ""
 
     def _blind_gain(self, task: Task, game: Game, view: View) -> Interval:
-        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = np.asarray(task.attack.run(view, game.question, guesser), np.float64)
+        guess = self._guess(task, game, view)
         game.check(guess)
         return game.gain(guess)
 
@@ -263,9 +256,18 @@ class Player:
         game = make_game(task.attack.question, truth, adversary, rng)
         if game.without_run is not None:
             game = replace(game, question=replace(game.question, prior=game.without_run))
-        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = task.attack.run(self.view(truth, task.adversary), game.question, guesser)
-        return Played(game, np.asarray(guess, np.float64))
+        return Played(game, self._guess(task, game, self.view(truth, task.adversary)))
+
+    def _guess(self, task: Task, game: Game, view: View) -> Array:
+        rng = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
+        return np.asarray(task.attack.run(view, game.question, rng), np.float64)
+
+    def _scored(
+        self, task: Task, started: float, game: Game, judged: tuple[Verdict, str], **found: Any
+    ) -> Finding:
+        """Return the finding of a guess that a game scored."""
+        scored = {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
+        return self._finding(task, started, *judged, **scored, **found)
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any

@@ -19,11 +19,11 @@ from attacks.membership import (
     MEMBERSHIP_RMIA,
     log_confidence,
     log_ratio,
+    said_around,
     scaled_confidence,
     share_of_peers,
     standardised,
 )
-from attacks.neighbour_answers import said_around
 from attacks.questions import Membership, Shadows
 from audits.metrics import BadMetricInput, auc, oriented_auc
 from securefg.federation.roles import PublicInfo
