@@ -232,10 +232,10 @@ def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(
 
 def test_audits_of_recorded_runs_refuse_active_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "trap_weights" in active()
-    outside = ModuleType("outside_lies")
+    outside = ModuleType("outside.lies")
     outside.ATTACK = get_active("trap_weights")  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "outside_lies", outside)
-    for name in ("trap_weights", "outside_lies"):
+    monkeypatch.setitem(sys.modules, "outside.lies", outside)
+    for name in ("trap_weights", "outside.lies"):
         with pytest.raises(ConfigError, match="securefg rehearse"):
             get_attack(name)
 
