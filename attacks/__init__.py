@@ -1,4 +1,4 @@
-"""The attacks: one file each, found by what they need; none knows a method by its name."""
+"""The attacks by family, found by what they need; none knows a method by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from attacks.active.base import ActiveAttack
-from attacks.base import Attack
+from attacks.base import AnyAttack, Attack
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module, installed
 
@@ -16,21 +16,28 @@ GROUP: Final = "securefg.attacks"
 
 
 @cache
-def shipped() -> dict[str, str]:
-    """Module by name, for the attacks of this package."""
-    return _with_attacks(list(__path__), __name__)
+def shipped() -> dict[str, AnyAttack]:
+    """The attacks of this package, by name."""
+    return _attacks_in(list(__path__), __name__)
 
 
 @cache
-def active() -> dict[str, str]:
+def active() -> dict[str, AnyAttack]:
     """The same for those of a server that lies, which rehearsals alone play."""
-    return _with_attacks([f"{folder}/active" for folder in __path__], f"{__name__}.active")
+    return _attacks_in([f"{folder}/active" for folder in __path__], f"{__name__}.active")
 
 
-def _with_attacks(folders: list[str], package: str) -> dict[str, str]:
-    names = [module.name for module in pkgutil.iter_modules(folders) if not module.ispkg]
-    paths = {name: f"{package}.{name}" for name in sorted(names)}
-    return {n: p for n, p in paths.items() if hasattr(importlib.import_module(p), "ATTACK")}
+def _attacks_in(folders: list[str], package: str) -> dict[str, AnyAttack]:
+    modules = [m.name for m in pkgutil.iter_modules(folders) if not m.ispkg]
+    found = [a for name in modules for a in _exposed(importlib.import_module(f"{package}.{name}"))]
+    return {attack.name: attack for attack in sorted(found, key=lambda attack: attack.name)}
+
+
+def _exposed(module: object) -> tuple[AnyAttack, ...]:
+    """The attacks of a module: its `ATTACKS`, or its one `ATTACK`."""
+    one = getattr(module, "ATTACK", None)
+    found = getattr(module, "ATTACKS", () if one is None else (one,))
+    return tuple(attack for attack in found if isinstance(attack, Attack))
 
 
 def attack_names() -> list[str]:
@@ -38,12 +45,27 @@ def attack_names() -> list[str]:
     return sorted({*shipped(), *installed(GROUP)})
 
 
-def get_attack(name: str) -> Attack:
-    """The attack of that name, or of that module where the name is a path."""
-    attack = getattr(find_module("attack", name, shipped(), GROUP), "ATTACK", None)
-    if not isinstance(attack, Attack):
+def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
+    """The attack of that name: shipped, of an installed package, or of a module path."""
+    if name in own:
+        return own[name]
+    found = _exposed(find_module("attack", name, {key: key for key in own}, group))
+    if not found:
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK (attacks.base.Attack)")
-    if isinstance(attack, ActiveAttack):
+    if len(found) > 1:
+        raise ConfigError(
+            f"attack: module {name!r}: found {len(found)} attacks; expected one. Put each attack "
+            "of your own into a module with one ATTACK"
+        )
+    return found[0]
+
+
+def get_attack(name: str) -> AnyAttack:
+    """The attack of that name, or of that module where the name is a path."""
+    own = shipped()
+    is_shipped_lie = name not in own and name in active()
+    attack = None if is_shipped_lie else _find(name, own, GROUP)
+    if attack is None or isinstance(attack, ActiveAttack):
         raise ConfigError(
             f"attack: {name!r} needs a server that lies, and nobody lied in a recorded run; "
             "`securefg rehearse CONFIG` plays it"
@@ -51,7 +73,7 @@ def get_attack(name: str) -> Attack:
     return attack
 
 
-def attack_or_error(name: str) -> Attack | ConfigError:
+def attack_or_error(name: str) -> AnyAttack | ConfigError:
     """An attack that nobody asked for by name, or why it cannot be loaded."""
     try:
         return get_attack(name)
@@ -61,7 +83,7 @@ def attack_or_error(name: str) -> Attack | ConfigError:
 
 def get_active(name: str) -> ActiveAttack:
     """The active attack of that name, or of that module where the name is a path."""
-    attack = getattr(find_module("attack", name, active(), f"{GROUP}.active"), "ATTACK", None)
+    attack = _find(name, active(), f"{GROUP}.active")
     if not isinstance(attack, ActiveAttack):
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK that is an ActiveAttack")
     return attack

@@ -1,22 +1,23 @@
-"""What an attack is: a view and targets in, a guess out.
+"""What an attack is: a view and a question in, a guess out.
 
-An attack gets what one party saw (`View`), what it is declared to know beside it, and targets in
-shuffled order. It never gets the truth, a run's folder, or a live object; the game that scores the
-guess (package `audits`) holds those. It knows no method: it says which meanings it needs
-(`securefg.protocol.meanings`), and meets every run whose fields have them. One attack is one file
-with an `ATTACK`, in this package, in an installed one, or anywhere (docs/own_attack.md).
+An attack gets what one party saw (`View`) and a question (`attacks.questions`): targets in shuffled
+order, and what the adversary is declared to know. It never gets the truth, a run's folder, or a
+live object; the game that scores the guess (package `audits`) holds those. It knows no method: it
+says which meanings it needs (`securefg.protocol.meanings`), and meets every run whose fields have
+them. Attacks are grouped by family here; one from outside is one file (docs/own_attack.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from attacks.questions import Array as Array
+from attacks.questions import Question
 from securefg.data.shard import Shard
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError, SecurefgError
@@ -25,7 +26,6 @@ from securefg.protocol.meanings import Layout, Meaning, Networks
 from securefg.protocol.transcript import Adversary, Seen
 from securefg.settings.execution import TrainingSettings
 
-Array = NDArray[np.float64]
 AdversaryKind = Literal["server", "client", "wire", "outsider"]
 Place = tuple[str, str]
 """A message's kind, and a field of it."""
@@ -234,91 +234,21 @@ def _shared(message: Message) -> Message:
     return replace(message, value=value, summed=True, noise=noise)
 
 
-@dataclass(frozen=True)
-class Shadows:
-    """Models like the target's, trained by the adversary on data it drew itself.
-
-    logits  (shadows, targets, classes): what each says of every target
-    member  (shadows, targets): whether the target was in its training set
-    around  (shadows, targets, classes): the mean log p that each says of a target's neighbours
-    """
-
-    logits: NDArray[np.float32]
-    member: NDArray[np.bool_]
-    around: NDArray[np.float32] | None = None
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What is asked, in shuffled order, and what the adversary is declared to know beforehand.
-
-    ids         the targets: nodes or users (n,), or pairs of nodes (n, 2)
-    client      the client whose data is attacked, where the attack is aimed at one
-    prior       the guess that it would make without the run, in the form of a guess; None for
-                chance
-    known_ids   nodes whose rows the adversary has from elsewhere (targets too where a node's use
-                in training is asked, and not its features), with
-    known       their features
-    known_prior what the prior says of them, each from all others; None for their mean
-    candidates  the pool in which a target's row is to be found
-    labels      the targets' labels, where the adversary is declared to know them
-    shadows     models that the adversary trained itself, for membership inference
-    num_samples how many samples every client has
-    own_uploads what the colluding clients uploaded in round 1, before any mask: (clients, ...)
-    edges       (2, E), where it knows them: of the whole graph, or from targets to rows
-    shadow_uploads  uploads like the target's, made by the adversary on data it drew itself, with
-    shadow_member   (shadows, targets) whether the target was among these data
-    shadow_pairs    (m, 2): pairs of nodes of a graph that the adversary knows, with
-    shadow_linked   (m,) whether they are linked, and
-    shadow_client   the client whose graph it is, where it is one client's
-    queries         nodes about which the adversary may ask the released model
-    sum_without     (targets, ...): a sum without the target, where the adversary knows all others
-    moves           (targets, ...): by how much the target moves it
-    """
-
-    ids: NDArray[np.int64]
-    client: int | None = None
-    prior: Array | None = field(default=None, repr=False)
-    known_ids: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    known: NDArray[np.float32] | None = field(default=None, repr=False)
-    known_prior: Array | None = field(default=None, repr=False)
-    candidates: NDArray[np.float32] | None = field(default=None, repr=False)
-    labels: NDArray[np.int64] | None = field(default=None, repr=False)
-    shadows: Shadows | None = field(default=None, repr=False)
-    num_samples: int | None = None
-    own_uploads: NDArray[np.float32] | None = field(default=None, repr=False)
-    edges: NDArray[np.int64] | None = field(default=None, repr=False)
-    shadow_uploads: NDArray[np.float32] | None = field(default=None, repr=False)
-    shadow_member: NDArray[np.bool_] | None = field(default=None, repr=False)
-    shadow_pairs: NDArray[np.int64] | None = field(default=None, repr=False)
-    shadow_linked: NDArray[np.int64] | None = field(default=None, repr=False)
-    shadow_client: int | None = None
-    queries: NDArray[np.int64] | None = field(default=None, repr=False)
-    sum_without: NDArray[np.float64] | None = field(default=None, repr=False)
-    moves: NDArray[np.float64] | None = field(default=None, repr=False)
-
-    @property
-    def victim(self) -> int:
-        """The client that the attack is aimed at; raises `CannotAttack` where none is named."""
-        if self.client is None:
-            raise CannotAttack("targets.client: found none; expected the client under attack")
-        return self.client
-
-
-Run = Callable[[View, Targets, np.random.Generator], Array]
+Q = TypeVar("Q", bound=Question)
 Need = Meaning | tuple[Meaning, ...]
 """A meaning, or several of which one is enough."""
 
 
 @dataclass(frozen=True)
-class Attack:
+class Attack(Generic[Q]):
     """An attack, described so that a reader can judge a finding.
+
+    question    the type of question that `run` answers; the game for it scores the guess
 
     source      the paper or the derivation
     needs       what clients must upload, or the released model tell, by meaning
     hears       what the server must send, by meaning
     assumes     what the adversary must see and know, in words
-    game        which game scores it: one of `audits.games`, or a module path
     floor       the gain over the prior that it must reach with the defence off, or its silence
                 says nothing
     expected    how strong it is on undefended runs
@@ -334,10 +264,10 @@ class Attack:
     needs: tuple[Need, ...]
     assumes: str
     adversaries: frozenset[AdversaryKind]
-    game: str
+    question: type[Q]
     floor: float
     expected: str
-    run: Run = field(repr=False)
+    run: Callable[[View, Q, np.random.Generator], Array] = field(repr=False)
     exposes: str = ""
     stopped_by: str = ""
     hears: tuple[Need, ...] = ()
@@ -345,6 +275,11 @@ class Attack:
     applies_to: Callable[[View], str | None] = field(default=lambda view: None, repr=False)
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.question, type) and issubclass(self.question, Question)):
+            raise ConfigError(
+                f"attack {self.name}: question: found {self.question!r}; expected a type of "
+                "attacks.questions.Question"
+            )
         allowed = get_args(AdversaryKind)
         if not self.adversaries or not self.adversaries <= set(allowed):
             found = ", ".join(sorted(map(str, self.adversaries))) or "nobody"
@@ -366,3 +301,6 @@ def options(need: Need) -> tuple[Meaning, ...]:
 
 def in_words(need: Need) -> str:
     return " or ".join(option.words for option in options(need))
+
+
+AnyAttack = Attack[Any]

@@ -1,12 +1,4 @@
-"""Training samples from a perceptron's uploaded model, by matching its change.
-
-One local step moves W0 by -lr X^T E and W1 by -lr H^T (P - Y) / B: all columns of W0's change lie
-in the span of the B samples, so X = Z B with B an orthonormal basis of that span, and what is left
-to find are B x B numbers and the labels. Dummy samples and labels are moved, by Adam and from
-several starts, until they would cause the change that was uploaded: deep leakage from gradients
-(Zhu, Liu and Han 2019), within the span that the algebra gives. Several local steps are simulated
-as steps on all dummies; where batches were drawn, that is an approximation.
-"""
+"""Training samples from a perceptron's uploaded model, by matching its change."""
 
 from __future__ import annotations
 
@@ -18,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, Noise, Targets, View
-from attacks.client_models import MODEL, first_changes, layout_of, of_form
+from attacks.base import Array, Attack, CannotAttack, Noise, View
+from attacks.models import MODEL, first_changes, layout_of, of_form
+from attacks.questions import TrainingSamples
 
 STARTS = 6
 STEPS = 800
@@ -42,16 +35,24 @@ class Recipe:
     lr: float
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
-    """For every client as many rows as it trains on."""
-    count = targets.num_samples
-    if count is None or count > MOST_SAMPLES:
+def gradient_matching(view: View, question: TrainingSamples, rng: np.random.Generator) -> Array:
+    """Return for every client as many rows as it trains on, by matching the change of its model.
+
+    One local step moves W0 by -lr X^T E and W1 by -lr H^T (P - Y) / B: all columns of W0's change
+    lie in the span of the B samples, so X = Z B with B an orthonormal basis of that span, and what
+    is left to find are B x B numbers and the labels. Dummy samples and labels are moved, by Adam
+    and from several starts, until they would cause the change that was uploaded: deep leakage from
+    gradients (Zhu, Liu and Han 2019), within the span that the algebra gives. Several local steps
+    are simulated as steps on all dummies; where batches were drawn, that is an approximation.
+    """
+    count = question.num_samples
+    if count > MOST_SAMPLES:
         raise CannotAttack(f"{count} training samples per client; up to {MOST_SAMPLES} are sought")
     noise = view.best_rows(MODEL)[0].noise
-    if noise is not None and targets.prior is not None and hides(noise, layout_of(view).size):
-        return _mostly_prior(view, targets, rng)
+    if noise is not None and question.prior is not None and hides(noise, layout_of(view).size):
+        return _mostly_prior(view, question, rng)
     layout, recipe = layout_of(view), view.recipe
-    vector, changes = _changes(view, targets)
+    vector, changes = _changes(view, question)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
     steps = Recipe(recipe.local_epochs, recipe.lr)
@@ -61,24 +62,24 @@ def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
 
 
 def hides(noise: Noise, numbers: int) -> bool:
-    """Whether noise is longer than the longest change: nothing that matches it is a sample."""
+    """Return whether noise is longer than the longest change, so that no match is a sample."""
     return noise.sd * math.sqrt(numbers) > noise.clip_l2
 
 
-def _mostly_prior(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def _mostly_prior(view: View, question: TrainingSamples, rng: np.random.Generator) -> Array:
     """The prior's samples, but for one direction of the change: no search is worth its time."""
-    assert targets.prior is not None
-    layout, (vector, changes) = layout_of(view), _changes(view, targets)
+    assert question.prior is not None
+    layout, (vector, changes) = layout_of(view), _changes(view, question)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
-    found: Array = targets.prior.copy()
+    found: Array = question.prior.copy()
     found[:, -1] = Seen.of(changes, start, 1).basis[:, 0].numpy()
     return found
 
 
-def _changes(view: View, targets: Targets) -> tuple[Tensor, Tensor]:
+def _changes(view: View, question: TrainingSamples) -> tuple[Tensor, Tensor]:
     """The model that was sent first, and how each client changed it."""
-    recipe, (vector, changes) = view.recipe, first_changes(view, targets.ids)
+    recipe, (vector, changes) = view.recipe, first_changes(view, question.ids)
     kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
     return vector, changes + (1 - kept) * vector  # what decay took is in no sample's span
 
@@ -94,7 +95,10 @@ class Seen:
 
     @classmethod
     def of(cls, change: Tensor, start: Layers, count: int) -> Seen:
-        """X = Z basis loses nothing: what is orthogonal to W0's change is in no sample."""
+        """Put changes into coordinates of their own span.
+
+        X = Z basis loses nothing: what is orthogonal to W0's change is in no sample.
+        """
         d, hidden = start.first.shape
         first = change[:, : d * hidden].view(-1, d, hidden)
         basis = torch.linalg.svd(first, full_matrices=False)[0][..., :count].mT
@@ -103,7 +107,7 @@ class Seen:
 
 
 def matched(seen: Seen, start: Layers, recipe: Recipe, stream: torch.Generator) -> Tensor:
-    """(clients, count, d): for each client the dummies of the start that matched best."""
+    """Return (clients, count, d): for each client the dummies of the start that matched best."""
     clients, count = seen.basis.shape[:2]
     shape = (clients, STARTS, count)
     place = torch.randn((*shape, count), generator=stream, dtype=torch.float64) / count**0.5
@@ -123,7 +127,7 @@ def matched(seen: Seen, start: Layers, recipe: Recipe, stream: torch.Generator) 
 
 
 def mismatch(seen: Seen, start: Layers, recipe: Recipe, place: Tensor, label: Tensor) -> Tensor:
-    """|made - seen|^2 / |seen|^2, for either layer, summed: (clients, starts)."""
+    """Return |made - seen|^2 / |seen|^2, for either layer, summed: (clients, starts)."""
     first, second = simulated(place, label.softmax(-1), seen.start[:, None], start.second, recipe)
     parts = ((first, seen.first[:, None]), (second, seen.second[:, None]))
     size = torch.finfo(torch.float64).tiny
@@ -136,7 +140,7 @@ def mismatch(seen: Seen, start: Layers, recipe: Recipe, place: Tensor, label: Te
 def simulated(
     inputs: Tensor, label: Tensor, first: Tensor, second: Tensor, recipe: Recipe
 ) -> tuple[Tensor, Tensor]:
-    """The changes of both layers after local steps on all dummies."""
+    """Return the changes of both layers after local steps on all dummies."""
     at = (first, second)
     for _ in range(recipe.steps):
         before = inputs @ at[0]
@@ -147,7 +151,7 @@ def simulated(
     return at[0] - first, at[1] - second
 
 
-ATTACK = Attack(
+GRADIENT_MATCHING = Attack(
     name="gradient_matching",
     summary="a client's training samples, by matching the change of its uploaded perceptron",
     source="Zhu, Liu and Han 2019, within the span that the algebra gives",
@@ -155,12 +159,15 @@ ATTACK = Attack(
     hears=(MODEL,),
     assumes="one round's uploads and the model sent before; how many samples a client trains on",
     adversaries=frozenset({"server"}),
-    game="training_samples",
+    question=TrainingSamples,
     floor=0.1,
     expected="cosine 0.99 for four samples in one local step, 0.75 for ten",
     exposes="records close to those that one client trained on",
     stopped_by="masks; noise on the update; DP-SGD; more local steps and samples",
-    run=run,
+    run=gradient_matching,
     rounds=1,
     applies_to=of_form("mlp2"),
 )
+
+
+ATTACKS = (GRADIENT_MATCHING,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attacks import active, get_active, get_attack, shipped
 from attacks.active.base import ActiveAttack
-from attacks.base import Attack, in_words
+from attacks.base import AnyAttack, in_words
 
 OPENING = """\
 # All attacks
@@ -37,7 +37,7 @@ def page() -> str:
     return "\n".join([OPENING, *passive, LIARS, *lying])
 
 
-def paragraph(attack: Attack) -> str:
+def paragraph(attack: AnyAttack) -> str:
     """One attack: a heading and its paragraph."""
     who = " or ".join(PLACES[kind] for kind in sorted(attack.adversaries))
     reads = "; ".join(dict.fromkeys(map(in_words, (*attack.needs, *attack.hears))))
@@ -50,7 +50,7 @@ def paragraph(attack: Attack) -> str:
     )
 
 
-def _noticed(attack: Attack) -> str:
+def _noticed(attack: AnyAttack) -> str:
     if not isinstance(attack, ActiveAttack):
         return ""
     return f"**A client could notice:** {attack.noticed}. "

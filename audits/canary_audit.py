@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.confidence import log_confidence
+from attacks.membership import log_confidence
 from audits.empirical_epsilon import (
     EpsilonBound,
     one_run_bound,

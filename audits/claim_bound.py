@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attacks.base import Attack
+from attacks.base import AnyAttack
 from audits.closed_form import bound_of_claim
 from audits.games.base import BinaryGame, Game
 from audits.truth import Truth
@@ -37,7 +37,7 @@ def are_promises_kept(findings: Sequence[Finding], unit: Unit) -> bool:
     return noise_checked and not broken and not open_
 
 
-def bound_of_claims(truth: Truth, attack: Attack, game: Game) -> float | None:
+def bound_of_claims(truth: Truth, attack: AnyAttack, game: Game) -> float | None:
     """Return the largest AUC above chance that the run's claim leaves for one unit of the game.
 
     None where no claim speaks of it: for other metrics, for attacks that read answers, which are
@@ -66,6 +66,6 @@ def bound_of_claims(truth: Truth, attack: Attack, game: Game) -> float | None:
     )
 
 
-def _reads_answers(attack: Attack) -> bool:
+def _reads_answers(attack: AnyAttack) -> bool:
     wanted = [need if isinstance(need, tuple) else (need,) for need in attack.needs]
     return any(isinstance(one, Answers) for needs in wanted for one in needs)

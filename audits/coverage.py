@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from attacks import attack_names, attack_or_error
-from attacks.base import Attack, Need, Place, in_words, options
+from attacks.base import AnyAttack, Attack, Need, Place, in_words, options
 from securefg.protocol.meanings import Answers, Meaning, Public, Release, Weights
 from securefg.run.findings import NOT_ASKED, Finding, Verdict
 
@@ -40,7 +40,7 @@ class Spoken:
     answers: bool = False
     at_home: bool = False
 
-    def unmet(self, attack: Attack) -> str | None:
+    def unmet(self, attack: AnyAttack) -> str | None:
         """The first need of the attack that nothing in the run meets; None where all are met."""
         for need in attack.needs:
             if not self._has(need, self.uploads):
@@ -52,7 +52,7 @@ class Spoken:
                 return f"nothing that the server sends holds {in_words(need)}"
         return None
 
-    def read_by(self, attack: Attack) -> set[Place]:
+    def read_by(self, attack: AnyAttack) -> set[Place]:
         """The uploads and releases that the attack reads: the first field for every need. Answers
         are made of the released model, and of nothing else that is released with it."""
         found = set()
@@ -71,7 +71,7 @@ class Spoken:
             found |= set([p for p, m in beside.items() if any(map(m.fits, options(need)))][:1])
         return found
 
-    def heard_by(self, attack: Attack) -> set[Place]:
+    def heard_by(self, attack: AnyAttack) -> set[Place]:
         """What the server sends that the attack reads: the first field for every need."""
         found = set()
         for need in attack.hears:
@@ -90,7 +90,7 @@ class Spoken:
         return False
 
 
-def unread(spoken: Spoken, played: Iterable[tuple[Attack, str]], method: str) -> list[Finding]:
+def unread(spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str) -> list[Finding]:
     """A finding for every upload and release that no played attack reads, and for what the server
     sends to clients beside the release. What a client uploads is private by declaration: that it
     means nothing of anybody's is a claim, and no reading."""
@@ -119,7 +119,7 @@ def unread(spoken: Spoken, played: Iterable[tuple[Attack, str]], method: str) ->
     ]
 
 
-def _unheard(spoken: Spoken, played: list[tuple[Attack, str]]) -> dict[Place, Meaning]:
+def _unheard(spoken: Spoken, played: list[tuple[AnyAttack, str]]) -> dict[Place, Meaning]:
     """What clients are sent, was made of others' uploads, and no client's attack reads. What means
     the same as a part of the release tells no more than that, of which it is said apart."""
     clients = [attack for attack, adversary in played if adversary.startswith("client")]
@@ -162,7 +162,7 @@ def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> 
     return [_finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)]
 
 
-def _left_out(attack: Attack, places: dict[str, set[str]]) -> list[str]:
+def _left_out(attack: AnyAttack, places: dict[str, set[str]]) -> list[str]:
     """The attack where nobody was asked, or with whose place it did not take."""
     taken = places.get(attack.name, set())
     if not taken:

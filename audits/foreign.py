@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, Message, Place, View
-from attacks.client_models import sent_models
+from attacks.models import sent_models
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.laws import chi2_quantile

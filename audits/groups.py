@@ -79,7 +79,7 @@ def _placement(truth: Ids, scores: Array) -> Array:
 
 
 def _members(truth: Truth, game: Game) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    ids, graph = game.targets.ids, truth.graph
+    ids, graph = game.question.ids, truth.graph
     pairs = ids.ndim == 2 and ids.shape[1:] == (2,) and game.unit == "edge"
     if not pairs and (ids.ndim != 1 or game.unit not in OF_NODES):
         return

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import CannotAttack, Shadows
-from attacks.neighbour_answers import said_around
+from attacks.base import CannotAttack
+from attacks.membership import said_around
+from attacks.questions import Shadows
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from audits.truth import Truth
 from securefg.data.graph import Graph

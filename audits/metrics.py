@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
-from attacks.likelihood import BadMetricInput as BadMetricInput
-from attacks.likelihood import Floats as Floats
-from attacks.likelihood import checked_scores as checked_scores
-from attacks.likelihood import gaussian_log_ratio as gaussian_log_ratio
+from attacks.evidence import BadMetricInput as BadMetricInput
+from attacks.evidence import Floats as Floats
+from attacks.evidence import checked_scores as checked_scores
+from attacks.evidence import gaussian_log_ratio as gaussian_log_ratio
 from securefg.foundation.interval import Interval
 from securefg.foundation.ranks import average_ranks
 

@@ -22,7 +22,7 @@ def picked_targets(game: Game, guess: Array) -> dict[str, float]:
     """
     if not isinstance(game, BinaryGame) or "node" not in game.unit:
         return {}
-    if game.targets.ids.ndim != 1:
+    if game.question.ids.ndim != 1:
         return {}
     ones, others = guess[game.truth == 1], np.sort(guess[game.truth == 0])[::-1]
     for rate in FALSE_ALARMS:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from attacks import attack_names, attack_or_error, get_attack
-from attacks.base import Attack
-from audits.games import game_module
+from attacks.base import AnyAttack, Attack
+from audits.games import load_game
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.transcript import Adversary
 from securefg.run.findings import EndedAudit
@@ -53,7 +53,7 @@ class Plan:
             if name != PROMISES:
                 attack = get_attack(name)
                 with suppress(ConfigError):  # a game that is missing is the attack's finding
-                    game_module(attack.game)  # the user named it, by its attack: no folder did
+                    load_game(attack.question)  # the user named it, by its attack: no folder did
         names = [found.name for found in self.attacks]
         for name in {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"attack: two attacks are named {name!r}; each needs its own name")
@@ -61,7 +61,7 @@ class Plan:
             Adversary.parse(text)
 
     @property
-    def attacks(self) -> list[Attack]:
+    def attacks(self) -> list[AnyAttack]:
         return [found for found in self._found.values() if isinstance(found, Attack)]
 
     @property
@@ -70,7 +70,7 @@ class Plan:
         return {n: found for n, found in self._found.items() if isinstance(found, ConfigError)}
 
     @property
-    def _found(self) -> dict[str, Attack | ConfigError]:
+    def _found(self) -> dict[str, AnyAttack | ConfigError]:
         named = self.only or attack_names()
         wanted = dict.fromkeys((*named, *self.more))
         return {name: attack_or_error(name) for name in wanted if name != PROMISES}
@@ -129,11 +129,11 @@ class Plan:
 class Task:
     """One attack from one adversary's place."""
 
-    attack: Attack
+    attack: AnyAttack
     adversary: str
 
 
-def adversaries_of(plan: Plan, attack: Attack) -> Iterator[str]:
+def adversaries_of(plan: Plan, attack: AnyAttack) -> Iterator[str]:
     if not plan.adversaries:
         yield from (DEFAULT_ADVERSARY[kind] for kind in sorted(attack.adversaries))
     for text in plan.adversaries:

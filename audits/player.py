@@ -89,7 +89,7 @@ class Player:
             finding = self._computed(task, started, game, guess, form)
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
-        return finding, {**scores, f"{name}/targets": game.targets.ids}
+        return finding, {**scores, f"{name}/targets": game.question.ids}
 
     def _closed_form(self, game: Game) -> ClosedForm | None:
         """Return the gain that the law of the noise gives, where the noise may be relied on."""
@@ -111,18 +111,15 @@ class Player:
                 f"{measured.high:+.3f}), more than the claimed noise allows ({form.most:+.3f})"
             )
         seen = {"measured_gain": measured.value, "measured_low": measured.low}
-        return self._finding(
+        return self._scored(
             task,
             started,
-            verdict,
-            because,
-            metric=game.metric,
-            unit=game.unit,
+            game,
+            (verdict, because),
             value=gain.shifted(prior.value),
             prior=prior,
             gain=gain,
             basis=basis,
-            targets=len(game.targets.ids),
             details={"most_exposed": form.most, "measured_high": measured.high, **seen},
         )
 
@@ -148,13 +145,11 @@ class Player:
         verdict, because = judge(evidence)
         if control.why and verdict is Verdict.INCONCLUSIVE:
             because = f"{because} (there: {control.why})"
-        finding = self._finding(
+        finding = self._scored(
             task,
             started,
-            verdict,
-            because,
-            metric=game.metric,
-            unit=game.unit,
+            game,
+            (verdict, because),
             value=value,
             prior=game.prior(guess),
             gain=gain,
@@ -162,7 +157,6 @@ class Player:
             null_at_chance=at_chance,
             blind=blind,
             positive=control.gain,
-            targets=len(game.targets.ids),
             details={
                 **game.extras(guess),
                 **picked_targets(game, guess),
@@ -232,8 +226,7 @@ class Player:
         return over_draws([gain, *more]), ""
 
     def _blind_gain(self, task: Task, game: Game, view: View) -> Interval:
-        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = np.asarray(task.attack.run(view, game.targets, guesser), np.float64)
+        guess = self._guess(task, game, view)
         game.check(guess)
         return game.gain(guess)
 
@@ -259,19 +252,28 @@ class Player:
 
     def _played(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)
-        rng = numpy_stream(self._seed, "targets", task.attack.game, task.adversary)
-        game = make_game(task.attack.game, truth, adversary, rng)
+        rng = numpy_stream(self._seed, "targets", task.attack.question.name, task.adversary)
+        game = make_game(task.attack.question, truth, adversary, rng)
         if game.without_run is not None:
-            game = replace(game, targets=replace(game.targets, prior=game.without_run))
-        guesser = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
-        guess = task.attack.run(self.view(truth, task.adversary), game.targets, guesser)
-        return Played(game, np.asarray(guess, np.float64))
+            game = replace(game, question=replace(game.question, prior=game.without_run))
+        return Played(game, self._guess(task, game, self.view(truth, task.adversary)))
+
+    def _guess(self, task: Task, game: Game, view: View) -> Array:
+        rng = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
+        return np.asarray(task.attack.run(view, game.question, rng), np.float64)
+
+    def _scored(
+        self, task: Task, started: float, game: Game, judged: tuple[Verdict, str], **found: Any
+    ) -> Finding:
+        """Return the finding of a guess that a game scored."""
+        scored = {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
+        return self._finding(task, started, *judged, **scored, **found)
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
     ) -> Finding:
         attack = task.attack
-        filled = {"metric": attack.game, "unit": "", **found}
+        filled = {"metric": attack.question.name, "unit": "", **found}
         return Finding(
             adversary=task.adversary,
             attack=attack.name,

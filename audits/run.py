@@ -129,7 +129,7 @@ class Auditing:
             unit = self._truth.config.privacy.unit
             player.is_checked = are_promises_kept(self._file.findings, unit)
         if player.is_checked:
-            closed = [task for task in tasks if has_closed_form(task.attack.game)]
+            closed = [task for task in tasks if has_closed_form(task.attack.question)]
             tasks = [task for task in tasks if task not in closed]
             tasks += self._play_all(player, closed, leave_measured=True)
         if tasks and defended:

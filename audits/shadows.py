@@ -23,8 +23,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import Shadows
-from attacks.neighbour_answers import said_around
+from attacks.membership import said_around
+from attacks.questions import Shadows
 from audits.method_shadows import train_method_shadows
 from audits.truth import Truth
 from securefg.data.graph import Graph

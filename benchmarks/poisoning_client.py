@@ -28,9 +28,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attacks.base import View
-from attacks.client_models import layout_of, sent_models
-from attacks.membership_broadcasts import ATTACK
-from attacks.node_gradients import Around, Known, gradients
+from attacks.membership_gradients import MEMBERSHIP_BROADCASTS, Around, Known, node_gradients
+from attacks.models import layout_of, sent_models
+from attacks.questions import OthersMembers
 from audits.games import make_game
 from audits.games.base import Game
 from audits.metrics import auc
@@ -65,14 +65,14 @@ def played(seed: int, lie: Lie | None, settings: Sequence[str]) -> tuple[float, 
     x, honest = prepare(throwaway(config)), Client.handle
     with tempfile.TemporaryDirectory() as folder:
         truth = new_truth(x, Path(folder))
-        game = make_game(ATTACK.game, truth, CLIENT, np.random.default_rng(0))
+        game = make_game(MEMBERSHIP_BROADCASTS.question, truth, CLIENT, np.random.default_rng(0))
         try:
             if lie is not None:
                 Client.handle = poisoned(honest, lie, truth, game)  # type: ignore[method-assign]
             seen = federate(x, truth.folder, ROUNDS).truth.view(CLIENT)
         finally:
             Client.handle = honest  # type: ignore[method-assign]
-    guess = ATTACK.run(seen, game.targets, np.random.default_rng(0))
+    guess = MEMBERSHIP_BROADCASTS.run(seen, game.question, np.random.default_rng(0))
     return game.measure(guess).value, by_loss(seen, game)
 
 
@@ -89,7 +89,7 @@ def poisoned(
         came = request.values()["weights"]
         assert isinstance(came, Tensor)
         first.append(came)
-        pulls = gradients(layout, came, around, labels)
+        pulls = node_gradients(layout, came, around, labels)
         up = (pulls / pulls.norm(dim=1, keepdim=True).clamp_min(1e-12)).mean(0)
         sent = lie(first[0], came, up / up.norm())
         return type(reply)(**{**reply.values(), "weights": sent[None]})
@@ -98,9 +98,10 @@ def poisoned(
 
 
 def looked_at(layout: Layout, game: Game) -> tuple[Around, Tensor]:
-    targets = game.targets
-    known = Known(torch.from_numpy(targets.known), torch.from_numpy(targets.edges))
-    return Around.of(layout, known, targets.ids), torch.from_numpy(targets.labels)
+    question = game.question
+    assert isinstance(question, OthersMembers)
+    known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
+    return Around.of(layout, known, question.ids), torch.from_numpy(question.labels)
 
 
 def by_loss(seen: View, game: Game) -> float:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import yaml
 from torch import nn
 
-from attacks.base import Array, Attack, CannotAttack, Targets, View
+from attacks.base import Array, Attack, CannotAttack, View
+from attacks.questions import Question
 from audits.curves.command import draw_curve
 from audits.plan import Plan
 from audits.run import audit as _audit
@@ -35,9 +36,9 @@ __all__ = [
     "CurveResult",
     "Interrupted",
     "Observer",
+    "Question",
     "RoundReport",
     "RunResult",
-    "Targets",
     "View",
     "audit",
     "curve",

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from attacks.base import Attack, Targets, View
+from attacks.base import Attack, View
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Meaning
 
@@ -50,12 +51,12 @@ class Told:
     clients: Clients | None = None
 
 
-Lie = Callable[[View, Targets, Request, np.random.Generator], Sequence[Told]]
+Lie = Callable[[View, Any, Request, np.random.Generator], Sequence[Told]]
 """The last of the requests is the one whose replies the protocol goes on with; none: no lie."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActiveAttack(Attack):
+class ActiveAttack(Attack[Any]):
     """An attack by a server that lies.
 
     lie      what it sends

@@ -1,54 +1,72 @@
-"""The games: one file each; a file's `make` draws the game of its name."""
+"""The games by family. A game draws the targets of one type of question and scores a guess."""
 
 from __future__ import annotations
 
+import importlib
 import pkgutil
-from types import ModuleType
-from typing import Final, Protocol, get_type_hints
+from functools import cache
+from typing import get_type_hints
 
 import numpy as np
 
+from attacks.questions import Question
 from audits.foreign import ForeignTruth
-from audits.games.base import Game, NotAsked
+from audits.games.base import GAMES, Game, NotAsked, Played
 from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module
 from securefg.protocol.transcript import Adversary
 
-GROUP: Final = "securefg.games"
+
+@cache
+def _load_shipped() -> None:
+    """Import every family once; each registers its games (`plays`)."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
 
 
-class Make(Protocol):
-    """Draws a game's targets from the truth, with the adversary's own data left out."""
-
-    def __call__(
-        self, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
-    ) -> Game: ...
-
-
-def shipped() -> dict[str, str]:
-    names = [m.name for m in pkgutil.iter_modules(__path__)]
-    shared = ("base", "known_others", "kriging", "link_prior", "shared_noise", "victims")
-    return {n: f"{__name__}.{n}" for n in sorted(names) if n not in shared}
+def shipped() -> dict[str, type[Question]]:
+    """The questions that this package plays, by name."""
+    _load_shipped()
+    own = [
+        question for question, game in GAMES.items() if game.make.__module__.startswith(__name__)
+    ]
+    return {question.name: question for question in sorted(own, key=lambda found: found.name)}
 
 
-def game_module(name: str) -> ModuleType:
-    """The module behind a game's name."""
-    return find_module("game", name, shipped(), GROUP)
+def load_game(question: type[Question]) -> Played:
+    """Return the game that is played for a question; a question from outside names its module."""
+    _load_shipped()
+    if question not in GAMES and question.played_in:
+        find_module("game", question.played_in, {}, "securefg.games")
+    if question not in GAMES:
+        where = question.played_in or "audits.games"
+        raise ConfigError(
+            f"game: found none for the question {question.__name__!r} in {where}; expected a "
+            "function with @plays(...) (audits.games.base)"
+        )
+    return GAMES[question]
 
 
-def has_closed_form(name: str) -> bool:
-    """Return whether the law of the noise on a sum answers this game."""
-    return bool(getattr(game_module(name), "CLOSED_FORM", False))
+def has_closed_form(question: type[Question]) -> bool:
+    """Return whether the law of the noise on a sum answers this question."""
+    return load_game(question).closed_form
 
 
 def make_game(
-    name: str, truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+    question: type[Question],
+    truth: Truth | ForeignTruth,
+    adversary: Adversary,
+    rng: np.random.Generator,
 ) -> Game:
-    """The game of that name, or of that module where the name is a path."""
-    make: Make | None = getattr(game_module(name), "make", None)
-    if make is None:
-        raise ConfigError(f"game: module {name!r} has no `make`")
+    """Draw the targets from the truth, with the adversary's own data left out."""
+    make = load_game(question).make
     if isinstance(truth, ForeignTruth) and get_type_hints(make).get("truth") is Truth:
         raise NotAsked("its targets are drawn from a graph, which another framework's run has not")
-    return make(truth, adversary, rng)
+    game = make(truth, adversary, rng)
+    if not isinstance(game.question, question):
+        raise ConfigError(
+            f"game: {make.__module__}.{make.__qualname__}: found a question "
+            f"{type(game.question).__name__!r}; expected {question.__name__!r}, which it plays"
+        )
+    return game

@@ -11,18 +11,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.questions import Array, Question
 from audits import metrics
 from audits.closed_form import MakeForm
 from audits.pairs import pair_auc, pair_gain
+from audits.truth import Truth
+from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.ranks import average_ranks
+from securefg.protocol.transcript import Adversary
 
 NULL_DRAWS = 20
 NULL_SDS = 5.0
@@ -30,9 +34,49 @@ NULL_SDS = 5.0
 guesses the same for everybody may fit the chosen targets badly. Permuted truth is at chance by
 construction: what lets through one in a hundred honest audits would take a leak off the page."""
 
+VICTIM_NODES = 500
+"""A client of more nodes than this is attacked only if all are larger."""
+
 
 class NotAsked(CannotAttack):
     """The game is played only where a setting asks for it."""
+
+
+Make = Callable[..., "Game"]
+"""make(truth, adversary, rng): draws the targets, with the adversary's own data left out."""
+M = TypeVar("M", bound=Make)
+G = TypeVar("G", bound="Game")
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a question is played; `closed_form`: the law of the noise on a sum answers it."""
+
+    make: Make
+    closed_form: bool = False
+
+
+GAMES: dict[type[Question], Played] = {}
+
+
+def plays(question: type[Question], *, closed_form: bool = False) -> Callable[[M], M]:
+    """Register the function below it as the game of a question."""
+
+    def register(make: M) -> M:
+        known = GAMES.get(question)
+        if known is not None and _place(known.make) != _place(make):
+            raise ConfigError(
+                f"game: found two for the question {question.__name__!r}, {_place(known.make)} and "
+                f"{_place(make)}; expected one. Give your game a question of its own"
+            )
+        GAMES[question] = Played(make, closed_form)
+        return make
+
+    return register
+
+
+def _place(make: Make) -> str:
+    return f"{make.__module__}.{make.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -44,7 +88,7 @@ class Game(ABC):
     closed  makes the gain that the law of the noise gives, where the game has such a form
     """
 
-    targets: Targets
+    question: Question
     metric: str
     unit: str
     closed: MakeForm | None = field(default=None, kw_only=True, repr=False)
@@ -80,8 +124,8 @@ class Game(ABC):
 
     def check(self, guess: Array) -> None:
         """A guess has one entry per target, all finite: a NaN is a bug, never a 'private'."""
-        if len(guess) != len(self.targets.ids):
-            raise ValueError(f"{len(guess)} guesses for {len(self.targets.ids)} targets")
+        if len(guess) != len(self.question.ids):
+            raise ValueError(f"{len(guess)} guesses for {len(self.question.ids)} targets")
         if not np.isfinite(guess).all():
             raise ValueError("a guess that is not a finite number")
 
@@ -109,8 +153,8 @@ class BinaryGame(Game):
         return self._auc(guess)
 
     def _auc(self, scores: Array) -> Interval:
-        if self.targets.ids.ndim == 2:
-            found = pair_auc(self.truth, scores, self.targets.ids)
+        if self.question.ids.ndim == 2:
+            found = pair_auc(self.truth, scores, self.question.ids)
         else:
             found = metrics.auc_interval(self.truth, scores)
         return metrics.widened(found, found.value, self.shared_sd)
@@ -121,8 +165,8 @@ class BinaryGame(Game):
         return self._auc(self.prior_scores)
 
     def gain(self, guess: Array) -> Interval:
-        if self.targets.ids.ndim == 2:
-            gain = pair_gain(self.truth, guess, self.prior_scores, self.targets.ids)
+        if self.question.ids.ndim == 2:
+            gain = pair_gain(self.truth, guess, self.prior_scores, self.question.ids)
             return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
         if self.prior_scores is None:
             found = self.measure(guess)
@@ -218,3 +262,34 @@ def choose(
     if len(ids) < wanted:
         raise CannotAttack(f"{len(ids)} targets; at least {wanted} are needed")
     return rng.permutation(ids)[:at_most]
+
+
+def victim(truth: Truth, adversary: Adversary) -> int:
+    """Return the client that a game is about: large enough to tell something, small enough to play.
+
+    That is the largest client of at most VICTIM_NODES nodes, or the smallest of all. It is never a
+    colluder.
+    """
+    sizes = {
+        k: int(size)
+        for k, size in enumerate(truth.experiment.partition.sizes)
+        if k not in adversary.clients and size
+    }
+    if not sizes:
+        raise CannotAttack("no client is left to attack: all collude, or hold nothing")
+    fitting = [k for k, size in sizes.items() if size <= VICTIM_NODES]
+    return max(fitting, key=lambda k: sizes[k]) if fitting else min(sizes, key=lambda k: sizes[k])
+
+
+def other_nodes(truth: Truth, client: int) -> NDArray[np.int64]:
+    """Return the nodes that somebody holds and this client does not."""
+    held = np.unique(truth.experiment.partition.nodes.numpy())
+    own = truth.experiment.shards[client].node_ids.numpy()
+    found: NDArray[np.int64] = np.setdiff1d(held, own)
+    return found
+
+
+def asked_as(game: G, question: type[Question]) -> G:
+    """Return the game with the same targets under a question that extends its own."""
+    own = {part.name: getattr(game.question, part.name) for part in fields(game.question)}
+    return replace(game, question=question(**own))

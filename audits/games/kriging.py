@@ -36,7 +36,7 @@ class Kriged:
 
 
 def kriged(rows: Array, known: Ids, wanted: Ids, edges: Ids | None, num_nodes: int) -> Kriged:
-    """From the rows of known nodes; without edges everybody's guess is their mean."""
+    """Foretell rows from the rows of known nodes; without edges everybody's guess is their mean."""
     mean, rest = rows.mean(0), rows - rows.mean(0)
     if edges is None:
         # Without itself a node's mean is the mean less a trace of its own row.
@@ -56,13 +56,13 @@ def kriged(rows: Array, known: Ids, wanted: Ids, edges: Ids | None, num_nodes: i
 
 
 def known_apart(nodes: Ids, wanted: Ids, rng: np.random.Generator) -> Ids:
-    """Nodes whose rows are known from elsewhere, none of them wanted."""
+    """Return nodes whose rows are known from elsewhere, none of them wanted."""
     apart = rng.permutation(np.setdiff1d(nodes, wanted))
     return apart[: min(MANY_KNOWN, int(KNOWN_SHARE * len(nodes)))]
 
 
 def walk_kernel(nodes: Ids, edges: Ids, num_nodes: int) -> Array:
-    """Between these nodes, along walks among the nodes around them."""
+    """Return the kernel between these nodes, along walks among the nodes around them."""
     around = _around(nodes, edges, num_nodes)
     place = np.full(num_nodes, -1)
     place[around] = np.arange(len(around))

@@ -1,9 +1,4 @@
-"""Was this node's label in the training set? Targets are training nodes and as many test nodes.
-
-As many of every class, so that a label says nothing by itself. The prior is what the adversary's
-own shadow models say of a target that they did not train on: how easy a node is, without the run;
-where that is no better than chance, chance is the prior.
-"""
+"""Games about membership: was a node's label in the training set?"""
 
 from __future__ import annotations
 
@@ -12,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Shadows, Targets
-from attacks.confidence import scaled_confidence
+from attacks.base import Array, CannotAttack
+from attacks.membership import scaled_confidence
+from attacks.questions import Membership, OthersMembers, Shadows
 from audits import metrics
-from audits.games.base import BinaryGame
+from audits.games.base import BinaryGame, plays
 from audits.shadows import shadows_for
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -26,9 +22,10 @@ FALSE_POSITIVE_RATES = {"tpr_at_1_percent_fpr": 0.01, "tpr_at_0.1_percent_fpr": 
 
 @dataclass(frozen=True)
 class MembershipGame(BinaryGame):
-    """Beside the AUC: true positive rates at low false ones, where there are targets enough."""
+    """A game about membership in the training set."""
 
     def extras(self, guess: Array) -> dict[str, float]:
+        """Return true positive rates at low false ones, where there are targets enough."""
         found = {}
         for name, rate in FALSE_POSITIVE_RATES.items():
             try:
@@ -38,7 +35,14 @@ class MembershipGame(BinaryGame):
         return found
 
 
-def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
+@plays(Membership)
+def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
+    """Ask whether a node's label was in the training set, of training nodes and as many test nodes.
+
+    There are as many of every class, so that a label says nothing by itself. The prior is what the
+    adversary's own shadow models say of a target that they did not train on: how easy a node is,
+    without the run. Where that is no better than chance, chance is the prior.
+    """
     experiment, graph = truth.experiment, truth.graph
     if adversary.kind == "server" and experiment.public.known_labels is not None:
         raise CannotAttack("the server is given the training labels: membership is no secret to it")
@@ -54,7 +58,7 @@ def make(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Member
     shadows = shadows_for(truth, chosen)
     so = train[chosen].astype(np.int64)
     return MembershipGame(
-        targets=Targets(
+        question=Membership(
             ids=chosen,
             labels=labels[chosen],
             shadows=shadows,
@@ -75,9 +79,9 @@ def balanced(
     test: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """As many training as test nodes of every class, in random order.
+    """Return as many training as test nodes of every class, in random order.
 
-    Who is chosen hangs on the data alone, so that all adversaries' games share their shadows.
+    The choice depends on the data alone, so that all adversaries' games share their shadows.
     """
     fixed, chosen = np.random.default_rng(0), []
     for label in np.unique(labels):
@@ -92,8 +96,41 @@ def balanced(
 
 
 def easiness(labels: NDArray[np.int64], shadows: Shadows, truth: NDArray[np.int64]) -> Array | None:
-    """The mean confidence of the shadows that did not train on a target, if it tells anything."""
+    """Return the mean confidence of the shadows that did not train on a target, if it tells
+    anything."""
     confidence = scaled_confidence(shadows.logits, labels)
     outside = ~shadows.member
     scores: Array = np.where(outside, confidence, 0).sum(0) / outside.sum(0).clip(1)
     return scores if metrics.auc(truth, scores) > 0.5 else None
+
+
+MANY_OTHERS = 120
+
+
+@plays(OthersMembers)
+def others_members(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
+    """Ask a client which labels others train on, of their training nodes and as many test nodes.
+
+    There are as many of every class. The client holds none of them, and knows the graph, features
+    and labels, as in the game of membership. The prior is chance, so that a model need not be there
+    before the game.
+    """
+    graph, shards = truth.graph, truth.experiment.shards
+    if graph.labels.dim() != 1:
+        raise CannotAttack("nodes hold several samples each: a node has no one label")
+    own = [shards[k].node_ids.numpy() for k in sorted(adversary.clients)]
+    theirs = ~np.isin(np.arange(graph.num_nodes), np.concatenate([*own, np.zeros(0, np.int64)]))
+    labels, train = graph.labels.numpy(), graph.split.train.numpy()
+    ids = balanced(labels, train & theirs, graph.split.test.numpy() & theirs, rng)[:MANY_OTHERS]
+    return MembershipGame(
+        question=OthersMembers(
+            ids=ids,
+            labels=labels[ids],
+            known_ids=np.arange(graph.num_nodes),
+            known=truth.features(),
+            edges=graph.edge_index.numpy(),
+        ),
+        metric="AUC over others' training nodes and test nodes",
+        unit="label of a node",
+        truth=train[ids].astype(np.int64),
+    )

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from attacks.active.base import ActiveAttack, Request, Told
-from attacks.base import CannotAttack, Targets, View
+from attacks.base import CannotAttack, View
+from attacks.questions import Question
 from audits.control_runs import bared, is_defended
 from audits.games import make_game
 from audits.plan import Task
@@ -58,7 +59,7 @@ class Stage:
             adversary=SERVER,
             attack=attack.name,
             method=self.experiment.method.name,
-            metric=attack.game,
+            metric=attack.question.name,
             unit="-",
             verdict=Verdict.INCONCLUSIVE,
             because=because,
@@ -97,10 +98,10 @@ class Stage:
     def _rounds(self, attack: ActiveAttack) -> int:
         return min(attack.rounds, self._config.training.rounds)
 
-    def _targets(self, truth: Truth, attack: ActiveAttack) -> Targets:
+    def _targets(self, truth: Truth, attack: ActiveAttack) -> Question:
         """What the adversary wants to know: the same that it is asked afterwards."""
-        rng = numpy_stream(self._seed, "targets", attack.game, SERVER)
-        return make_game(attack.game, truth, Adversary.parse(SERVER), rng).targets
+        rng = numpy_stream(self._seed, "targets", attack.question.name, SERVER)
+        return make_game(attack.question, truth, Adversary.parse(SERVER), rng).question
 
     def _new(self, experiment: Experiment) -> Truth:
         self._made += 1
@@ -110,11 +111,11 @@ class Stage:
 def _lie(
     attack: ActiveAttack,
     known: View,
-    targets: Targets,
+    question: Question,
     rng: np.random.Generator,
     request: Request,
 ) -> Sequence[Told]:
-    return attack.lie(known, targets, request, rng)
+    return attack.lie(known, question, request, rng)
 
 
 def _before(truth: Truth) -> View:

@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from securefg import Array, Attack, CannotAttack, Targets, View
+from attacks.questions import Membership
+from securefg import Array, Attack, CannotAttack, View
 from securefg.protocol.meanings import Answers
 
 
-def run(view: View, targets: Targets, rng: np.random.Generator) -> Array:
+def run(view: View, question: Membership, rng: np.random.Generator) -> Array:
     """The margin of the true class: confidence without any normalisation."""
-    if view.answers is None or targets.labels is None:
+    if view.answers is None:
         raise CannotAttack("the released model answers for no node")
-    logits = view.answers[targets.ids].double().numpy()
-    own = logits[np.arange(len(logits)), targets.labels]
-    logits[np.arange(len(logits)), targets.labels] = -np.inf
+    logits = view.answers[question.ids].double().numpy()
+    own = logits[np.arange(len(logits)), question.labels]
+    logits[np.arange(len(logits)), question.labels] = -np.inf
     return own - logits.max(1)
 
 
@@ -23,7 +24,7 @@ ATTACK = Attack(
     needs=(Answers(),),
     assumes="the released model's answers, and the targets' labels",
     adversaries=frozenset({"outsider"}),
-    game="membership",
+    question=Membership,
     floor=0.05,
     expected="a little under the loss threshold",
     run=run,

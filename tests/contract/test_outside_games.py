@@ -16,9 +16,11 @@ import pytest
 import torch
 
 from attacks.base import CannotAttack
+from attacks.questions import KnownEdges, Question
 from audits import games
-from audits.games import class_ratios, known_edges, make_game
-from audits.games.base import BinaryGame, Game, OutcomeGame
+from audits.games import load_game, make_game
+from audits.games.base import GAMES, BinaryGame, Game, OutcomeGame, Played
+from audits.games.labels import class_ratios
 from audits.metrics import auc
 from audits.plan import Plan
 from audits.run import Audit, audit
@@ -103,10 +105,10 @@ def truth_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Truth]:
     return find
 
 
-def played(truth: Truth, name: str, adversary: Adversary) -> Game | None:
+def played(truth: Truth, question: type[Question], adversary: Adversary) -> Game | None:
     """The game, or None where it says why it cannot be played."""
     try:
-        return make_game(name, truth, adversary, np.random.default_rng(0))
+        return make_game(question, truth, adversary, np.random.default_rng(0))
     except CannotAttack:
         return None
 
@@ -114,9 +116,9 @@ def played(truth: Truth, name: str, adversary: Adversary) -> Game | None:
 @pytest.mark.parametrize(("says", "data"), CASES)
 def test_every_game_is_played_or_says_why_not(truth_of, says: str, data: str) -> None:
     truth, found = truth_of(says, data), 0
-    for name in games.shipped():
+    for name, question in games.shipped().items():
         for adversary in PLACES:
-            game = played(truth, name, adversary)
+            game = played(truth, question, adversary)
             if game is not None:
                 found += 1
                 require_sound(game, f"{name} by {adversary.kind}")
@@ -129,7 +131,7 @@ def require_sound(game: Game, name: str) -> None:
     guess = game.without_run
     if guess is None or not isinstance(game, BinaryGame | OutcomeGame):
         return
-    assert len(guess) == len(game.targets.ids), name
+    assert len(guess) == len(game.question.ids), name
     assert game.gain(guess).value == pytest.approx(0, abs=1e-12), name
     assert 0 <= game.prior(guess).value <= 1 + 1e-9, name
     game.null(guess, np.random.default_rng(1))
@@ -174,9 +176,9 @@ def test_prior_of_class_ratios_knows_that_a_class_is_missing() -> None:
     truth: Any = SimpleNamespace(
         experiment=SimpleNamespace(shards=shards), graph=SimpleNamespace(num_classes=3)
     )
-    asked = (class_ratios.make(truth, PLACES[0], np.random.default_rng(k)) for k in range(20))
-    game = next(game for game in asked if (game.targets.ids % 3 == 2).any())
-    classes = game.targets.ids % 3
+    asked = (class_ratios(truth, PLACES[0], np.random.default_rng(k)) for k in range(20))
+    game = next(game for game in asked if (game.question.ids % 3 == 2).any())
+    classes = game.question.ids % 3
     rates = np.array([game.truth[classes == own].mean() for own in classes])
     assert auc(game.truth, rates) > 0.5
     assert game.gain(rates).value == pytest.approx(0)
@@ -196,7 +198,7 @@ def breaking_when_made(truth: Truth, adversary: Adversary, rng: np.random.Genera
 
 def breaking_when_scored(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Game:
     game = GOOD(truth, adversary, rng)
-    values = {name: getattr(game, name) for name in ("targets", "metric", "unit", "truth")}
+    values = {name: getattr(game, name) for name in ("question", "metric", "unit", "truth")}
     return BrokenGain(**values)
 
 
@@ -213,7 +215,7 @@ def breaking_when_blind(truth: Truth, adversary: Adversary, rng: np.random.Gener
     return game
 
 
-GOOD = known_edges.make
+GOOD = load_game(KnownEdges).make
 
 
 def edges_found(done: Audit) -> list[Finding]:
@@ -224,7 +226,7 @@ def edges_found(done: Audit) -> list[Finding]:
 def test_crash_of_a_game_is_failed_and_inconclusive(
     truth_of, make: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_edges, "make", make)
+    monkeypatch.setitem(GAMES, KnownEdges, Played(make))
     done = audited(truth_of("nothing", "plain", make.__name__), "released_edges")
     assert [attack for attack, _ in done.failed] == ["released_edges"] * 2
     assert len(edges_found(done)) == 2
@@ -239,7 +241,7 @@ def test_crash_of_a_game_is_failed_and_inconclusive(
 def test_crash_of_the_null_control_is_named_beside_the_gain(
     truth_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_edges, "make", breaking_when_blind)
+    monkeypatch.setitem(GAMES, KnownEdges, Played(breaking_when_blind))
     done = audited(truth_of("nothing", "plain", "blind"), "released_edges")
     for finding in edges_found(done):
         assert finding.verdict is Verdict.LEAK

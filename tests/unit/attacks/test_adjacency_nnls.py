@@ -10,8 +10,8 @@ import pytest
 
 from attacks import get_attack
 from attacks.base import CannotAttack
-from attacks.client_models import MODEL
-from attacks.client_rows import class_shares
+from attacks.models import MODEL
+from attacks.rows import class_shares
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.meanings import Predictions
@@ -25,8 +25,8 @@ SERVER = Adversary.parse("server")
 def played(truth: Truth, name: str) -> float:
     """The gain of an attack on a run."""
     attack, rng = get_attack(name), np.random.default_rng(0)
-    game = make_game(attack.game, truth, SERVER, rng)
-    return game.gain(attack.run(truth.view(SERVER), game.targets, rng)).value
+    game = make_game(attack.question, truth, SERVER, rng)
+    return game.gain(attack.run(truth.view(SERVER), game.question, rng)).value
 
 
 def run(root: Path, *overrides: str) -> Truth:

@@ -10,8 +10,8 @@ import torch
 
 from attacks import get_attack
 from attacks.base import Noise
-from attacks.expected_uploads import _compact, _gaussian
-from audits.games.candidate_rows import neighbours_say, percentiles
+from attacks.candidates import _compact, _gaussian
+from audits.games.candidates import neighbours_say, percentiles
 from audits.games.kriging import Kriged
 from audits.plan import Task
 from audits.player import Player

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import collusion, gradient_labels
 from attacks.base import CannotAttack
-from audits.games import colluded_samples, make_game
+from attacks.colluders import COLLUSION, _parted, collusion
+from attacks.labels import GRADIENT_LABELS
+from attacks.questions import ClientLabels, ColludedSamples
+from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -42,13 +44,13 @@ def all_trainers(truth: Truth) -> Adversary:
 
 
 def play(truth: Truth, adversary: Adversary) -> tuple[Any, Any]:
-    game = make_game("colluded_samples", truth, adversary, RNG(0))
-    return game, collusion.run(truth.view(adversary), game.targets, RNG(0))
+    game = make_game(ColludedSamples, truth, adversary, RNG(0))
+    return game, collusion(truth.view(adversary), game.question, RNG(0))
 
 
 def test_whoever_the_sums_expose_is_recovered_exactly(one_hop: Truth) -> None:
     game, guess = play(one_hop, all_trainers(one_hop))
-    assert game.gain(guess).low > collusion.ATTACK.floor
+    assert game.gain(guess).low > COLLUSION.floor
     assert game.extras(guess)["exact_samples"] > 0.1
     assert game.null(guess, RNG(0))[1]
 
@@ -61,9 +63,9 @@ def test_a_client_sees_its_only_neighbour_exactly(one_hop: Truth) -> None:
     assert len(leaves) >= 2
     me = Adversary("client", frozenset(leaves))
     neighbours = np.unique(target[np.isin(source, leaves)])
-    game = colluded_samples.make(one_hop, me, RNG(0))
+    game = make_game(ColludedSamples, one_hop, me, RNG(0))
     asked = np.setdiff1d(neighbours, leaves)
-    guess = collusion.run(one_hop.view(me), replace(game.targets, ids=asked), RNG(0))
+    guess = collusion(one_hop.view(me), replace(game.question, ids=asked), RNG(0))
     np.testing.assert_allclose(guess[:, 0], one_hop.features()[asked], atol=1e-4)
 
 
@@ -75,7 +77,7 @@ def test_binary_samples_in_one_sum_are_told_apart() -> None:
     weights = np.array([0.5, 0.3, 0.2])
     mixture = (gates * weights) @ samples
     left = np.concatenate([mixture, np.zeros((16, 1))], 1).reshape(1, -1)
-    found = collusion._parted(left, np.array([[0, *weights]]), 1, 16)
+    found = _parted(left, np.array([[0, *weights]]), 1, 16)
     assert found.keys() == {1, 2, 3}
     np.testing.assert_allclose(np.stack([found[j] for j in (1, 2, 3)]), samples)
 
@@ -97,39 +99,37 @@ def test_who_cannot_collude_is_told_why(one_hop: Truth) -> None:
     unlabelled = set(range(60)) - set(one_hop.experiment.public.trainers.tolist())
     with pytest.raises(CannotAttack, match="no colluder has a label"):
         play(one_hop, Adversary("client", frozenset(list(unlabelled)[:2])))
-    game = make_game("colluded_samples", one_hop, all_trainers(one_hop), RNG(0))
+    game = make_game(ColludedSamples, one_hop, all_trainers(one_hop), RNG(0))
     view = one_hop.view(all_trainers(one_hop))
-    with pytest.raises(CannotAttack, match="graph"):
-        collusion.run(view, replace(game.targets, edges=None), RNG(0))
     with pytest.raises(CannotAttack, match="sums of Jacobians are not in the view"):
-        collusion.run(replace(view, seen=()), game.targets, RNG(0))
-    assert one_hop.spoken.unmet(collusion.ATTACK) is None
+        collusion(replace(view, seen=()), game.question, RNG(0))
+    assert one_hop.spoken.unmet(COLLUSION) is None
     unheard = replace(one_hop.spoken, sent={})
-    assert "the server sends holds graph sums (of jacobian)" in str(unheard.unmet(collusion.ATTACK))
+    assert "the server sends holds graph sums (of jacobian)" in str(unheard.unmet(COLLUSION))
 
 
 def test_without_a_jacobian_nobody_colludes(tmp_path: Path) -> None:
     spoken = made(tmp_path, jacobian="none").spoken
-    assert "jacobian" in str(spoken.unmet(collusion.ATTACK))
+    assert "jacobian" in str(spoken.unmet(COLLUSION))
 
 
 def test_the_row_that_moved_up_is_the_label(one_hop: Truth) -> None:
     server = Adversary("server")
-    game = make_game("client_labels", one_hop, server, RNG(0))
+    game = make_game(ClientLabels, one_hop, server, RNG(0))
     view = one_hop.view(server)
-    guess = gradient_labels.run(view, game.targets, RNG(0))
+    guess = GRADIENT_LABELS.run(view, game.question, RNG(0))
     assert game.measure(guess).value == 1
-    assert game.gain(guess).low > gradient_labels.ATTACK.floor
+    assert game.gain(guess).low > GRADIENT_LABELS.floor
     assert game.null(guess, RNG(0))[1]
     with pytest.raises(CannotAttack, match="not in the view"):
-        gradient_labels.run(replace(view, seen=()), game.targets, RNG(0))
+        GRADIENT_LABELS.run(replace(view, seen=()), game.question, RNG(0))
 
 
 def test_masks_hide_the_labels(tmp_path: Path) -> None:
     truth = made(tmp_path, {"secure_aggregation": {"malicious": False}}, steps=1)
     server = Adversary("server")
-    game = make_game("client_labels", truth, server, RNG(0))
-    guess = gradient_labels.run(truth.view(server), game.targets, RNG(0))
+    game = make_game(ClientLabels, truth, server, RNG(0))
+    guess = GRADIENT_LABELS.run(truth.view(server), game.question, RNG(0))
     assert len(np.unique(guess)) == 1  # the mean of all says the same of everybody
     assert game.gain(guess).value <= 0
     assert torch.is_tensor(truth.view(server).released["weights"])

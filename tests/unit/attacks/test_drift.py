@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attacks.base import Array, Noise
-from attacks.drift import by_least_squares, by_likelihood
-from attacks.latent_paths import Paths
+from attacks.latents import Paths, by_least_squares, by_likelihood
 
 CLIP, WIDTH, ROUNDS, USERS = 1.0, 16, 8, 400
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks import extraction
 from attacks.base import CannotAttack
+from attacks.models import EXTRACTION
+from attacks.questions import CopiedModel
 from audits.blind import at_chance, blinded
 from audits.games import make_game
-from audits.games.copied_model import CopyGame
+from audits.games.models import CopyGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -31,31 +32,31 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def game_of(truth: Truth, who: Adversary) -> CopyGame:
-    game = make_game("copied_model", truth, who, RNG(0))
+    game = make_game(CopiedModel, truth, who, RNG(0))
     assert isinstance(game, CopyGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_a_copy_says_what_the_model_says_and_meaningless_answers_make_none(truth: Truth) -> None:
     game, view = game_of(truth, OUTSIDER), truth.view(OUTSIDER)
-    guess = extraction.run(view, game.targets, RNG(0))
-    assert game.gain(guess).low > extraction.ATTACK.floor
+    guess = EXTRACTION.run(view, game.question, RNG(0))
+    assert game.gain(guess).low > EXTRACTION.floor
     assert game.null(guess, RNG(0))[1]
     told = game.extras(guess)
     assert told["alike_after_100_queries"] > told["alike_after_10_queries"]
-    blind = extraction.run(blinded(view, RNG(0)), game.targets, RNG(0))
+    blind = EXTRACTION.run(blinded(view, RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
 def test_a_copy_is_made_of_the_answers_that_were_asked_for_alone(truth: Truth) -> None:
     game, view = game_of(truth, ME), truth.view(ME)
-    assert game.targets.queries is not None
-    assert not np.isin(game.targets.ids, game.targets.queries).any()
-    assert np.isin(game.targets.queries, truth.experiment.shards[0].node_ids.numpy()).all()
+    assert game.question.queries is not None
+    assert not np.isin(game.question.ids, game.question.queries).any()
+    assert np.isin(game.question.queries, truth.experiment.shards[0].node_ids.numpy()).all()
     other = view.answers.clone()
-    other[game.targets.ids] = 0
+    other[game.question.ids] = 0
     guesses = [
-        extraction.run(replace(view, answers=a), game.targets, RNG(0))
+        EXTRACTION.run(replace(view, answers=a), game.question, RNG(0))
         for a in (view.answers, other)
     ]
     assert np.array_equal(*guesses)
@@ -69,6 +70,6 @@ def test_the_prior_of_a_client_is_no_worse_than_the_commonest_answer(truth: Trut
 
 def test_a_party_that_may_not_ask_makes_no_copy(truth: Truth) -> None:
     game = game_of(truth, OUTSIDER)
-    targets = replace(game.targets, queries=np.zeros(0, np.int64))
+    targets = replace(game.question, queries=np.zeros(0, np.int64))
     with pytest.raises(CannotAttack, match="0 nodes to ask about"):
-        extraction.run(truth.view(OUTSIDER), targets, RNG(0))
+        EXTRACTION.run(truth.view(OUTSIDER), targets, RNG(0))

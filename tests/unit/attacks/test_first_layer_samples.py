@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attacks import get_attack
-from attacks.first_layer_samples import samples_of, spans_everything
+from attacks.samples import samples_of_change, spans_everything
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -31,10 +31,10 @@ def test_a_dense_sample_is_found_with_its_sign_without_a_bias(seed: int) -> None
     rng = np.random.default_rng(seed)
     sample = rng.standard_normal(8)
     start, change = moved(rng, sample)
-    (found,) = samples_of(change, np.zeros(0), 1, start)
+    (found,) = samples_of_change(change, np.zeros(0), 1, start)
     assert found @ sample / np.linalg.norm(sample) == pytest.approx(1)
     rounded = change + 1e-5 * np.abs(change).max() * rng.standard_normal(change.shape)
-    (found,) = samples_of(rounded, np.zeros(0), 1, start)
+    (found,) = samples_of_change(rounded, np.zeros(0), 1, start)
     assert found @ sample / np.linalg.norm(sample) > 0.999
 
 
@@ -43,7 +43,7 @@ def test_where_a_change_spans_everything_nothing_is_enumerated() -> None:
     change = rng.standard_normal((20, 30)) @ rng.standard_normal((30, 6))
     assert spans_everything(change, 30)
     assert not spans_everything(change, 1)
-    found = samples_of(change, np.zeros(0), 30)
+    found = samples_of_change(change, np.zeros(0), 30)
     assert not np.isin(found[np.abs(found).sum(1) > 0], (0, 1)).all(1).any()
 
 
@@ -55,5 +55,5 @@ def test_clients_of_one_dense_sample_that_train_with_decay_are_read_exactly(
     tree["method"] |= {"jacobian": "none", "upload": "update"}
     truth = Truth.of(runner.start(parse_config(tree)).folder)
     attack, rng = get_attack("first_layer_samples"), np.random.default_rng(0)
-    game = make_game(attack.game, truth, SERVER, rng)
-    assert game.measure(attack.run(truth.view(SERVER), game.targets, rng)).value > 0.99
+    game = make_game(attack.question, truth, SERVER, rng)
+    assert game.measure(attack.run(truth.view(SERVER), game.question, rng)).value > 0.99

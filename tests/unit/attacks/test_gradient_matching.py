@@ -12,7 +12,8 @@ import torch
 
 from attacks import gradient_matching
 from attacks.base import CannotAttack
-from attacks.gradient_matching import Layers, Recipe, Seen, simulated
+from attacks.gradient_matching import GRADIENT_MATCHING, Layers, Recipe, Seen, simulated
+from attacks.questions import TrainingSamples
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -47,29 +48,29 @@ def found(plain: Truth) -> tuple[Any, Any]:
 
 
 def play(truth: Truth) -> tuple[Any, Any]:
-    game = make_game("training_samples", truth, SERVER, RNG(0))
+    game = make_game(TrainingSamples, truth, SERVER, RNG(0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gradient_matching, "STEPS", STEPS)
-        return game, gradient_matching.run(truth.view(SERVER), game.targets, RNG(0))
+        return game, GRADIENT_MATCHING.run(truth.view(SERVER), game.question, RNG(0))
 
 
 def test_a_few_samples_are_found(found: tuple[Any, Any]) -> None:
     game, guess = found
     assert game.measure(guess).value > 0.9
-    assert game.gain(guess).low > gradient_matching.ATTACK.floor
+    assert game.gain(guess).low > GRADIENT_MATCHING.floor
     assert game.null(guess, RNG(0))[1]
 
 
 def test_the_simulated_change_of_the_true_samples_is_the_one_uploaded(plain: Truth) -> None:
-    game = make_game("training_samples", plain, SERVER, RNG(0))
+    game = make_game(TrainingSamples, plain, SERVER, RNG(0))
     view = plain.view(SERVER)
-    vector, changes = gradient_matching._changes(view, game.targets)
+    vector, changes = gradient_matching._changes(view, game.question)
     start = Layers(vector[: 30 * 32].view(30, 32), vector[30 * 32 :].view(32, 2))
     seen = Seen.of(changes, start, 3)
     inputs = torch.from_numpy(game.truth) @ seen.basis.mT
     graph = plain.experiment.shards
     labels = torch.stack(
-        [graph[k].graph.labels[0][graph[k].graph.split.train[0]] for k in game.targets.ids]
+        [graph[k].graph.labels[0][graph[k].graph.split.train[0]] for k in game.question.ids]
     )
     hot = torch.nn.functional.one_hot(labels, 2).double()
     first, second = simulated(inputs, hot, seen.start, start.second, Recipe(1, 0.1))
@@ -84,9 +85,9 @@ def test_masks_leave_a_mean_that_is_nobodys(tmp_path: Path, found: Any) -> None:
 
 
 def test_what_is_too_much_or_not_seen_is_refused(plain: Truth) -> None:
-    game = make_game("training_samples", plain, SERVER, RNG(0))
+    game = make_game(TrainingSamples, plain, SERVER, RNG(0))
     view = plain.view(SERVER)
     with pytest.raises(CannotAttack, match="200 training samples"):
-        gradient_matching.run(view, replace(game.targets, num_samples=200), RNG(0))
+        GRADIENT_MATCHING.run(view, replace(game.question, num_samples=200), RNG(0))
     with pytest.raises(CannotAttack, match="not in the view"):
-        gradient_matching.run(replace(view, seen=()), game.targets, RNG(0))
+        GRADIENT_MATCHING.run(replace(view, seen=()), game.question, RNG(0))

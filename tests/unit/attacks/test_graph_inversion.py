@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import inverted_edges, spanned_records
-from attacks.row_spans import INSIDE, Moved, reads_a_span
+from attacks.candidates import SPANNED_RECORDS
+from attacks.links import INVERTED_EDGES, inverted_edges, neighbours
+from attacks.models import INSIDE_SPAN, Moved, reads_a_span
+from attacks.questions import ListedRecords, SmallGraphEdges
 from audits.blind import blinded
 from audits.games import make_game
-from audits.games.listed_records import RecordGame
-from audits.games.small_graph_edges import EdgeGame
+from audits.games.candidates import RecordGame
+from audits.games.links import EdgeGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -42,15 +44,15 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def records(truth: Truth) -> RecordGame:
-    game = make_game("listed_records", truth, SERVER, RNG(0))
+    game = make_game(ListedRecords, truth, SERVER, RNG(0))
     assert isinstance(game, RecordGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def edges(truth: Truth) -> EdgeGame:
-    game = make_game("small_graph_edges", truth, SERVER, RNG(0))
+    game = make_game(SmallGraphEdges, truth, SERVER, RNG(0))
     assert isinstance(game, EdgeGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_a_record_is_in_the_span_of_what_it_moved_and_a_stranger_is_not() -> None:
@@ -69,7 +71,7 @@ def test_more_nodes_than_units_hide_every_record() -> None:
     rows = rng.normal(size=(40, 50))
     change = Moved(rng.normal(size=(30, 40)) @ rows)
     assert not change.tells
-    assert change.outside(rows).min() > INSIDE
+    assert change.outside(rows).min() > INSIDE_SPAN
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -82,31 +84,31 @@ def test_neighbours_are_solved_for_whichever_matrix_is_over_own_rows(swapped: bo
     errors = rng.normal(size=(16, 8))
     errors[:, 6:] = 0  # no label reaches these two
     parts = [Moved(errors @ shares @ rows), Moved(errors @ rows)]
-    found = inverted_edges.neighbours(parts[::-1] if swapped else parts, rows)
+    found = neighbours(parts[::-1] if swapped else parts, rows)
     assert np.allclose(found[:6], shares[:6], atol=1e-6)
     assert not found[6:].any()
 
 
 def test_every_record_near_a_label_is_found_and_no_other(truth: Truth) -> None:
     game = records(truth)
-    guess = spanned_records.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = SPANNED_RECORDS.run(truth.view(SERVER), game.question, RNG(0))
     assert game.extras(guess)["exact_nodes_near_labels"] == 1.0
-    assert game.gain(guess).low > spanned_records.ATTACK.floor
+    assert game.gain(guess).low > SPANNED_RECORDS.floor
     assert game.null(guess, RNG(0))[1]
 
 
 def test_every_edge_near_a_label_is_solved_for(truth: Truth) -> None:
     game = edges(truth)
-    guess = inverted_edges.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = inverted_edges(truth.view(SERVER), game.question, RNG(0))
     assert game.extras(guess)["exact_edges"] == 1.0
-    assert game.gain(guess).low > inverted_edges.ATTACK.floor
+    assert game.gain(guess).low > INVERTED_EDGES.floor
     assert game.null(guess, RNG(0))[1]
 
 
 def test_meaningless_uploads_leave_the_prior(truth: Truth) -> None:
     blind = blinded(truth.view(SERVER), RNG(0))
-    for game, attack in ((records(truth), spanned_records), (edges(truth), inverted_edges)):
-        assert game.gain(attack.run(blind, game.targets, RNG(0))).high <= 1e-3
+    for game, attack in ((records(truth), SPANNED_RECORDS), (edges(truth), INVERTED_EDGES)):
+        assert game.gain(attack.run(blind, game.question, RNG(0))).high <= 1e-3
 
 
 @pytest.mark.parametrize(
@@ -134,10 +136,10 @@ def test_where_no_span_is_left_the_reason_is_told(
 def test_a_layer_of_one_matrix_gives_records_and_no_edges(tmp_path: Path) -> None:
     truth = made(tmp_path, network="GCN")
     view = truth.view(SERVER)
-    assert "1 matrices over features" in str(inverted_edges.ATTACK.applies_to(view))
-    assert spanned_records.ATTACK.applies_to(view) is None
+    assert "1 matrices over features" in str(INVERTED_EDGES.applies_to(view))
+    assert SPANNED_RECORDS.applies_to(view) is None
     game = records(truth)
-    guess = spanned_records.run(view, game.targets, RNG(0))
+    guess = SPANNED_RECORDS.run(view, game.question, RNG(0))
     assert 0 < game.extras(guess)["exact_nodes"] < 0.5
 
 
@@ -145,7 +147,7 @@ def test_an_update_without_an_own_part_finds_nobody(truth: Truth) -> None:
     """The null: a client's upload replaced by another's."""
     game, view = records(truth), truth.view(SERVER)
     size = truth.graph.num_nodes
-    client = int(game.targets.ids[0]) // size
+    client = int(game.question.ids[0]) // size
     other = next(k for k in range(12) if k != client)
     swapped = []
     for seen in view.seen:
@@ -154,9 +156,9 @@ def test_an_update_without_an_own_part_finds_nobody(truth: Truth) -> None:
             rows = next(s for s in view.seen if s.header.up and s.clients.numbers() == [other])
             fields["weights"] = (rows.fields or {})["weights"]
         swapped.append(replace(seen, fields=fields))
-    asked = game.targets.ids[game.targets.ids // size == client]
-    own = replace(game.targets, ids=asked, prior=None)
-    guess = spanned_records.run(replace(view, seen=tuple(swapped)), own, RNG(0))
+    asked = game.question.ids[game.question.ids // size == client]
+    own = replace(game.question, ids=asked, prior=None)
+    guess = SPANNED_RECORDS.run(replace(view, seen=tuple(swapped)), own, RNG(0))
     held = torch.isin(
         torch.from_numpy(own.ids % size), truth.experiment.shards[client].node_ids
     ).numpy()

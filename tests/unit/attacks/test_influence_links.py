@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import influence_links
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.links import INFLUENCE_LINKS, influence_links
+from attacks.questions import OthersLinks
 from audits.games import make_game
-from audits.games.client_links import LinkGame
+from audits.games.links import LinkGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -28,20 +29,20 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> LinkGame:
-    return make_game("others_links", truth, ME, RNG(0))
+    return make_game(OthersLinks, truth, ME, RNG(0))
 
 
 def test_links_that_others_hold_show_in_the_answers(truth: Truth, game: LinkGame) -> None:
-    guess = influence_links.run(truth.view(ME), game.targets, RNG(0))
+    guess = influence_links(truth.view(ME), game.question, RNG(0))
     assert game.measure(guess).value > 0.9
-    assert game.gain(guess).low > influence_links.ATTACK.floor
+    assert game.gain(guess).low > INFLUENCE_LINKS.floor
     assert game.null(guess, RNG(0))[1]
 
 
 def test_targets_are_edges_that_the_client_does_not_hold(truth: Truth, game: LinkGame) -> None:
     own = set(truth.experiment.shards[0].node_ids.tolist())
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
-    for (mine, other), so in zip(game.targets.ids.tolist(), game.truth, strict=True):
+    for (mine, other), so in zip(game.question.ids.tolist(), game.truth, strict=True):
         assert mine in own
         assert other not in own
         assert ((mine, other) in edges) == bool(so)
@@ -50,7 +51,7 @@ def test_targets_are_edges_that_the_client_does_not_hold(truth: Truth, game: Lin
 def test_answers_that_do_not_move_tell_nothing(truth: Truth, game: LinkGame) -> None:
     view = truth.view(ME)
     deaf = replace(view, query=lambda nodes, features: view.answers)
-    guess = influence_links.run(deaf, game.targets, RNG(0))
+    guess = influence_links(deaf, game.question, RNG(0))
     assert game.measure(guess).value == 0.5
 
 
@@ -68,7 +69,7 @@ def test_nobody_changes_what_another_holds(truth: Truth, game: LinkGame) -> None
         view.query(torch.from_numpy(others[:1]), view.own[0].graph.features[:1])
     pairs = np.array([[others[0], others[1]]])
     with pytest.raises(CannotAttack, match="not the adversary's own"):
-        influence_links.run(view, Targets(ids=pairs), RNG(0))
+        influence_links(view, OthersLinks(ids=pairs), RNG(0))
 
 
 def test_who_may_not_query_cannot_attack(truth: Truth, game: LinkGame) -> None:
@@ -76,4 +77,4 @@ def test_who_may_not_query_cannot_attack(truth: Truth, game: LinkGame) -> None:
         view = truth.view(Adversary.parse(who))
         assert view.query is None
         with pytest.raises(CannotAttack, match="cannot be queried"):
-            influence_links.run(view, game.targets, RNG(0))
+            influence_links(view, game.question, RNG(0))

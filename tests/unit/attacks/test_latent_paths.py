@@ -7,9 +7,16 @@ import pytest
 import torch
 
 from attacks.base import Noise
-from attacks.latent_inversion import covariance_times, is_words, more_likely
-from attacks.latent_paths import Paths, _solved, adam_steps, likeliest
-from attacks.latents import clip_factors
+from attacks.latents import (
+    Paths,
+    _solved,
+    adam_steps,
+    clip_factors,
+    covariance_times,
+    is_words,
+    likeliest_latents,
+    more_likely,
+)
 from securefg.models.user_weights import SparseFeatures, UserRows
 
 WORDS, WIDTH, USERS, ROUNDS, RATE = 60, 8, 400, 12, 0.02
@@ -47,7 +54,7 @@ def guess(found: Paths, noise: Noise) -> np.ndarray:
     rows = ROWS.astype(np.float64)
     spread = START.T @ covariance_times(rows - rows.mean(0), START, 1.0)
     mean = np.tile(rows.mean(0) @ START, (USERS, 1))
-    return likeliest(found, noise, mean, spread, rows.sum(1))
+    return likeliest_latents(found, noise, mean, spread, rows.sum(1))
 
 
 def error(found: np.ndarray) -> float:

@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from attacks.base import Noise
-from attacks.first_layer_samples import filled
+from attacks.decoders import TRACE, fitted_share, helpful, likeness, ridge_decoded, taught_network
+from attacks.evidence import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
+from attacks.features import decoded_neighbourhoods
 from attacks.gradient_matching import hides
-from attacks.hidden_features import decoded
-from attacks.jacobian_samples import above_noise
 from attacks.latents import clip_factors
-from attacks.leaning import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
-from attacks.linear_decoder import ridge_decoded
-from attacks.mlp_decoder import TRACE, fitted_share, helpful, likeness, taught_network
-from attacks.whitened_links import whiten
+from attacks.links import whiten
+from attacks.samples import above_noise, filled
 from audits.metrics import auc
 
 RNG = np.random.default_rng(0)
@@ -89,8 +87,8 @@ def test_a_network_is_trusted_as_far_as_it_fits_nodes_that_did_not_teach_it() ->
 def test_words_around_a_node_fall_back_to_the_prior() -> None:
     design, prior = RNG.standard_normal((30, 12)), np.tile(RNG.random(12), (5, 1))
     rows = (RNG.random((5, 12)) < 0.3) @ design.T
-    assert np.abs(decoded(design, rows, prior, 1e4) - prior).max() < 1e-4
-    assert np.abs(decoded(design, rows, prior, 1e-3) @ design.T - rows).max() < 0.01
+    assert np.abs(decoded_neighbourhoods(design, rows, prior, 1e4) - prior).max() < 1e-4
+    assert np.abs(decoded_neighbourhoods(design, rows, prior, 1e-3) @ design.T - rows).max() < 0.01
 
 
 def test_directions_that_noise_alone_would_have_do_not_count() -> None:

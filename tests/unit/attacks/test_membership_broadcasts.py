@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks import membership_broadcasts as broadcasts
 from attacks.base import CannotAttack
+from attacks.membership_gradients import MEMBERSHIP_BROADCASTS
+from attacks.questions import OthersMembers
 from audits.blind import at_chance, blinded
 from audits.games import make_game
 from audits.games.membership import MembershipGame
@@ -35,7 +36,7 @@ def ran(root: Path, *more: str) -> Truth:
 
 
 def game_of(truth: Truth) -> MembershipGame:
-    game = make_game("others_members", truth, ME, RNG(0))
+    game = make_game(OthersMembers, truth, ME, RNG(0))
     assert isinstance(game, MembershipGame)
     return game
 
@@ -44,19 +45,19 @@ def game_of(truth: Truth) -> MembershipGame:
 def test_models_that_all_are_sent_tell_members_masked_or_not(tmp_path: Path, defence: str) -> None:
     truth = ran(tmp_path, defence)
     game, view = game_of(truth), truth.view(ME)
-    guess = broadcasts.run(view, game.targets, RNG(0))
+    guess = MEMBERSHIP_BROADCASTS.run(view, game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    blind = broadcasts.run(blinded(view, RNG(0)), game.targets, RNG(0))
+    blind = MEMBERSHIP_BROADCASTS.run(blinded(view, RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
     own = truth.experiment.shards[0].node_ids.numpy()
-    assert not np.isin(game.targets.ids, own).any()
+    assert not np.isin(game.question.ids, own).any()
     with pytest.raises(CannotAttack, match="fewer than two models"):
-        broadcasts.run(replace(view, seen=()), game.targets, RNG(0))
+        MEMBERSHIP_BROADCASTS.run(replace(view, seen=()), game.question, RNG(0))
 
 
 def test_noise_on_the_updates_hides_members(tmp_path: Path) -> None:
     noise = "privacy={mechanism: local_gaussian, target_epsilon: 8, unit: row, clip_l2: 1.0}"
     truth = ran(tmp_path, noise)
     game = game_of(truth)
-    assert game.gain(broadcasts.run(truth.view(ME), game.targets, RNG(0))).low <= 0.02
+    assert game.gain(MEMBERSHIP_BROADCASTS.run(truth.view(ME), game.question, RNG(0))).low <= 0.02

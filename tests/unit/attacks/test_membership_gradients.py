@@ -9,9 +9,15 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from attacks.base import CannotAttack, Noise, Targets, View
-from attacks.membership_gradients import ATTACK, share_moved
-from attacks.node_gradients import Around, Known, gradients
+from attacks.base import Noise, View
+from attacks.membership_gradients import (
+    MEMBERSHIP_GRADIENTS,
+    Around,
+    Known,
+    node_gradients,
+    share_moved,
+)
+from attacks.questions import Membership, Shadows
 from audits.blind import blinded
 from audits.metrics import auc
 from securefg.federation.roles import PublicInfo
@@ -36,12 +42,13 @@ EDGES = np.concatenate([ENDS, ENDS[::-1]], 1)[:, np.tile(ENDS[0] != ENDS[1], 2)]
 IDS = RNG.permutation(NODES)[:60]
 MEMBER = np.arange(60) < 30
 ADJACENCY = normalized_adjacency(torch.from_numpy(EDGES), NODES)
-TARGETS = Targets(
+TARGETS = Membership(
     ids=IDS,
     labels=LABELS[IDS],
     known_ids=np.arange(NODES),
     known=FEATURE_ROWS,
     edges=EDGES,
+    shadows=Shadows(np.zeros((0, 60, CLASSES), np.float32), np.zeros((0, 60), bool)),
     prior=RNG.standard_normal(60),
 )
 
@@ -94,14 +101,14 @@ def view(noise: Noise | None = None) -> View:
     )
 
 
-def reached(seen: View, targets: Targets = TARGETS) -> float:
-    return auc(MEMBER, ATTACK.run(seen, targets, np.random.default_rng(0)))
+def reached(seen: View, targets: Membership = TARGETS) -> float:
+    return auc(MEMBER, MEMBERSHIP_GRADIENTS.run(seen, targets, np.random.default_rng(0)))
 
 
 def test_gradients_are_those_of_automatic_differentiation() -> None:
     vector = SHAPE.initial(torch.Generator().manual_seed(3))
     known = Known(torch.from_numpy(FEATURE_ROWS), torch.from_numpy(EDGES))
-    found = gradients(
+    found = node_gradients(
         LAYOUT, vector, Around.of(LAYOUT, known, IDS[:5]), torch.from_numpy(LABELS)[IDS[:5]]
     )
     features = feature_matrix(torch.from_numpy(FEATURE_ROWS))
@@ -135,8 +142,3 @@ def test_rows_that_noise_alone_would_move_count_as_still() -> None:
     used, moved = torch.ones(1, 2, dtype=torch.bool), torch.tensor([0.0, 0.4])
     assert share_moved(used, moved, None).item() == 0.5
     assert share_moved(used, moved, Noise(0.1, 1.0)).item() == 0
-
-
-def test_without_the_graph_there_is_no_gradient() -> None:
-    with pytest.raises(CannotAttack, match="graph"):
-        ATTACK.run(view(), replace(TARGETS, edges=None), np.random.default_rng(0))

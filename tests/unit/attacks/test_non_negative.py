@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from attacks.non_negative import non_negative
+from attacks.rows import non_negative
 
 
 def test_a_sparse_non_negative_row_is_recovered() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks import held_rows, node_owner, released_edges
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.holders import HELD_ROWS, held_rows, node_owner
+from attacks.questions import HeldNodes, KnownEdges, Question
+from attacks.sums import RELEASED_EDGES, released_edges
 from audits.blind import at_chance, blinded
 from audits.games import make_game
 from audits.games.base import BinaryGame
@@ -43,60 +45,62 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     )
 
 
-def game_of(name: str, truth: Truth, who: Adversary) -> BinaryGame:
-    game = make_game(name, truth, who, RNG(0))
+def game_of(asked: type[Question], truth: Truth, who: Adversary) -> BinaryGame:
+    game = make_game(asked, truth, who, RNG(0))
     assert isinstance(game, BinaryGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_rows_that_are_not_zero_tell_what_a_client_holds(truth: Truth) -> None:
-    game = game_of("held_nodes", truth, SERVER)
-    guess = held_rows.run(truth.view(SERVER), game.targets, RNG(0))
+    game = game_of(HeldNodes, truth, SERVER)
+    guess = held_rows(truth.view(SERVER), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
-    assert game.gain(guess).low > held_rows.ATTACK.floor
+    assert game.gain(guess).low > HELD_ROWS.floor
     assert game.null(guess, RNG(0))[1]
-    blind = held_rows.run(blinded(truth.view(SERVER), RNG(0)), game.targets, RNG(0))
+    blind = held_rows(blinded(truth.view(SERVER), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
 def test_of_masked_rows_nothing_but_the_number_of_holders_is_left(tmp_path: Path) -> None:
     shares = "partition.shares=[0.5, 0.6, 0.7, 0.5, 0.6]"
     masked = ran(tmp_path, shares, "privacy={secure_aggregation: {}}")
-    game = game_of("held_nodes", masked, SERVER)
-    guess = held_rows.run(masked.view(SERVER), game.targets, RNG(0))
+    game = game_of(HeldNodes, masked, SERVER)
+    guess = held_rows(masked.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low <= 0
 
 
 def test_the_client_whose_layer_moved_along_a_record_has_it(apart: Truth) -> None:
-    game = game_of("held_nodes", apart, SERVER)
-    guess = node_owner.run(apart.view(SERVER), game.targets, RNG(0))
+    game = game_of(HeldNodes, apart, SERVER)
+    guess = node_owner(apart.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    blind = node_owner.run(blinded(apart.view(SERVER), RNG(0)), game.targets, RNG(0))
+    blind = node_owner(blinded(apart.view(SERVER), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
 def test_records_that_are_not_known_cannot_be_looked_for(apart: Truth) -> None:
+    ids = np.arange(3)
+    asked = HeldNodes(ids=ids, client=1, known_ids=ids, known=np.zeros((3, 0), np.float32))
     with pytest.raises(CannotAttack, match="features are not known"):
-        node_owner.run(apart.view(SERVER), Targets(ids=np.arange(3), client=1), RNG(0))
+        node_owner(apart.view(SERVER), asked, RNG(0))
 
 
 @pytest.mark.parametrize("who", [ME, OUTSIDER])
 def test_who_knows_all_else_sees_every_edge_in_the_answers(truth: Truth, who: Adversary) -> None:
-    game = game_of("known_edges", truth, who)
-    guess = released_edges.run(truth.view(who), game.targets, RNG(0))
+    game = game_of(KnownEdges, truth, who)
+    guess = released_edges(truth.view(who), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
-    assert game.gain(guess).low > released_edges.ATTACK.floor
-    blind = released_edges.run(blinded(truth.view(who), RNG(0)), game.targets, RNG(0))
+    assert game.gain(guess).low > RELEASED_EDGES.floor
+    blind = released_edges(blinded(truth.view(who), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
 def test_half_of_the_pairs_are_edges_and_none_is_the_adversarys(truth: Truth) -> None:
-    game = game_of("known_edges", truth, ME)
+    game = game_of(KnownEdges, truth, ME)
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
     own = truth.experiment.shards[0].node_ids.numpy()
     assert game.truth.mean() == 0.5
-    for pair, so in zip(game.targets.ids, game.truth, strict=True):
+    for pair, so in zip(game.question.ids, game.truth, strict=True):
         assert (tuple(pair.tolist()) in edges) == bool(so)
         assert not np.isin(pair, own).all()
 
@@ -104,4 +108,4 @@ def test_half_of_the_pairs_are_edges_and_none_is_the_adversarys(truth: Truth) ->
 def test_answers_that_use_no_neighbours_tell_of_no_edge(tmp_path: Path) -> None:
     rows = ran(tmp_path, "method={name: fedavg, network: MLP}", LOUVAIN, "training.rounds=1")
     with pytest.raises(CannotAttack, match="no answer hangs on an edge"):
-        make_game("known_edges", rows, OUTSIDER, RNG(0))
+        make_game(KnownEdges, rows, OUTSIDER, RNG(0))

@@ -7,11 +7,18 @@ import pytest
 import torch
 
 from attacks import get_attack
-from attacks.base import CannotAttack, Targets, View
-from attacks.class_pull import scores
+from attacks.base import CannotAttack, View
+from attacks.questions import (
+    ClassRatios,
+    ClientClasses,
+    HeldNodes,
+    OthersLabels,
+    Question,
+    SensitiveColumn,
+)
 from audits.games import make_game
 from audits.games.base import BinaryGame, NotAsked
-from audits.games.training_labels import LabelGame
+from audits.games.labels import LabelGame
 from audits.metrics import auc
 from audits.rehearsals.throwaway import new_truth
 from audits.truth import Truth
@@ -74,14 +81,17 @@ def test_who_has_more_of_a_class_pulls_its_column_further() -> None:
     shares = rng.dirichlet(np.ones(CLASSES), CLIENTS)
     ids = np.arange(CLIENTS * CLASSES)
     so = (shares > np.median(shares, 0)).astype(np.int64).ravel()
-    assert auc(so, scores(pulled(shares), ids, rng)) > 0.95
+    guess = get_attack("class_ratios").run(pulled(shares), ClassRatios(ids=ids), rng)
+    assert auc(so, guess) > 0.95
 
 
 def test_masked_updates_say_nothing_of_one_client() -> None:
     shares = np.random.default_rng(1).dirichlet(np.ones(CLASSES), CLIENTS)
     view = pulled(shares, "mask")
     with pytest.raises(CannotAttack, match="masked"):
-        get_attack("class_ratios").run(view, Targets(ids=np.arange(6)), np.random.default_rng(0))
+        get_attack("class_ratios").run(
+            view, ClassRatios(ids=np.arange(6)), np.random.default_rng(0)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -91,57 +101,55 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     return new_truth(prepare(chosen), root / "runs")
 
 
-def played(truth: Truth, name: str, who: str) -> BinaryGame:
-    game = make_game(name, truth, Adversary.parse(who), np.random.default_rng(0))
+def played(truth: Truth, question: type[Question], who: str) -> BinaryGame:
+    game = make_game(question, truth, Adversary.parse(who), np.random.default_rng(0))
     assert isinstance(game, BinaryGame)
     return game
 
 
 def of_labels(truth: Truth) -> LabelGame:
-    game = make_game("others_labels", truth, Adversary.parse("client:0"), np.random.default_rng(0))
+    game = make_game(OthersLabels, truth, Adversary.parse("client:0"), np.random.default_rng(0))
     assert isinstance(game, LabelGame)
     return game
 
 
 @pytest.mark.parametrize("who", ["client:0", "outsider"])
 def test_a_number_that_answers_hold_is_inferred_from_them(truth: Truth, who: str) -> None:
-    game = played(truth, "sensitive_column", who)
+    game = played(truth, SensitiveColumn, who)
     column = truth.graph.features[:, 2]
     answers = torch.stack([column, -column], 1)
     view = View(Adversary.parse(who), truth.experiment.public, {}, answers=answers)
     run = get_attack("attribute_from_answers").run
-    assert game.measure(run(view, game.targets, np.random.default_rng(0))).value > 0.95
+    assert game.measure(run(view, game.question, np.random.default_rng(0))).value > 0.95
     blind = torch.randn(answers.shape, generator=torch.Generator().manual_seed(0))
     view = View(Adversary.parse(who), truth.experiment.public, {}, answers=blind)
-    gain = game.gain(run(view, game.targets, np.random.default_rng(0)))
+    gain = game.gain(run(view, game.question, np.random.default_rng(0)))
     assert gain.low < 0 < gain.high
 
 
 def test_a_client_is_asked_about_others_alone(truth: Truth) -> None:
     own = truth.experiment.shards[0].node_ids.numpy()
-    game = played(truth, "sensitive_column", "client:0")
-    assert not np.isin(game.targets.ids, own).any()
-    assert np.isin(game.targets.known_ids, own).all()
-    labels = make_game(
-        "others_labels", truth, Adversary.parse("client:0"), np.random.default_rng(0)
-    )
+    game = played(truth, SensitiveColumn, "client:0")
+    assert not np.isin(game.question.ids, own).any()
+    assert np.isin(game.question.known_ids, own).all()
+    labels = make_game(OthersLabels, truth, Adversary.parse("client:0"), np.random.default_rng(0))
     assert isinstance(labels, LabelGame)
-    assert not np.isin(labels.targets.ids, own).any()
-    assert (labels.truth == truth.graph.labels.numpy()[labels.targets.ids]).all()
+    assert not np.isin(labels.question.ids, own).any()
+    assert (labels.truth == truth.graph.labels.numpy()[labels.question.ids]).all()
 
 
 def test_the_server_is_asked_about_nodes_whose_number_it_does_not_know(truth: Truth) -> None:
-    game = played(truth, "sensitive_column", "server")
-    assert not np.isin(game.targets.ids, game.targets.known_ids).any()
+    game = played(truth, SensitiveColumn, "server")
+    assert not np.isin(game.question.ids, game.question.known_ids).any()
 
 
 def test_a_column_that_nobody_named_is_not_asked_for(truth: Truth) -> None:
     nobody = truth.judged_by(truth.config.audit.model_copy(update={"sensitive": None}))
     with pytest.raises(NotAsked, match=r"audit\.sensitive"):
-        played(nobody, "sensitive_column", "server")
+        played(nobody, SensitiveColumn, "server")
     beyond = truth.judged_by(truth.config.audit.model_copy(update={"sensitive": 30}))
     with pytest.raises(CannotAttack, match=r"audit\.sensitive is 30; the features have 30 columns"):
-        played(beyond, "sensitive_column", "server")
+        played(beyond, SensitiveColumn, "server")
 
 
 def test_naming_a_column_makes_no_other_run(truth: Truth) -> None:
@@ -158,21 +166,21 @@ def test_answers_repeat_the_labels_that_were_trained_on(truth: Truth) -> None:
     answers = torch.nn.functional.one_hot(said, 2).float()
     view = View(Adversary.parse("client:0"), truth.experiment.public, {}, answers=answers)
     gain = game.gain(
-        get_attack("answered_labels").run(view, game.targets, np.random.default_rng(0))
+        get_attack("answered_labels").run(view, game.question, np.random.default_rng(0))
     )
     assert gain.low > 0.2
 
 
 def test_targets_of_clients_and_classes_have_both_answers(truth: Truth) -> None:
     with pytest.raises(CannotAttack, match="clients train on labels; at least 4"):
-        played(truth, "class_ratios", "server")
+        played(truth, ClassRatios, "server")
     with pytest.raises(CannotAttack, match="pairs of a client and a class"):
-        played(truth, "client_classes", "server")
+        played(truth, ClientClasses, "server")
 
 
 def test_half_of_the_nodes_asked_about_are_the_clients(truth: Truth) -> None:
-    game = played(truth, "held_nodes", "server")
-    assert game.targets.client is not None
-    own = truth.experiment.shards[game.targets.client].node_ids.numpy()
-    assert (np.isin(game.targets.ids, own) == (game.truth == 1)).all()
+    game = played(truth, HeldNodes, "server")
+    assert isinstance(game.question, HeldNodes)
+    own = truth.experiment.shards[game.question.client].node_ids.numpy()
+    assert (np.isin(game.question.ids, own) == (game.truth == 1)).all()
     assert game.truth.mean() == 0.5

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks import remaining_client, shared_neighbour
-from attacks.base import CannotAttack
+from attacks.base import AnyAttack, CannotAttack
+from attacks.colluders import REMAINING_CLIENT, remaining_client
+from attacks.links import SHARED_NEIGHBOUR
+from attacks.questions import RemainingClient
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -56,31 +58,31 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     return made(tmp_path_factory.mktemp("noisy"), {}, NOISE)
 
 
-def play(truth: Truth, attack: Any, adversary: Adversary) -> tuple[Any, Any]:
-    game = make_game(attack.ATTACK.game, truth, adversary, np.random.default_rng(0))
-    return game, attack.run(truth.view(adversary), game.targets, np.random.default_rng(0))
+def play(truth: Truth, attack: AnyAttack, adversary: Adversary) -> tuple[Any, Any]:
+    game = make_game(attack.question, truth, adversary, np.random.default_rng(0))
+    return game, attack.run(truth.view(adversary), game.question, np.random.default_rng(0))
 
 
 def test_a_private_node_between_two_public_ones_shows_in_their_rows(pairwise: Truth) -> None:
-    game, guess = play(pairwise, shared_neighbour, SERVER)
+    game, guess = play(pairwise, SHARED_NEIGHBOUR, SERVER)
     assert game.measure(guess).value > 0.9
-    assert game.gain(guess).low > shared_neighbour.ATTACK.floor
+    assert game.gain(guess).low > SHARED_NEIGHBOUR.floor
 
 
 def test_pairs_are_not_linked_and_half_of_them_share_a_private_neighbour(pairwise: Truth) -> None:
-    game, _ = play(pairwise, shared_neighbour, SERVER)
-    shard = pairwise.experiment.shards[game.targets.client]
+    game, _ = play(pairwise, SHARED_NEIGHBOUR, SERVER)
+    shard = pairwise.experiment.shards[game.question.client]
     linked = {tuple(edge) for edge in shard.graph.edge_index.T.tolist()}
     public = shard.public.numpy()
     around = {v: {b for a, b in linked if a == v} - set(public.tolist()) for v in public.tolist()}
     assert game.truth.mean() == 0.5
-    for (first, second), so in zip(public[game.targets.ids].tolist(), game.truth, strict=True):
+    for (first, second), so in zip(public[game.question.ids].tolist(), game.truth, strict=True):
         assert (first, second) not in linked
         assert bool(around[first] & around[second]) == bool(so)
 
 
 def test_the_null_of_shared_neighbours_is_at_chance(pairwise: Truth) -> None:
-    game, guess = play(pairwise, shared_neighbour, SERVER)
+    game, guess = play(pairwise, SHARED_NEIGHBOUR, SERVER)
     at_chance = [game.null(guess, np.random.default_rng(seed))[1] for seed in range(50)]
     assert sum(at_chance) >= 48
 
@@ -88,36 +90,36 @@ def test_the_null_of_shared_neighbours_is_at_chance(pairwise: Truth) -> None:
 def test_noise_and_masks_take_the_shared_neighbour_away(
     pairwise: Truth, noisy: Truth, masked: Truth
 ) -> None:
-    game, guess = play(pairwise, shared_neighbour, SERVER)
+    game, guess = play(pairwise, SHARED_NEIGHBOUR, SERVER)
     plain = game.measure(guess).value
-    game, guess = play(noisy, shared_neighbour, SERVER)
+    game, guess = play(noisy, SHARED_NEIGHBOUR, SERVER)
     assert game.gain(guess).low < 0
     assert game.measure(guess).value < plain - 0.2
-    game, guess = play(masked, shared_neighbour, SERVER)
+    game, guess = play(masked, SHARED_NEIGHBOUR, SERVER)
     assert game.measure(guess).value < plain - 0.05  # a mean of four still tells something
 
 
 def test_all_but_one_colluders_have_the_last_clients_rows(pairwise: Truth) -> None:
-    game, guess = play(pairwise, remaining_client, ALL_BUT_ONE)
+    game, guess = play(pairwise, REMAINING_CLIENT, ALL_BUT_ONE)
     assert game.extras(guess) == {"exact_rows": 1.0, "honest_clients": 1.0}
-    assert game.gain(guess).low > remaining_client.ATTACK.floor
+    assert game.gain(guess).low > REMAINING_CLIENT.floor
     assert game.null(guess, np.random.default_rng(0))[1]
 
 
 def test_masks_do_not_hide_the_last_client_from_all_others(masked: Truth) -> None:
-    game, guess = play(masked, remaining_client, ALL_BUT_ONE)
+    game, guess = play(masked, REMAINING_CLIENT, ALL_BUT_ONE)
     assert game.measure(guess).value > 0.999
 
 
 def test_one_colluder_has_the_mean_of_the_rest(pairwise: Truth) -> None:
-    game, guess = play(pairwise, remaining_client, ALONE)
+    game, guess = play(pairwise, REMAINING_CLIENT, ALONE)
     assert game.extras(guess)["exact_rows"] == 0
     assert game.extras(guess)["honest_clients"] == 3
     assert 0 < game.gain(guess).value < 0.9
 
 
 def test_noise_hides_the_last_clients_rows(noisy: Truth) -> None:
-    game, guess = play(noisy, remaining_client, ALL_BUT_ONE)
+    game, guess = play(noisy, REMAINING_CLIENT, ALL_BUT_ONE)
     assert game.extras(guess)["exact_rows"] == 0
     assert -0.01 < game.gain(guess).value < 0.05  # what is left is the colluders' own rows
 
@@ -125,26 +127,26 @@ def test_noise_hides_the_last_clients_rows(noisy: Truth) -> None:
 def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:
     everybody = Adversary.parse("client:0,1,2,3")
     with pytest.raises(CannotAttack, match="no client is left"):
-        play(pairwise, remaining_client, everybody)
-    game = make_game("remaining_client", pairwise, ALONE, np.random.default_rng(0))
+        play(pairwise, REMAINING_CLIENT, everybody)
+    game = make_game(RemainingClient, pairwise, ALONE, np.random.default_rng(0))
     view = pairwise.view(ALONE)
     with pytest.raises(CannotAttack, match="was sent no mean in round 2"):
-        remaining_client.run(replace(view, seen=()), game.targets, np.random.default_rng(0))
-    for attack in (shared_neighbour, remaining_client):
-        assert pairwise.spoken.unmet(attack.ATTACK) is None
-        assert attack.ATTACK.applies_to(view) is None
+        remaining_client(replace(view, seen=()), game.question, np.random.default_rng(0))
+    for attack in (SHARED_NEIGHBOUR, REMAINING_CLIENT):
+        assert pairwise.spoken.unmet(attack) is None
+        assert attack.applies_to(view) is None
         silent = replace(pairwise.spoken, uploads={})
-        assert "node rows (index public)" in str(silent.unmet(attack.ATTACK))
+        assert "node rows (index public)" in str(silent.unmet(attack))
     unanswered = replace(pairwise.spoken, sent={})
-    assert "the server sends holds mean rows" in str(unanswered.unmet(remaining_client.ATTACK))
+    assert "the server sends holds mean rows" in str(unanswered.unmet(REMAINING_CLIENT))
 
 
 def test_what_is_not_exchanged_is_not_spoken(tmp_path: Path) -> None:
     alone = made(tmp_path, {"exchange": False})
-    for attack in (shared_neighbour, remaining_client):
-        assert alone.spoken.unmet(attack.ATTACK) is not None
+    for attack in (SHARED_NEIGHBOUR, REMAINING_CLIENT):
+        assert alone.spoken.unmet(attack) is not None
 
 
 def test_degrees_that_colluders_do_not_know_stop_them(tmp_path: Path) -> None:
     view = made(tmp_path, {"aggregation": "degree"}).view(ALL_BUT_ONE)
-    assert "degrees" in str(remaining_client.ATTACK.applies_to(view))
+    assert "degrees" in str(REMAINING_CLIENT.applies_to(view))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import answered_links, supervised_links
-from attacks.base import CannotAttack, Targets
-from attacks.pair_classifier import auc, described, learnt
+from attacks.base import CannotAttack
+from attacks.links_learnt import answered_links, auc, described, learnt, supervised_links
+from attacks.questions import StolenLinks
 from audits.blind import blinded
 from audits.games import make_game
-from audits.games.client_links import LinkGame
+from audits.games.links import LinkGame
 from audits.truth import Truth
 from securefg.models.gcn import normalized_adjacency
 from securefg.protocol.transcript import Adversary
@@ -34,8 +34,10 @@ def rings(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, pairs, (middle & (rng.random(3000) < 0.9)).astype(np.int64)
 
 
-def taught(links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray) -> Targets:
-    return Targets(ids=asked, shadow_pairs=pairs, shadow_linked=links, prior=prior)
+def taught(
+    links: np.ndarray, pairs: np.ndarray, asked: np.ndarray, prior: np.ndarray
+) -> StolenLinks:
+    return StolenLinks(asked, None, pairs, links, prior=prior)
 
 
 def test_what_links_look_like_is_learnt_where_no_likeness_tells() -> None:
@@ -60,9 +62,9 @@ def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:
 
 def test_too_few_links_to_learn_from_are_a_reason() -> None:
     rows, pairs, links = rings(0)
-    view = Targets(ids=pairs, shadow_pairs=pairs, shadow_linked=np.zeros_like(links))
+    asked = StolenLinks(pairs, None, pairs, np.zeros_like(links))
     with pytest.raises(CannotAttack, match="0 links to learn from"):
-        learnt(view, described(rows, pairs), described(rows, pairs), [])
+        learnt(asked, described(rows, pairs), described(rows, pairs), [])
 
 
 @pytest.fixture(scope="module")
@@ -74,25 +76,25 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def game_of(truth: Truth, adversary: Adversary) -> LinkGame:
-    game = make_game("stolen_links", truth, adversary, RNG(0))
+    game = make_game(StolenLinks, truth, adversary, RNG(0))
     assert isinstance(game, LinkGame)
-    return replace(game, targets=replace(game.targets, prior=game.without_run))
+    return replace(game, question=replace(game.question, prior=game.without_run))
 
 
 def test_an_accomplices_edges_teach_the_server_anothers(truth: Truth) -> None:
     game = game_of(truth, SERVER)
-    guess = supervised_links.run(truth.view(SERVER), game.targets, RNG(0))
+    guess = supervised_links(truth.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    nothing = supervised_links.run(blinded(truth.view(SERVER), RNG(0)), game.targets, RNG(0))
+    nothing = supervised_links(blinded(truth.view(SERVER), RNG(0)), game.question, RNG(0))
     assert game.gain(nothing).high <= 1e-3
 
 
 @pytest.mark.parametrize("who", [ME, OUTSIDER])
 def test_answers_that_mean_nothing_leave_the_prior(truth: Truth, who: Adversary) -> None:
     game = game_of(truth, who)
-    assert game.gain(answered_links.run(truth.view(who), game.targets, RNG(0))).high > -1e-3
-    guess = answered_links.run(blinded(truth.view(who), RNG(0)), game.targets, RNG(0))
+    assert game.gain(answered_links(truth.view(who), game.question, RNG(0))).high > -1e-3
+    guess = answered_links(blinded(truth.view(who), RNG(0)), game.question, RNG(0))
     assert np.array_equal(guess, game.without_run)
 
 
@@ -103,7 +105,7 @@ def test_answers_that_hold_the_links_give_them(truth: Truth) -> None:
     mixed = normalized_adjacency(truth.graph.edge_index, size)
     telling = replace(truth.view(OUTSIDER), answers=mixed @ (mixed @ drawn))
     game = game_of(truth, OUTSIDER)
-    guess = answered_links.run(telling, replace(game.targets, prior=None), RNG(0))
+    guess = answered_links(telling, replace(game.question, prior=None), RNG(0))
     assert game.measure(guess).value > 0.9
 
 
@@ -112,9 +114,8 @@ def test_no_pair_is_asked_of_which_the_adversary_knows_both_nodes(
     truth: Truth, who: Adversary
 ) -> None:
     game = game_of(truth, who)
-    targets = game.targets
-    assert targets.shadow_pairs is not None
-    assert targets.shadow_linked is not None
+    targets = game.question
+    assert isinstance(targets, StolenLinks)
     known = np.unique(targets.shadow_pairs)
     assert not np.isin(targets.ids, known).all(1).any()
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
@@ -124,7 +125,8 @@ def test_no_pair_is_asked_of_which_the_adversary_knows_both_nodes(
 
 
 def test_without_a_shadow_graph_nothing_is_guessed(truth: Truth) -> None:
-    pairs = np.array([[0, 1], [2, 3]])
+    pairs, nothing = np.array([[0, 1], [2, 3]]), np.zeros((0, 2), np.int64)
+    asked = StolenLinks(pairs, 1, nothing, nothing[:, 0])
     for attack, who in ((supervised_links, SERVER), (answered_links, OUTSIDER)):
-        with pytest.raises(CannotAttack, match="no graph to learn from"):
-            attack.run(truth.view(who), Targets(ids=pairs, client=1), RNG(0))
+        with pytest.raises(CannotAttack, match="0 links to learn from"):
+            attack(truth.view(who), asked, RNG(0))

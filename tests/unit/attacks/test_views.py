@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
-from attacks.base import CannotAttack, Targets, View, in_words, options
-from attacks.client_rows import client_rounds
+from attacks.base import CannotAttack, View, in_words, options
+from attacks.rows import client_rounds
 from securefg.federation.roles import PublicInfo
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import NodeRows, Other, Predictions, Weights
@@ -99,10 +98,3 @@ def test_a_need_is_one_meaning_or_several_of_which_one_is_enough() -> None:
     assert options(Weights()) == (Weights(),)
     assert options(either) == either
     assert in_words(either) == "node rows (layer hidden) or predictions"
-
-
-def test_targets_without_a_client_name_no_victim() -> None:
-    """Once an attack on a single client took client 0 where the question named none."""
-    with pytest.raises(CannotAttack, match=r"targets\.client: found none"):
-        _ = Targets(ids=np.arange(3)).victim
-    assert Targets(ids=np.arange(3), client=0).victim == 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks.base import Targets
+from attacks.questions import Question
 from audits.games.base import BinaryGame, Game, OutcomeGame
 from audits.verdicts import SMALLEST, Evidence, judge, smallest_gain
 from securefg.foundation.interval import Interval
@@ -189,12 +189,14 @@ def test_no_attack_earns_the_verdict_that_is_for_promises() -> None:
 @pytest.mark.parametrize(
     "game",
     [
-        BinaryGame(Targets(ids=np.arange(40)), "made", "node", np.arange(40) % 2),
-        BinaryGame(Targets(ids=np.arange(40)), "made", "node", np.arange(40) % 2, ALIKE),
+        BinaryGame(Question(ids=np.arange(40)), "made", "node", np.arange(40) % 2),
+        BinaryGame(Question(ids=np.arange(40)), "made", "node", np.arange(40) % 2, ALIKE),
         BinaryGame(
-            Targets(ids=np.arange(80).reshape(40, 2)), "made", "edge", np.arange(40) % 2, ALIKE
+            Question(ids=np.arange(80).reshape(40, 2)), "made", "edge", np.arange(40) % 2, ALIKE
         ),
-        OutcomeGame(Targets(ids=np.arange(40)), "made", "node", np.arange(40) % 2, np.equal, ALIKE),
+        OutcomeGame(
+            Question(ids=np.arange(40)), "made", "node", np.arange(40) % 2, np.equal, ALIKE
+        ),
     ],
     ids=["no prior", "a prior", "pairs", "outcomes"],
 )

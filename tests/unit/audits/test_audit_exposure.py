@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import linear_exposure as solving
+from attacks.features import LINEAR_EXPOSURE
+from attacks.questions import FirstLatents
 from audits.exposure import coalition_exposures, exposures
 from audits.games import make_game
 from audits.promises import promises
@@ -96,14 +97,14 @@ def test_sums_over_neighbourhoods_are_solved_as_the_algebra_says(tmp_path: Path)
     server = Adversary("server")
     share = by_adversary(exposures(truth, 0), "server")
     assert share.verdict is Verdict.LEAK
-    game = make_game("first_latents", truth, server, np.random.default_rng(0))
-    guess = solving.run(truth.view(server), game.targets, np.random.default_rng(0))
-    assert game.gain(guess).low > solving.ATTACK.floor
+    game = make_game(FirstLatents, truth, server, np.random.default_rng(0))
+    guess = LINEAR_EXPOSURE.run(truth.view(server), game.question, np.random.default_rng(0))
+    assert game.gain(guess).low > LINEAR_EXPOSURE.floor
     assert game.extras(guess)["exact_latents"] >= share.value.value - 0.05
     assert game.null(guess, np.random.default_rng(0))[1]
-    assert truth.spoken.unmet(solving.ATTACK) is None
+    assert truth.spoken.unmet(LINEAR_EXPOSURE) is None
     plain = made(tmp_path / "open", {"name": "nfedgnn"})
-    assert "graph sums" in str(plain.spoken.unmet(solving.ATTACK))
+    assert "graph sums" in str(plain.spoken.unmet(LINEAR_EXPOSURE))
     assert any(meaning.fits(NodeRows("latent")) for meaning in plain.spoken.uploads.values())
     assert exposures(plain, 0) == []
 

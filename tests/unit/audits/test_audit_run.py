@@ -36,18 +36,19 @@ from tests.unit.run.written_over import write_over
 OWN = """
 import numpy as np
 from attacks.base import Attack
+from attacks.questions import TrainedSamples
 from securefg.protocol.meanings import {need}
 
-def run(view, targets, rng):
+def run(view, question, rng):
     {body}
 
 ATTACK = Attack(
     name="{name}", summary="", source="", needs=({need}(),), assumes="nothing",
-    adversaries=frozenset({{"server"}}), game="trained_samples", floor=0.1, expected="", run=run,
+    adversaries=frozenset({{"server"}}), question=TrainedSamples, floor=0.1, expected="", run=run,
 )
 """
 BREAKS = "raise RuntimeError('out of luck')"
-GUESSES = "return np.zeros((len(targets.ids), targets.num_samples, 3))"
+GUESSES = "return np.zeros((len(question.ids), question.num_samples, 3))"
 
 
 def written(path: Path, rounds: int = 1, **more: Any) -> Path:
@@ -232,10 +233,10 @@ def test_an_attack_that_is_none_is_refused_before_anything_runs(exchange: Path, 
 
 
 BREAKS_ON_TWELVE = """
-    from attacks.first_layer_samples import ATTACK as known
+    from attacks.samples import FIRST_LAYER_SAMPLES as known
     if len(view.seen) > 6:
         raise RuntimeError("not without its noise")
-    return known.run(view, targets, rng)
+    return known.run(view, question, rng)
 """
 
 
@@ -313,10 +314,10 @@ def test_a_check_of_a_promise_that_never_ends_is_ended_too(
 
 
 LUCKY = """
-    from attacks.first_layer_samples import ATTACK as known
+    from attacks.samples import FIRST_LAYER_SAMPLES as known
     if rng.random() < {least}:
-        return np.zeros((len(targets.ids), targets.num_samples, 3))
-    return known.run(view, targets, rng)
+        return np.zeros((len(question.ids), question.num_samples, 3))
+    return known.run(view, question, rng)
 """
 
 

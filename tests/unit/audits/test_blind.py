@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks.base import Targets
+from attacks.questions import Question
 from audits import metrics
 from audits.blind import at_chance, over_draws
 from audits.games.base import BinaryGame, OutcomeGame
@@ -21,28 +21,35 @@ from tests import small
 
 GAME = """
 import numpy as np
-from attacks.base import Targets
-from audits.games.base import BinaryGame
+from audits.games.base import BinaryGame, plays
+from own_{name} import Made
 
-def make(truth, adversary, rng):
+@plays(Made)
+def made(truth, adversary, rng):
     ids = np.arange(60)
     so = np.arange(60) % 2
     {order}
     return BinaryGame(
-        targets=Targets(ids=ids), metric="made", unit="node", truth=so.astype(np.int64)
+        question=Made(ids=ids), metric="made", unit="node", truth=so.astype(np.int64)
     )
 """
 ATTACK = """
+from dataclasses import dataclass
 import numpy as np
 from attacks.base import Attack
+from attacks.questions import Question
 from securefg.protocol.meanings import Weights
 
-def run(view, targets, rng):
-    return (targets.ids % 2).astype(float) + 0.1 * rng.normal(size=len(targets.ids))
+@dataclass(frozen=True)
+class Made(Question, name="made", played_in="own_game_{name}"):
+    pass
+
+def run(view, question, rng):
+    return (question.ids % 2).astype(float) + 0.1 * rng.normal(size=len(question.ids))
 
 ATTACK = Attack(
     name="own_{name}", summary="", source="", needs=(Weights(),), assumes="nothing",
-    adversaries=frozenset({{"server"}}), game="own_game_{name}", floor=0.1, expected="", run=run,
+    adversaries=frozenset({{"server"}}), question=Made, floor=0.1, expected="", run=run,
 )
 """
 LEAKING, SOUND = "pass", "so = rng.permutation(so)"
@@ -59,7 +66,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_game_that_tells_its_truth_is_not_sound(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, order: str
 ) -> None:
-    (tmp_path / f"own_game_{name}.py").write_text(GAME.format(order=order))
+    (tmp_path / f"own_game_{name}.py").write_text(GAME.format(name=name, order=order))
     (tmp_path / f"own_{name}.py").write_text(ATTACK.format(name=name))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -71,7 +78,7 @@ def test_a_game_that_tells_its_truth_is_not_sound(
 
 def test_permuting_the_truth_under_a_fixed_guess_shows_no_such_thing() -> None:
     so = np.arange(60) % 2
-    game = BinaryGame(Targets(ids=np.arange(60)), "made", "node", so)
+    game = BinaryGame(Question(ids=np.arange(60)), "made", "node", so)
     assert game.null(so.astype(float), np.random.default_rng(0))[1]
 
 
@@ -155,7 +162,7 @@ def test_null_of_an_exact_guess_over_a_constant_prior_is_at_chance(count: int) -
         rng = np.random.default_rng(seed)
         sizes = rng.integers(10, 14, size=count).astype(float)
         game = OutcomeGame(
-            Targets(ids=np.arange(count)),
+            Question(ids=np.arange(count)),
             "share of users whose number of words is found",
             "row",
             sizes,
@@ -168,7 +175,7 @@ def test_null_of_an_exact_guess_over_a_constant_prior_is_at_chance(count: int) -
 def test_null_of_a_guess_that_fits_everybody_is_off_chance() -> None:
     """An outcome that a guess of somebody else's secret reaches says nothing of the secret."""
     game = OutcomeGame(
-        Targets(ids=np.arange(200)),
+        Question(ids=np.arange(200)),
         "share",
         "row",
         np.arange(200.0),

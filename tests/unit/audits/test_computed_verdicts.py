@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attacks import get_attack
-from attacks.base import Targets
+from attacks.questions import Question
 from audits.claim_bound import are_promises_kept, bound_of_claims
 from audits.closed_form import bound_of_claim, gain_of_distance
 from audits.games import has_closed_form, make_game
@@ -96,8 +96,8 @@ def test_closed_form_of_a_run_agrees_with_noise_drawn_anew(run: Path) -> None:
     assert game.closed is not None
     form = game.closed(view)
     assert form is not None
-    assert game.targets.moves is not None
-    moves = game.targets.moves.reshape(len(game.targets.ids), -1)[:40]
+    assert game.question.moves is not None
+    moves = game.question.moves.reshape(len(game.question.ids), -1)[:40]
     draws = noise.sd * rng.standard_normal((4000, moves.shape[1]))
     alone = draws @ moves.T
     together = alone + (moves**2).sum(1)
@@ -167,7 +167,7 @@ def test_promises_that_were_not_checked_are_not_kept(gone: str) -> None:
 
 
 def test_bound_of_claims_speaks_of_uploads_and_aucs_alone(run: Path) -> None:
-    truth, targets = Truth.of(RunFolder.open(run)), Targets(ids=np.arange(4))
+    truth, targets = Truth.of(RunFolder.open(run)), Question(ids=np.arange(4))
 
     def bound(attack: str, unit: str) -> float | None:
         game = BinaryGame(targets, "AUC", unit, np.arange(4) % 2)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks import get_attack
 from attacks.base import Attack, Need
+from attacks.questions import ClientLinks
 from audits.coverage import Spoken, unread, untaken
-from audits.games import game_module
+from audits.games import load_game
 from audits.plan import Plan
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import only_known_modules
@@ -53,10 +55,10 @@ def attack(*needs: Need, hears: tuple[Need, ...] = ()) -> Attack:
         hears=hears,
         assumes="",
         adversaries=frozenset({"server"}),
-        game="client_links",
+        question=ClientLinks,
         floor=0.1,
         expected="",
-        run=lambda view, targets, rng: np.zeros(len(targets.ids)),
+        run=lambda view, question, rng: np.zeros(len(question.ids)),
     )
 
 
@@ -158,6 +160,7 @@ def test_every_place_that_nobody_took_is_named() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"question": "client_links"}, "question: found 'client_links'; expected a type"),
         ({"adversaries": frozenset({"hacker"})}, "adversaries: found hacker; allowed: server"),
         ({"adversaries": frozenset()}, "adversaries: found nobody"),
         ({"needs": ("weights",)}, "needs and hears are meanings .*found 'weights'"),
@@ -175,15 +178,23 @@ def test_the_game_of_an_attack_that_the_user_names_is_trusted_as_the_attack_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "named_attack.py").write_text(
-        "from dataclasses import replace\nfrom attacks.membership_loss import ATTACK as SHIPPED\n"
-        "ATTACK = replace(SHIPPED, name='named_attack', game='named_game')\n"
+        "from dataclasses import dataclass, replace\n"
+        "from attacks.membership import MEMBERSHIP_LOSS\n"
+        "from attacks.questions import Membership\n"
+        "@dataclass(frozen=True)\n"
+        "class Named(Membership, name='named', played_in='named_game'):\n    pass\n"
+        "ATTACK = replace(MEMBERSHIP_LOSS, name='named_attack', question=Named)\n"
     )
-    (tmp_path / "named_game.py").write_text("make = None\n")
+    (tmp_path / "named_game.py").write_text(
+        "from audits.games.base import plays\nfrom named_attack import Named\n"
+        "@plays(Named)\ndef named(truth, adversary, rng):\n    raise NotImplementedError\n"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Plan(only=("named_attack",))
     with only_known_modules():
-        assert game_module("named_game").make is None
+        game = load_game(get_attack("named_attack").question)
+    assert game.make.__module__ == "named_game"
 
 
 def test_an_outsider_reads_no_upload() -> None:

@@ -15,7 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from attacks.base import Message
-from attacks.first_layer_samples import samples_of
+from attacks.samples import samples_of_change
 from audits.foreign import judge_spread
 from audits.plan import Plan
 from audits.run import audit
@@ -284,7 +284,7 @@ def test_one_sample_is_the_quotient_of_two_gradients(continuous: bool) -> None:
     rng = np.random.default_rng(0)
     sample = rng.normal(size=12) if continuous else (rng.random(12) < 0.4) * 1.0
     error = rng.normal(size=5)
-    (found,) = samples_of(np.outer(error, sample), error, 1)
+    (found,) = samples_of_change(np.outer(error, sample), error, 1)
     assert found == pytest.approx(sample)
 
 
@@ -292,7 +292,7 @@ def test_several_binary_samples_are_told_apart() -> None:
     rng = np.random.default_rng(0)
     samples = (rng.random((6, 40)) < 0.2) * 1.0
     errors = rng.normal(size=(16, 6))
-    found = samples_of(errors @ samples, errors.sum(1), 6)
+    found = samples_of_change(errors @ samples, errors.sum(1), 6)
     assert {tuple(row) for row in found} == {tuple(row) for row in samples}
 
 
@@ -301,13 +301,13 @@ def test_a_unit_that_only_one_sample_turned_on_shows_it() -> None:
     samples = rng.normal(size=(3, 12))
     errors = rng.normal(size=(8, 3))
     errors[:2, 1:] = 0
-    found = samples_of(errors @ samples, errors.sum(1), 3)
+    found = samples_of_change(errors @ samples, errors.sum(1), 3)
     assert found[0] == pytest.approx(samples[0])
 
 
 def test_without_a_bias_the_direction_is_left() -> None:
     sample = np.array([0.0, 2.0, 1.0])
-    (found,) = samples_of(np.outer([-1.0, 3.0], sample), np.zeros(0), 1)
+    (found,) = samples_of_change(np.outer([-1.0, 3.0], sample), np.zeros(0), 1)
     assert found == pytest.approx(sample / np.linalg.norm(sample))
 
 

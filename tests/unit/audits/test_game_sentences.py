@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
-import audits.games
 from attacks import active, get_active, get_attack, shipped
-from attacks.base import Targets
+from attacks.questions import Question
+from audits.games import load_game
+from audits.games import shipped as shipped_games
 from audits.games.base import BinaryGame
 from audits.picked_targets import picked_targets
 from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import worst_sentence
 from securefg.run.findings import Finding, Verdict
 
-FOLDER = Path(audits.games.__file__).parent
 NOT_MEASURED = re.compile(r"\b(people|persons?|customers?|patients?|names?|named|naming)\b", re.I)
 TRAINING = re.compile(r"\btrain\w*", re.I)
 
 # The truth of these games is whether, or on what, somebody trained.
 MEASURES_TRAINING = {
     "isolated_samples",
-    "known_others",
     "labelled_nodes",
     "membership",
     "others_labels",
@@ -59,24 +59,41 @@ def texts(node: ast.expr) -> list[str]:
     return ["".join(map(str, parts))]
 
 
-def named_texts(path: Path, name: str) -> list[str]:
-    """Return the texts that a file's games give to `metric` or `unit`."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+def named_texts(function: ast.AST, name: str) -> list[str]:
+    """Return the texts that a function gives to `metric` or `unit`."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     given = [word.value for call in calls for word in call.keywords if word.arg == name]
     return [text for value in given for text in texts(value)]
 
 
 def measured() -> dict[str, list[tuple[str, str]]]:
-    """Return (metric, unit) by game; a file without its own takes those of the games it imports."""
+    """Return (metric, unit) by game; a game without texts takes those of functions it calls."""
     found = {}
-    for path in sorted(FOLDER.glob("*.py")):
-        metrics, units = named_texts(path, "metric"), named_texts(path, "unit")
-        if metrics:
-            found[path.stem] = [(m, u) for m in metrics for u in units or ["row"]]
+    for name, question in shipped_games().items():
+        functions = [parsed(load_game(question).make)]
+        functions += [parsed(function) for function in names_in(load_game(question).make)]
+        pairs = [(named_texts(tree, "metric"), named_texts(tree, "unit")) for tree in functions]
+        metrics, units = next((pair for pair in pairs if pair[0]), ([], []))
+        found[name] = [(m, u) for m in metrics for u in units or ["row"]]
     return found
 
 
+def parsed(function: Callable[..., Any]) -> ast.AST:
+    return ast.parse(inspect.getsource(function))
+
+
+def names_in(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Return the functions of the games that this one names."""
+    known = [function.__globals__.get(name) for name in function.__code__.co_names]
+    return [f for f in known if inspect.isfunction(f) and f.__module__.startswith("audits.games.")]
+
+
 GAMES = measured()
+
+
+def test_every_game_is_a_function_with_the_name_of_its_question() -> None:
+    made = {name: load_game(question).make for name, question in shipped_games().items()}
+    assert {name: make.__name__ for name, make in made.items() if make.__name__ != name} == {}
 
 
 def sentences(game: str, attack: str) -> Iterator[str]:
@@ -105,13 +122,13 @@ def sentences(game: str, attack: str) -> Iterator[str]:
 
 def attacks_by_game() -> list[tuple[str, str]]:
     attacks = [get_attack(name) for name in shipped()] + [get_active(name) for name in active()]
-    return [(attack.game, attack.name) for attack in attacks]
+    return [(attack.question.name, attack.name) for attack in attacks]
 
 
 def test_games_of_all_attacks_say_what_they_measure() -> None:
-    """A game without texts here is one that builds on another file, which then has them."""
-    borrowed = {"isolated_samples", "summed_features", "summed_moments"}
-    assert {game for game, _ in attacks_by_game()} - GAMES.keys() == borrowed
+    assert {game for game, _ in attacks_by_game()} == {
+        name for name, found in GAMES.items() if found
+    }
     assert len(GAMES) >= 30
 
 
@@ -136,7 +153,7 @@ def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:
     ids = np.arange(300)
     truth = (ids < 150).astype(np.int64)
     metric = "AUC over nodes that a client holds and others"
-    game = BinaryGame(Targets(ids), metric, "node", truth)
+    game = BinaryGame(Question(ids), metric, "node", truth)
     details = picked_targets(game, truth.astype(np.float64))
     assert details == {"picked": 150.0, "picked_of": 150.0, "picked_false_alarms": 0.1}
     reached = Interval(value=1.0, low=1.0, high=1.0)

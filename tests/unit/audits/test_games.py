@@ -5,21 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attacks.base import Targets
+from attacks.questions import CopiedModel, Question
 from audits import metrics
 from audits.blind import at_chance
 from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
-from audits.games.client_samples import exact, within
-from audits.games.copied_model import CopyGame
-from audits.games.neighbourhood_words import found_words
-from audits.games.node_features import words_found
-from audits.games.training_labels import LabelGame
+from audits.games.features import found_words, words_found
+from audits.games.labels import LabelGame
+from audits.games.models import CopyGame
+from audits.games.samples import exact, within
 
 
 def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
     truth = np.arange(size) % 2
     return BinaryGame(
-        targets=Targets(ids=np.arange(size)),
+        question=Question(ids=np.arange(size)),
         metric="AUC",
         unit="node",
         truth=truth,
@@ -30,7 +29,7 @@ def binary(size: int, prior: np.ndarray | None = None) -> BinaryGame:
 def rows(size: int = 40, width: int = 12) -> OutcomeGame:
     truth = np.random.default_rng(1).random((size, width)) < 0.3
     return OutcomeGame(
-        targets=Targets(ids=np.arange(size)),
+        question=Question(ids=np.arange(size)),
         metric="words",
         unit="row",
         truth=truth,
@@ -95,7 +94,7 @@ def test_a_guess_for_other_targets_raises() -> None:
 def test_an_outcome_in_percent_raises() -> None:
     game = rows()
     percent = OutcomeGame(
-        targets=game.targets,
+        question=game.question,
         metric="words",
         unit="row",
         truth=game.truth,
@@ -135,7 +134,7 @@ def test_a_gain_over_few_targets_is_seldom_found_where_there_is_none(size: int) 
 def test_five_labels_that_were_guessed_by_chance_are_no_gain() -> None:
     rng, trained, found = np.random.default_rng(0), np.arange(80) < 5, 0
     for _ in range(400):
-        game = LabelGame(Targets(np.arange(80)), "-", "-", rng.integers(2, size=80), trained)
+        game = LabelGame(Question(np.arange(80)), "-", "-", rng.integers(2, size=80), trained)
         found += not at_chance(game.gain(rng.integers(2, size=80)))
     assert found <= 2
 
@@ -143,7 +142,13 @@ def test_five_labels_that_were_guessed_by_chance_are_no_gain() -> None:
 def test_the_permuted_null_does_not_take_a_leak_off_the_page() -> None:
     """It is at chance by construction: hardly one honest attack in a thousand may fail it."""
     said, failed = np.arange(100) % 3, 0
-    targets = Targets(np.arange(100), queries=np.arange(10))
+    targets = CopiedModel(
+        ids=np.arange(100),
+        known_ids=np.arange(100),
+        known=np.zeros((100, 1), np.float32),
+        edges=np.zeros((2, 0), np.int64),
+        queries=np.arange(10),
+    )
     game = CopyGame(targets, "-", "-", said, lambda g, t: (g[:, -1] == t) * 1.0, said[:, None])
     for seed in range(1000):
         rng = np.random.default_rng(seed)

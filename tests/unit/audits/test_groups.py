@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks.base import Targets
+from attacks.questions import Question
 from audits.games.base import BinaryGame, OutcomeGame
 from audits.groups import LEAST, exposure, groups, top_ten
 from audits.metrics import auc
@@ -30,7 +30,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def binary(ids: np.ndarray, so: np.ndarray, unit: str = "label of a node") -> BinaryGame:
-    return BinaryGame(Targets(ids=ids), "AUC", unit, so.astype(np.int64))
+    return BinaryGame(Question(ids=ids), "AUC", unit, so.astype(np.int64))
 
 
 def same(guess: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_a_class_that_is_exposed_shows_where_the_average_hides_it(truth: Truth) 
     ids = np.arange(truth.graph.num_nodes)
     labels = truth.graph.labels.numpy()
     game = OutcomeGame(
-        Targets(ids=ids), "share found", "row", np.ones(len(ids)), same, np.zeros(len(ids))
+        Question(ids=ids), "share found", "row", np.ones(len(ids)), same, np.zeros(len(ids))
     )
     guess = (labels == 1).astype(np.float64)  # every node of class 1 is found, none of the other
     found = {group.name: group for group in groups(truth, game, guess)}

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import get_attack, summed_both
-from attacks.base import CannotAttack, Targets
-from attacks.known_others import ratios
+from attacks import get_attack
+from attacks.base import CannotAttack
+from attacks.questions import SummedBoth, SummedFeatures, SummedLinks
+from attacks.sums import SUMS, _variance, ratios
 from audits.games import make_game
 from audits.metrics import auc
 from audits.truth import Truth
@@ -51,8 +52,8 @@ def truth_of(tmp_path_factory: pytest.TempPathFactory):
 
 def played(truth: Truth, attack: str, adversary: Adversary) -> float:
     """The AUC of the attack on a run, or its share."""
-    game = make_game(attack, truth, adversary, np.random.default_rng(0))
-    guess = get_attack(attack).run(truth.view(adversary), game.targets, np.random.default_rng(0))
+    game = make_game(get_attack(attack).question, truth, adversary, np.random.default_rng(0))
+    guess = get_attack(attack).run(truth.view(adversary), game.question, np.random.default_rng(0))
     return game.measure(guess).value
 
 
@@ -88,41 +89,39 @@ def test_targets_that_move_a_sum_little_do_not_spoil_the_order_of_those_that_mov
 
 def test_two_sums_together_tell_what_both_variances_allow(truth_of):
     truth, rng = truth_of("noisy"), np.random.default_rng(0)
-    view, game = truth.view(SERVER), make_game("summed_both", truth, SERVER, rng)
+    view, game = truth.view(SERVER), make_game(SummedBoth, truth, SERVER, rng)
     x = truth.experiment
     planned = x.method.releases(x.config.method, x.config.training, x.public)
-    for need, release in zip(summed_both.SUMS, planned, strict=True):
+    for need, release in zip(SUMS, planned, strict=True):
         share = x.policy.rules[release.name].single_stddev(torch.Size([release.dim]))
         wanted = x.public.num_clients * share**2
-        assert summed_both._variance(view, need) == pytest.approx(wanted, rel=1e-6)
+        assert _variance(view, need) == pytest.approx(wanted, rel=1e-6)
     # Nobody is exposed further than the claim: mu of epsilon 0.5 at this delta, and of no less.
-    sds = [np.sqrt(summed_both._variance(view, need)) for need in summed_both.SUMS]
-    assert game.targets.moves is not None
+    sds = [np.sqrt(_variance(view, need)) for need in SUMS]
+    assert isinstance(game.question, SummedBoth)
     noise = np.concatenate([np.full(r.dim, sd) for r, sd in zip(planned, sds, strict=True)])
-    mu = float(np.linalg.norm(game.targets.moves / noise, axis=1).max())
+    mu = float(np.linalg.norm(game.question.moves / noise, axis=1).max())
     assert exact_gaussian((Step(1 / mu, 1),), x.policy.delta) < 0.5
 
 
 def test_the_answers_of_a_model_that_stay_at_home_are_no_prior_of_links(truth_of):
     """They are made with the links; a gain over them would hide what the sums tell."""
     for adversary in (SERVER, OUTSIDER):
-        game = make_game("summed_links", truth_of("noisy"), adversary, np.random.default_rng(0))
-        assert game.prior(np.zeros(len(game.targets.ids))).value == 0.5
+        game = make_game(SummedLinks, truth_of("noisy"), adversary, np.random.default_rng(0))
+        assert game.prior(np.zeros(len(game.question.ids))).value == 0.5
 
 
-def test_without_knowledge_of_the_others_there_is_no_attack(truth_of):
-    with pytest.raises(CannotAttack, match="does not know the other nodes"):
-        get_attack("summed_features").run(
-            truth_of("plain").view(SERVER), Targets(np.arange(3)), np.random.default_rng(0)
-        )
+def test_sum_question_without_the_other_nodes_is_refused():
+    with pytest.raises(TypeError, match="'sum_without' and 'moves'"):
+        SummedFeatures(ids=np.arange(3))
 
 
 def test_who_sees_nothing_of_a_sum_cannot_attack_it(truth_of):
     truth = truth_of("masked")
-    game = make_game("summed_features", truth, SERVER, np.random.default_rng(0))
+    game = make_game(SummedFeatures, truth, SERVER, np.random.default_rng(0))
     with pytest.raises(CannotAttack, match="not in the view"):
         get_attack("summed_moments").run(
-            truth.view(Adversary("wire")), game.targets, np.random.default_rng(0)
+            truth.view(Adversary("wire")), game.question, np.random.default_rng(0)
         )
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from attacks.base import CannotAttack
+from attacks.questions import ClientLinks
 from audits import metrics
 from audits.games import make_game
 from audits.games.base import BinaryGame
-from audits.games.link_prior import answers_alike, link_prior
+from audits.games.links import answers_alike, link_prior
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner
@@ -28,10 +29,10 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def test_the_prior_of_a_clients_links_is_no_weaker_than_its_released_answers(truth: Truth) -> None:
-    game = make_game("client_links", truth, SERVER, np.random.default_rng(0))
+    game = make_game(ClientLinks, truth, SERVER, np.random.default_rng(0))
     assert isinstance(game, BinaryGame)
     assert truth.answers is not None
-    known = answers_alike(truth.answers.double().softmax(-1).numpy(), game.targets.ids)
+    known = answers_alike(truth.answers.double().softmax(-1).numpy(), game.question.ids)
     best = max(metrics.auc(game.truth, scores) for scores in known)
     reached = game.prior(np.zeros(len(game.truth))).value
     assert reached == pytest.approx(max(best, 0.5))

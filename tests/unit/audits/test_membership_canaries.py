@@ -14,7 +14,7 @@ from attacks.base import CannotAttack
 from audits import canary_audit
 from audits.canary_audit import canaries, canary_scores, judged, over_trainings
 from audits.empirical_epsilon import several_trainings
-from audits.games import membership
+from audits.games.membership import membership
 from audits.promises import promises
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -152,5 +152,5 @@ def test_one_canary_over_several_trainings(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_canaries_are_no_targets_of_the_membership_game(truth) -> None:
     few = truth.judged_by(truth.config.audit.model_copy(update={"num_shadows": 4}))
-    game = membership.make(few, Adversary("outsider"), np.random.default_rng(0))
-    assert game.targets.ids.max() < truth.experiment.canaries.first
+    game = membership(few, Adversary("outsider"), np.random.default_rng(0))
+    assert game.question.ids.max() < truth.experiment.canaries.first

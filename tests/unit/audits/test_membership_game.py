@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from attacks import membership_lira, membership_loss, membership_rmia
-from attacks.base import CannotAttack, Targets
+from attacks.base import CannotAttack
+from attacks.membership import MEMBERSHIP_LIRA, MEMBERSHIP_LOSS, MEMBERSHIP_RMIA
+from attacks.questions import Question
 from audits import shadows as shadow_training
-from audits.games import membership
-from audits.games.membership import MembershipGame, balanced
+from audits.games.membership import MembershipGame, balanced, membership
 from audits.method_shadows import redrawn
 from audits.metrics import auc
 from audits.truth import Truth
@@ -39,7 +39,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> MembershipGame:
-    return membership.make(truth, OUTSIDER, np.random.default_rng(0))
+    return membership(truth, OUTSIDER, np.random.default_rng(0))
 
 
 def judged(truth: Truth, **settings: object) -> Truth:
@@ -47,34 +47,34 @@ def judged(truth: Truth, **settings: object) -> Truth:
 
 
 def _guess(truth: Truth, game: MembershipGame, attack, adversary: Adversary = OUTSIDER):
-    return attack.run(truth.view(adversary), game.targets, np.random.default_rng(0))
+    return attack.run(truth.view(adversary), game.question, np.random.default_rng(0))
 
 
 def test_an_over_trained_model_tells_its_members_and_lira_is_the_stronger(truth, game) -> None:
     loss, lira, rmia = (
         game.measure(_guess(truth, game, attack))
-        for attack in (membership_loss, membership_lira, membership_rmia)
+        for attack in (MEMBERSHIP_LOSS, MEMBERSHIP_LIRA, MEMBERSHIP_RMIA)
     )
     assert lira.low > 0.55
     assert lira.value >= loss.value
     assert rmia.value > 0.55
-    assert game.gain(_guess(truth, game, membership_lira)).low > 0
+    assert game.gain(_guess(truth, game, MEMBERSHIP_LIRA)).low > 0
 
 
 def test_the_server_reads_the_clients_own_predictions(truth: Truth, game: MembershipGame) -> None:
-    outside = _guess(truth, game, membership_loss)
-    server = _guess(truth, game, membership_loss, Adversary("server"))
+    outside = _guess(truth, game, MEMBERSHIP_LOSS)
+    server = _guess(truth, game, MEMBERSHIP_LOSS, Adversary("server"))
     assert np.isfinite(server).all()
     assert not np.allclose(outside, server)
     assert auc(game.truth, server) > 0.55
 
 
 def test_targets_are_as_many_members_as_others_of_every_class(truth, game) -> None:
-    labels, member = game.targets.labels, game.truth.astype(bool)
+    labels, member = game.question.labels, game.truth.astype(bool)
     for label in np.unique(labels):
         assert member[labels == label].mean() == 0.5
-    train = truth.graph.split.train.numpy()[game.targets.ids]
-    test = truth.graph.split.test.numpy()[game.targets.ids]
+    train = truth.graph.split.train.numpy()[game.question.ids]
+    test = truth.graph.split.test.numpy()[game.question.ids]
     np.testing.assert_array_equal(train, member)
     np.testing.assert_array_equal(test, ~member)
     ends = member[: len(member) // 2].mean()
@@ -82,28 +82,28 @@ def test_targets_are_as_many_members_as_others_of_every_class(truth, game) -> No
 
 
 def test_all_adversaries_are_asked_the_same_targets_in_an_order_of_their_own(truth, game) -> None:
-    other = membership.make(truth, Adversary("server"), np.random.default_rng(1))
-    assert set(other.targets.ids) == set(game.targets.ids)
-    assert not np.array_equal(other.targets.ids, game.targets.ids)
-    place = {node: i for i, node in enumerate(other.targets.ids)}
-    order = [place[node] for node in game.targets.ids]
+    other = membership(truth, Adversary("server"), np.random.default_rng(1))
+    assert set(other.question.ids) == set(game.question.ids)
+    assert not np.array_equal(other.question.ids, game.question.ids)
+    place = {node: i for i, node in enumerate(other.question.ids)}
+    order = [place[node] for node in game.question.ids]
     np.testing.assert_array_equal(
-        other.targets.shadows.logits[:, order], game.targets.shadows.logits
+        other.question.shadows.logits[:, order], game.question.shadows.logits
     )
     np.testing.assert_array_equal(
-        other.targets.shadows.member[:, order], game.targets.shadows.member
+        other.question.shadows.member[:, order], game.question.shadows.member
     )
 
 
 def test_the_null_is_at_chance_over_50_seeds(truth: Truth, game: MembershipGame) -> None:
-    guess = _guess(truth, game, membership_lira)
+    guess = _guess(truth, game, MEMBERSHIP_LIRA)
     found = [game.null(guess, np.random.default_rng(seed)) for seed in range(50)]
     assert sum(at_chance for _, at_chance in found) >= 49
     assert abs(np.mean([figure.value for figure, _ in found]) - 0.5) < 0.01
 
 
 def test_shadows_learn_their_own_members(game: MembershipGame) -> None:
-    shadows, labels = game.targets.shadows, game.targets.labels
+    shadows, labels = game.question.shadows, game.question.labels
     assert shadows.logits.shape[:2] == shadows.member.shape == (32, len(labels))
     assert np.abs(shadows.member.mean(1) - 0.5).max() < 0.05
     right = shadows.logits.argmax(-1) == labels
@@ -115,9 +115,9 @@ def test_shadows_are_made_once(truth, game, monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("trained again")
 
     monkeypatch.setattr(shadow_training, "train_shadows", refuse)
-    membership.make(truth, OUTSIDER, np.random.default_rng(2))
+    membership(truth, OUTSIDER, np.random.default_rng(2))
     with pytest.raises(AssertionError, match="trained again"):
-        membership.make(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
+        membership(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
 
 
 def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None:
@@ -134,17 +134,17 @@ def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None
 
 def test_shadows_of_the_method_are_runs_of_it_that_learn_their_own_members(truth, game) -> None:
     own = judged(truth, shadows="method", num_shadows=4)
-    found = shadow_training.shadows_for(own, game.targets.ids)
-    assert found.logits.shape == (4, *game.targets.shadows.logits.shape[1:])
-    right = found.logits.argmax(-1) == game.targets.labels
+    found = shadow_training.shadows_for(own, game.question.ids)
+    assert found.logits.shape == (4, *game.question.shadows.logits.shape[1:])
+    right = found.logits.argmax(-1) == game.question.labels
     assert right[found.member].mean() > right[~found.member].mean() + 0.02
-    assert shadow_training.shadows_for(own, game.targets.ids).logits.tolist() == (
+    assert shadow_training.shadows_for(own, game.question.ids).logits.tolist() == (
         found.logits.tolist()
     )
 
 
 def test_a_shadow_of_the_method_trains_on_its_half_at_every_client(truth, game) -> None:
-    ids = game.targets.ids
+    ids = game.question.ids
     member = np.arange(len(ids)) % 2 == 0
     shadow = redrawn(truth.experiment, ids, member, 0)
     for shard in shadow.shards:
@@ -157,7 +157,7 @@ def test_a_shadow_of_the_method_trains_on_its_half_at_every_client(truth, game) 
 def test_shadows_of_the_method_that_take_too_long_are_not_made(truth, game) -> None:
     own = judged(truth, shadows="method", num_shadows=5, shadow_seconds=1e-6)
     with pytest.raises(CannotAttack, match="5 shadows of the method would take"):
-        shadow_training.shadows_for(own, game.targets.ids)
+        shadow_training.shadows_for(own, game.question.ids)
 
 
 def test_a_shadows_graph_lacks_a_share_of_the_edges_in_both_directions(truth: Truth) -> None:
@@ -170,7 +170,7 @@ def test_a_shadows_graph_lacks_a_share_of_the_edges_in_both_directions(truth: Tr
 
 def test_low_false_positive_rates_are_told_only_where_there_are_targets_enough(game) -> None:
     truth = np.arange(2000) % 2
-    many = MembershipGame(Targets(ids=np.arange(2000)), "AUC", "label", truth)
+    many = MembershipGame(Question(ids=np.arange(2000)), "AUC", "label", truth)
     assert many.extras(truth + 0.0) == {"tpr_at_1_percent_fpr": 1.0}
     assert game.extras(game.truth + 0.0) == {}
 
@@ -181,15 +181,15 @@ def test_membership_is_no_secret_to_a_server_with_the_labels(tmp_path: Path) -> 
     tree["data"]["csbm"] = dict(CSBM)
     run = Truth.of(runner.start(parse_config(tree)).folder)
     with pytest.raises(CannotAttack, match="no secret"):
-        membership.make(run, Adversary("server"), np.random.default_rng(0))
-    found = membership.make(run, OUTSIDER, np.random.default_rng(0))
-    assert np.isfinite(_guess(run, found, membership_rmia)).all()
+        membership(run, Adversary("server"), np.random.default_rng(0))
+    found = membership(run, OUTSIDER, np.random.default_rng(0))
+    assert np.isfinite(_guess(run, found, MEMBERSHIP_RMIA)).all()
 
 
 def test_a_run_that_releases_no_model_is_not_attacked(tmp_path: Path) -> None:
     run = Truth.of(runner.start(small.config(tmp_path, method="alone")).folder)
     with pytest.raises(CannotAttack, match="released no model"):
-        membership.make(run, OUTSIDER, np.random.default_rng(0))
+        membership(run, OUTSIDER, np.random.default_rng(0))
 
 
 def test_too_few_targets_are_refused() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -110,7 +112,7 @@ def test_a_budget_that_clients_hold_ends_repeated_requests(tmp_path: Path) -> No
 
 
 def test_powers_of_two_read_rows_of_0_and_1_with_fewer_numbers_than_words() -> None:
-    from attacks.active.chosen_projections import _decoded
+    from attacks.active.weights import _decoded
 
     rng = np.random.default_rng(0)
     for scaled in (False, True):
@@ -228,10 +230,14 @@ def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(
     assert found.findings[0].failed
 
 
-def test_audits_of_recorded_runs_refuse_active_attacks() -> None:
-    with pytest.raises(ConfigError, match="securefg rehearse"):
-        get_attack("attacks.active.trap_weights")
+def test_audits_of_recorded_runs_refuse_active_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "trap_weights" in active()
+    outside = ModuleType("outside.lies")
+    outside.ATTACK = get_active("trap_weights")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "outside.lies", outside)
+    for name in ("trap_weights", "outside.lies"):
+        with pytest.raises(ConfigError, match="securefg rehearse"):
+            get_attack(name)
 
 
 def test_the_command_prints_findings_and_says_what_a_floor_has_against_it(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attacks.base import Array, Targets
-from attacks.known_others import ratios
+from attacks.base import Array
+from attacks.questions import SumQuestion
+from attacks.sums import ratios
 from audits.games.base import BinaryGame
-from audits.games.shared_noise import SumGame, shared_sd, told_alone
+from audits.games.sums import SumGame, shared_sd, told_alone
 
 KINDS = np.eye(6)
 
@@ -29,7 +30,7 @@ def leaks(made: type[BinaryGame], noise_sd: float, draws: int = 60) -> float:
         so, moves, without = sum_of(rng)
         seen = (so[:, None] * moves).sum(0) + noise_sd * rng.standard_normal(6)
         more = shared_sd(so, moves, rng) if made is SumGame else 0.0
-        targets = Targets(ids=np.arange(len(so)), moves=moves, sum_without=without)
+        targets = SumQuestion(ids=np.arange(len(so)), moves=moves, sum_without=without)
         game = made(targets, "AUC", "node", so, shared_sd=more)
         found += game.gain(ratios(seen, without, moves)).low > 0
     return found / draws
@@ -53,7 +54,7 @@ def test_who_moves_a_sum_alike_is_not_ranked_by_the_noise_they_share(
     total = (so[:, None] * moves).sum(0)
     without = total - so[:, None] * moves
     scores = ratios(total + noise_sd * rng.standard_normal(5), without, moves)
-    targets = Targets(ids=np.arange(40), moves=moves, sum_without=without)
+    targets = SumQuestion(ids=np.arange(40), moves=moves, sum_without=without)
     assert BinaryGame(targets, "AUC", "node", so).measure(scores).value == 1
     assert low <= SumGame(targets, "AUC", "node", so).measure(scores).value <= high
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attacks.base import Targets
+from attacks.questions import Question
 from audits.games.base import BinaryGame, OutcomeGame
 from audits.tail import tail_chance
 from audits.verdicts import STANDS_OUT, Evidence, judge
@@ -20,7 +20,7 @@ def membership(rng: np.random.Generator, exposed: int) -> tuple[BinaryGame, np.n
     so = rng.permutation(np.repeat([1, 0], 1000))
     scores = rng.standard_normal(2000)
     scores[np.flatnonzero(so)[:exposed]] = 100 + rng.random(exposed)
-    return BinaryGame(Targets(ids=np.arange(2000)), "AUC", "node", so), scores
+    return BinaryGame(Question(ids=np.arange(2000)), "AUC", "node", so), scores
 
 
 def verdict_of(game: BinaryGame, scores: np.ndarray, tail: float | None) -> Verdict:
@@ -50,7 +50,7 @@ def test_tail_chance_is_over_what_the_prior_finds() -> None:
     """Ten whom the prior names already are no news."""
     rng = np.random.default_rng(3)
     game, scores = membership(rng, 10)
-    known = BinaryGame(game.targets, "AUC", "node", game.truth, scores)
+    known = BinaryGame(game.question, "AUC", "node", game.truth, scores)
     tail = tail_chance(known, scores, rng)
     assert tail is not None
     assert tail > STANDS_OUT
@@ -61,7 +61,7 @@ def test_tail_chance_rows_found_exactly_stand_out() -> None:
     rows = rng.standard_normal((500, 30))
     guess = rng.standard_normal((500, 30))
     game = OutcomeGame(
-        Targets(ids=np.arange(500)), "cosine", "row", rows, _cosine, np.ones((500, 30))
+        Question(ids=np.arange(500)), "cosine", "row", rows, _cosine, np.ones((500, 30))
     )
     silent = tail_chance(game, guess, np.random.default_rng(0))
     guess[:10] = rows[:10]
@@ -73,10 +73,10 @@ def test_tail_chance_rows_found_exactly_stand_out() -> None:
 
 def test_tail_chance_of_few_targets_or_yes_and_no_is_not_known() -> None:
     rng = np.random.default_rng(5)
-    few = BinaryGame(Targets(ids=np.arange(40)), "AUC", "node", np.arange(40) % 2)
+    few = BinaryGame(Question(ids=np.arange(40)), "AUC", "node", np.arange(40) % 2)
     assert tail_chance(few, rng.random(40), rng) is None
     labels = rng.integers(2, size=500)
-    game = OutcomeGame(Targets(ids=np.arange(500)), "share", "node", labels, np.equal, labels * 0)
+    game = OutcomeGame(Question(ids=np.arange(500)), "share", "node", labels, np.equal, labels * 0)
     assert tail_chance(game, labels, rng) is None
 
 

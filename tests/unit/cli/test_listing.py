@@ -20,7 +20,7 @@ from securefg.settings.methods import SHIPPED, method_names, method_settings
 Offer = Callable[[str, str, str], None]
 ATTACK = """
 from dataclasses import replace
-from attacks.similar_links import ATTACK as SHIPPED
+from attacks.links import SIMILAR_LINKS as SHIPPED
 ATTACK = replace(SHIPPED, name="margin", summary="an attack of somebody else's")
 """
 METHOD = """

@@ -1,0 +1,382 @@
+"""Questions: what an attack is asked, in shuffled order, and what the adversary knows beforehand.
+
+A question is a type. Its name draws the random targets, so that a file can move and a figure stays.
+The game that is played for it (package `audits.games`) fills it in from the truth; an attack takes
+the type that it declares, and never sees the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something is asked of every target.
+
+    ids    the targets: nodes or users (n,), or pairs of nodes (n, 2)
+    prior  the guess that the adversary would make without the run, in the form of a guess; None for
+           chance
+
+    A subclass has a `name`, which draws its targets. One from outside the package names the module
+    of its game as well (`played_in`).
+    """
+
+    name: ClassVar[str] = ""
+    played_in: ClassVar[str] = ""
+
+    ids: Ids
+    prior: Array | None = field(default=None, repr=False, kw_only=True)
+
+    def __init_subclass__(cls, name: str = "", played_in: str = "") -> None:
+        super().__init_subclass__()
+        cls.name, cls.played_in = name, played_in
+
+
+@dataclass(frozen=True)
+class ClientQuestion(Question):
+    """The same about the data of one client."""
+
+    client: int
+
+
+@dataclass(frozen=True)
+class SampleQuestion(Question):
+    """Samples are to be recovered; every client has `num_samples` of them."""
+
+    num_samples: int
+
+
+@dataclass(frozen=True)
+class CandidateQuestion(Question):
+    """A target's row is to be found in a pool of candidates, (pool, features)."""
+
+    candidates: NDArray[np.float32] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class KnownRowsQuestion(Question):
+    """The adversary has the features of some nodes from elsewhere.
+
+    known_ids    nodes whose rows it has (targets too, where their use is asked and not their
+                 features), with
+    known        their features
+    known_prior  what the prior says of them, each from all others; None for their mean
+    """
+
+    known_ids: Ids = field(repr=False)
+    known: NDArray[np.float32] = field(repr=False)
+    known_prior: Array | None = field(default=None, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ClientRowsQuestion(KnownRowsQuestion):
+    """The same about the data of one client."""
+
+    client: int
+
+
+@dataclass(frozen=True)
+class RowsQuestion(KnownRowsQuestion):
+    """The same about the rows of one client, or of all clients (None)."""
+
+    client: int | None
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """Models like the target's, trained by the adversary on data it drew itself.
+
+    logits  (shadows, targets, classes): what each says of every target
+    member  (shadows, targets): whether the target was in its training set
+    around  (shadows, targets, classes): the mean log p that each says of a target's neighbours
+    """
+
+    logits: NDArray[np.float32]
+    member: NDArray[np.bool_]
+    around: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class TrainedOnQuestion(KnownRowsQuestion):
+    """Whether targets with these labels were trained on; the graph is known too.
+
+    labels  of the targets
+    edges   (2, E) of the whole graph
+    """
+
+    labels: Ids = field(repr=False)
+    edges: Ids = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ShadowQuestion(TrainedOnQuestion):
+    """The same by an adversary who trained shadow models itself."""
+
+    shadows: Shadows = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PresenceQuestion(ClientQuestion):
+    """Whether targets are among a client's data, by uploads that the adversary made itself.
+
+    edges           (2, E), where it knows them: from targets to rows
+    shadow_uploads  uploads like the client's, made on data that it drew, with
+    shadow_member   (shadows, targets) whether the target was among these data
+    """
+
+    edges: Ids = field(repr=False)
+    shadow_uploads: NDArray[np.float32] = field(repr=False)
+    shadow_member: NDArray[np.bool_] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ShadowPairsQuestion(Question):
+    """Whether pairs are linked, by an adversary who knows a graph of the same kind.
+
+    client         the client whose data is attacked, where it is one client's
+    shadow_pairs   (m, 2): pairs of nodes of a graph that the adversary knows, with
+    shadow_linked  (m,) whether they are linked, and
+    shadow_client  the client whose graph it is, where it is one client's
+    """
+
+    client: int | None
+    shadow_pairs: Ids = field(repr=False)
+    shadow_linked: Ids = field(repr=False)
+    shadow_client: int | None = None
+
+
+@dataclass(frozen=True)
+class SumQuestion(Question):
+    """Whether a target is in a sum, by an adversary who knows everybody else.
+
+    sum_without  (targets, ...): the sum without the target
+    moves        (targets, ...): by how much the target moves it
+    """
+
+    sum_without: Array = field(repr=False)
+    moves: Array = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ClientLinks(ClientQuestion, name="client_links"):
+    """Which of these pairs of nodes are linked with this client?"""
+
+
+@dataclass(frozen=True)
+class ClientWords(ClientQuestion, name="client_words"):
+    """Which of these words are in the features of this client's nodes?"""
+
+
+@dataclass(frozen=True)
+class LabelledNodes(ClientQuestion, name="labelled_nodes"):
+    """Which of these nodes have a label with this client?"""
+
+
+@dataclass(frozen=True)
+class NeighbourhoodWords(ClientQuestion, name="neighbourhood_words"):
+    """Which words are in the neighbourhoods of these nodes?"""
+
+
+@dataclass(frozen=True)
+class SharedNeighbour(ClientQuestion, name="shared_neighbour"):
+    """Which of these pairs have a private neighbour in common?"""
+
+
+@dataclass(frozen=True)
+class TrainingLabels(ClientQuestion, name="training_labels"):
+    """Which labels do these nodes of this client have?"""
+
+
+@dataclass(frozen=True)
+class ClientSamples(SampleQuestion, name="client_samples"):
+    """What are the samples of these clients?"""
+
+
+@dataclass(frozen=True)
+class TrainedSamples(SampleQuestion, name="trained_samples"):
+    """Which samples did these clients train on?"""
+
+
+@dataclass(frozen=True)
+class TrainingSamples(SampleQuestion, name="training_samples"):
+    """Which samples did these clients train on, up to their order?"""
+
+
+@dataclass(frozen=True)
+class IsolatedSamples(TrainedSamples, name="isolated_samples"):
+    """Which samples do these clients have, where the server chose the weights?"""
+
+
+@dataclass(frozen=True)
+class ColludedSamples(SampleQuestion, name="colluded_samples"):
+    """What are the samples of these clients, to their colluding neighbours?
+
+    edges   (2, E) of the graph between the clients
+    """
+
+    edges: Ids = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CandidateRows(CandidateQuestion, name="candidate_rows"):
+    """Which row of the pool is this user's?"""
+
+
+@dataclass(frozen=True)
+class Identify(CandidateQuestion, name="identify"):
+    """Which row of the pool is this user's?"""
+
+
+@dataclass(frozen=True)
+class NodeFeatures(RowsQuestion, name="node_features"):
+    """What are the features of these nodes?"""
+
+
+@dataclass(frozen=True)
+class SensitiveColumn(RowsQuestion, name="sensitive_column"):
+    """What does a sensitive column say of these nodes?"""
+
+
+@dataclass(frozen=True)
+class SmallGraphEdges(ClientRowsQuestion, name="small_graph_edges"):
+    """Which of these pairs are linked in the small graph of this client?"""
+
+
+@dataclass(frozen=True)
+class HeldNodes(ClientRowsQuestion, name="held_nodes"):
+    """Which of these nodes does this client hold?"""
+
+
+@dataclass(frozen=True)
+class ListedRecords(KnownRowsQuestion, name="listed_records"):
+    """Which of these records did a client train on?"""
+
+
+@dataclass(frozen=True)
+class CopiedModel(KnownRowsQuestion, name="copied_model"):
+    """What does the model answer for these nodes?
+
+    edges    (2, E) of the whole graph
+    queries  nodes about which the adversary may ask the released model
+    """
+
+    edges: Ids = field(repr=False)
+    queries: Ids = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Membership(ShadowQuestion, name="membership"):
+    """Were the labels of these nodes trained on?"""
+
+
+@dataclass(frozen=True)
+class OthersMembers(TrainedOnQuestion, name="others_members"):
+    """Were the labels of these nodes of other clients trained on?"""
+
+
+@dataclass(frozen=True)
+class Presence(PresenceQuestion, name="presence"):
+    """Which of these nodes are with this client?"""
+
+
+@dataclass(frozen=True)
+class StolenLinks(ShadowPairsQuestion, name="stolen_links"):
+    """Which of these pairs are linked?"""
+
+
+@dataclass(frozen=True)
+class SummedBoth(SumQuestion, name="summed_both"):
+    """Did these nodes train, by both sums?"""
+
+
+@dataclass(frozen=True)
+class SummedFeatures(SumQuestion, name="summed_features"):
+    """Did these nodes train, by the sums of features?"""
+
+
+@dataclass(frozen=True)
+class SummedMoments(SumQuestion, name="summed_moments"):
+    """Did these nodes train, by the second moments?"""
+
+
+@dataclass(frozen=True)
+class SummedLinks(SumQuestion, name="summed_links"):
+    """Are these pairs linked, by the second moments?"""
+
+
+@dataclass(frozen=True)
+class SummedLabels(SumQuestion, name="summed_labels"):
+    """Which labels do these nodes have, by the sums?"""
+
+
+@dataclass(frozen=True)
+class ReleasedOthers(SumQuestion, name="released_others"):
+    """Did these nodes train, by the released model?"""
+
+
+@dataclass(frozen=True)
+class KnownEdges(SumQuestion, name="known_edges"):
+    """Are these pairs linked, by the answers for the others?"""
+
+
+@dataclass(frozen=True)
+class RemainingClient(ClientQuestion, name="remaining_client"):
+    """What did the one client upload that does not collude?
+
+    own_uploads  what the colluding clients uploaded in round 1, before any mask: (clients, ...)
+    """
+
+    own_uploads: NDArray[np.float32] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ClassRatios(Question, name="class_ratios"):
+    """Which classes are more frequent with these clients?"""
+
+
+@dataclass(frozen=True)
+class ClientClasses(Question, name="client_classes"):
+    """Which of these clients have a node of the class?"""
+
+
+@dataclass(frozen=True)
+class ClientInputs(Question, name="client_inputs"):
+    """Which inputs did these clients use?"""
+
+
+@dataclass(frozen=True)
+class ClientLabels(Question, name="client_labels"):
+    """Which label does each of these clients have?"""
+
+
+@dataclass(frozen=True)
+class FirstLatents(Question, name="first_latents"):
+    """What are the first latents of these users?"""
+
+
+@dataclass(frozen=True)
+class OthersLabels(Question, name="others_labels"):
+    """Which labels do these nodes of others have?"""
+
+
+@dataclass(frozen=True)
+class OthersLinks(Question, name="others_links"):
+    """Which of these pairs of others' nodes are linked?"""
+
+
+@dataclass(frozen=True)
+class RowSizes(Question, name="row_sizes"):
+    """How many words do these users have?"""
+
+
+@dataclass(frozen=True)
+class RecordEntries(NodeFeatures, name="record_entries"):
+    """What are the entries of these records?"""

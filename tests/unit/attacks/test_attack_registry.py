@@ -1,0 +1,44 @@
+"""Attacks are found by name in every family; a module from outside exposes one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from types import ModuleType
+
+import pytest
+
+import attacks
+from attacks import active, get_attack, shipped
+from attacks.base import AnyAttack
+from securefg.foundation.errors import ConfigError
+
+
+def exposed(package: ModuleType) -> list[AnyAttack]:
+    """Return the attacks of all modules of a package."""
+    names = [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(name) for name in names]
+    return [attack for module in modules for attack in getattr(module, "ATTACKS", ())]
+
+
+def test_shipped_attacks_have_names_of_their_own() -> None:
+    assert len(exposed(attacks)) == len(shipped()) > 40
+    assert len(exposed(importlib.import_module("attacks.active"))) == len(active()) == 6
+    assert not shipped().keys() & active().keys()
+
+
+@pytest.mark.parametrize("attack", exposed(attacks), ids=lambda attack: attack.name)
+def test_attack_is_run_by_the_function_of_its_name(attack: AnyAttack) -> None:
+    assert attack.run.__name__ == attack.name
+
+
+def test_get_attack_module_with_two_attacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = ModuleType("outside.attacks")
+    one, other = list(shipped().values())[:2]
+    outside.ATTACKS = (one, other)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "outside.attacks", outside)
+    with pytest.raises(ConfigError, match="found 2 attacks; expected one"):
+        get_attack("outside.attacks")
+    outside.ATTACKS = (one,)  # type: ignore[attr-defined]
+    assert get_attack("outside.attacks") is one
