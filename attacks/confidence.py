@@ -17,6 +17,7 @@ from torch import Tensor
 from attacks.base import Array, CannotAttack, Shadows, Targets, View
 from attacks.leaning import largest_shift, leaning
 from securefg.protocol.meanings import Predictions, Weights
+from securefg.settings.privacy import NO_DEFENCE
 
 ROUNDS = 5
 
@@ -42,7 +43,7 @@ def _uploaded(view: View) -> Tensor | None:
     if view.adversary.kind != "server":
         return None
     sent = view.uploads(Predictions("nodes"))
-    plain = [m for m in sent if m.rule == "plain" and not m.masked]
+    plain = [m for m in sent if m.rule == NO_DEFENCE and not m.masked]
     if not plain:
         return None
     last = sorted({m.round for m in plain})[-ROUNDS:]

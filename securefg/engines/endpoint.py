@@ -23,7 +23,6 @@ from securefg.foundation.errors import PrivacyError, ProtocolError, RunFolderErr
 from securefg.foundation.files import write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.privacy.ledger import Release
-from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
@@ -124,8 +123,8 @@ class Endpoint:
     def _is_constant(self, reply: type[Message], name: str) -> bool:
         """As `mask_context` has it: what never changes, and carries no noise."""
         masked = self.channel.policy.mask(reply, name)
-        is_plain = masked is not None and isinstance(masked.rule, Plain)
-        return is_plain and reply.declarations[name].constant
+        is_bare = masked is not None and masked.rule.is_bare
+        return is_bare and reply.declarations[name].constant
 
     def _opened(self, request: Message, turn: Turn) -> Message:
         """The request, with the sums that only their recipients can read opened."""

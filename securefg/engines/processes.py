@@ -125,7 +125,7 @@ def shared_imports(config: RunConfig) -> list[str]:
     any_network = config.method.name == "fedavg"
     if any_network:
         found.append("torch_geometric.nn")
-    if config.training.dp_sgd:  # loaded with the first gradient of a sample
+    if config.training.noise_in_training:  # loaded with the first gradient of a sample
         found += ["torch._dynamo", *(["opacus"] if any_network else [])]
     return found
 

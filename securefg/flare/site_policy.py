@@ -44,10 +44,10 @@ from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
 from securefg.methods.registry import get_method
+from securefg.privacy.defence import Defence, NoisyUpload
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Adjacency, Per, Unit
 
@@ -172,13 +172,13 @@ class SitePolicy(_Floor):
             )
         return reasons
 
-    def about(self, name: str, rule: Rule | None, masked: bool) -> list[str]:
+    def about(self, name: str, rule: Defence | None, masked: bool) -> list[str]:
         """Every reason against one field's rule."""
         reasons = []
         if self.masking == "required" and not masked:
             reasons.append(f"{name} would leave without masks")
         # Noise for single samples of its training does not count for the client's whole upload.
-        noised = rule if isinstance(rule, LocalGaussian | DistributedDiscrete) else None
+        noised = rule if isinstance(rule, NoisyUpload) else None
         found = noised.noise_multiplier if noised else 0.0
         if found < self.least_noise:
             words = f"noise multiplier {found:.4g}" if found else "no noise"

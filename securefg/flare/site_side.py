@@ -231,7 +231,7 @@ class SiteRun:
         self._books.take_up(job, self._policy.submissions)
         self._terms = Terms(job, hosts, before, self._policy.submissions)
         fresh_noise = masked or (
-            policy.protects and any(r.name != "plain" for r in policy.rules.values())
+            policy.protects and any(not r.is_bare for r in policy.rules.values())
         )
         ledger_path, booked = self._folder / "ledger.jsonl", self._books.released(job.run)
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ class Method(Generic[S]):
     def releases(
         self, settings: S, training: TrainingSettings, info: PublicInfo
     ) -> list[PlannedRelease]:
-        """What the method plans to send; `training.dp_sgd` is refused where nothing trains so."""
+        """What the method plans to send; private training is refused where nothing trains so."""
         self.meanings(settings)  # a meaning that cannot be told is found before anything is sent
         planned = self.planned(settings, training, info)
         for release in planned:
@@ -103,10 +103,11 @@ class Method(Generic[S]):
                 raise ConfigError(
                     f"{self.name}: {release.message.kind} is planned and is no message of METHOD"
                 )
-        if training.dp_sgd is not None and not any(release.trained for release in planned):
+        asked = training.noise_in_training
+        if asked is not None and not any(release.trained for release in planned):
             raise ConfigError(
-                f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
-                "that does (fedmlp, fedavg)"
+                f"training.{asked[0]}: {self.name} does not train by it; allowed: null, or a "
+                "method whose training can be private"
             )
         return planned
 

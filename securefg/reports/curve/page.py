@@ -19,7 +19,7 @@ from securefg.reports.curve.leakage import leak_figures, unmeasured
 from securefg.reports.curve.marks import Marks
 from securefg.reports.curve.tables import failures, point_rows, sights, violations
 from securefg.reports.curve.verdict import cards, limit_words
-from securefg.reports.curve.words import DEFENCE_NOTES, defence_words, score_words
+from securefg.reports.curve.words import defence_note, defence_words, score_words
 from securefg.reports.figures.canvas import Figure
 from securefg.reports.page import build_report
 from securefg.reports.templating import page_environment
@@ -80,7 +80,7 @@ def render_curve(data: CurveData, timing: Timing) -> str:
             failures=failures(data),
             violations=violations(data),
             series=[_figures(data, timing, one, marks) for one in data.series],
-            defences=[(defence_words(d), DEFENCE_NOTES.get(d, "")) for d in _defences(data)],
+            defences=[(defence_words(d), defence_note(d)) for d in _defences(data)],
             sights=sights(data, marks),
             points=point_rows(data, timing, marks),
             score=score_words(data.points),

@@ -25,10 +25,10 @@ from securefg.methods.private.two_sums import (
     rows_of,
 )
 from securefg.privacy.accountants import claim
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.population import Population
-from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients, Turn
 from securefg.secagg.arrays import to_ring
 from securefg.settings.execution import TrainingSettings
