@@ -6,6 +6,8 @@ from securefg.flare.job import Job
 from securefg.flare.site_policy import planned_profile
 from securefg.methods.registry import get_method
 from securefg.privacy.accountants import claim
+from securefg.privacy.defence import NoisyUpload
+from securefg.privacy.private_training import PrivateTraining
 
 SITE = """\
 # Runbook for {site}
@@ -104,8 +106,9 @@ def leaving(job: Job) -> list[str]:
         lines.append(f"- the server has of the whole graph beforehand: {', '.join(sorted(known))}")
     for release in planned:
         rule = policy.rules[release.name]
-        noise = getattr(rule, "noise_multiplier", None)
-        words = "without noise" if noise is None else f"{rule.name}, noise multiplier {noise:.4g}"
+        words = "without noise"
+        if isinstance(rule, NoisyUpload | PrivateTraining):
+            words = f"{rule.name}, noise multiplier {rule.noise_multiplier:.4g}"
         masked = "; masked, the server learns the sum" if release.name in policy.masked else ""
         lines.append(
             f"- `{release.name}`: {release.dim} numbers per client, at most {release.count} times; "

@@ -5,6 +5,7 @@
     max_rounds: 50
     least_noise: 1.0                # noise multiplier of every private field; 0 asks for none
     noise: system                   # seeded noise protects nothing
+    defences: []                    # defences from outside securefg that may make the noise
     units: [client]                 # whom a job's epsilon may be for
     per: [message]                  # what noise may be sized for: a whole message, or a row of it
     adjacency: [replace_one]        # what counts as neighbours
@@ -49,7 +50,7 @@ from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.settings.config import RunConfig
-from securefg.settings.privacy import Adjacency, Per, Unit
+from securefg.settings.privacy import Adjacency, Per, Unit, shipped_defences
 
 POLICY_FILE = "site_policy.yaml"
 Known = Literal["graph", "labels", "trainers"]
@@ -86,6 +87,7 @@ class SitePolicy(_Floor):
     max_rounds: PositiveInt = 50
     least_noise: float = Field(1.0, ge=0)
     noise: Literal["system", "any"] = "system"
+    defences: tuple[str, ...] | Literal["any"] = ()
     units: tuple[Unit, ...] = ("client",)
     per: tuple[Per, ...] = ("message",)
     adjacency: tuple[Adjacency, ...] = ("replace_one",)
@@ -109,6 +111,7 @@ class SitePolicy(_Floor):
             max_rounds=10**9,
             least_noise=0,
             noise="any",
+            defences="any",
             units=("client", "row", "node", "edge"),
             per=("row", "message"),
             adjacency=("replace_one", "zero_out"),
@@ -153,6 +156,13 @@ class SitePolicy(_Floor):
             reasons.append(f"{config.training.rounds} rounds; allowed here: {self.max_rounds}")
         if self.noise == "system" and config.privacy.noise_rng != "system":
             reasons.append("the noise is seeded and protects nothing")
+        named = {config.privacy.mechanism, *(f.mechanism for f in config.privacy.fields.values())}
+        strange = named - set(shipped_defences()) - set(self.defences)
+        if strange and self.defences != "any":
+            reasons.append(
+                f"defence {_words(sorted(strange))}; allowed here: {_words(self.defences)} beside "
+                "those of securefg"
+            )
         if config.privacy.unit not in self.units:
             reasons.append(
                 f"epsilon is per {config.privacy.unit}; allowed here: {_words(self.units)}"

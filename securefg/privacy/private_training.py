@@ -99,6 +99,11 @@ class PrivateTraining(Defence):
     num_samples: int
 
     @property
+    def noise_multiplier(self) -> float:
+        """The noise of a step over the clip of a sample's gradient."""
+        return self.plan.noise_multiplier
+
+    @property
     def key(self) -> str:
         """The setting that asks for it, for errors."""
         return f"training.{self.name}"

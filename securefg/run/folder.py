@@ -37,7 +37,7 @@ from securefg.run.metrics_file import read_metrics
 from securefg.run.summary import Summary, read_summary
 from securefg.settings.config import RunConfig, parse_config
 
-FORMAT = 4
+FORMAT = 5
 """Of everything in the folder; raised whenever an older reader would misread it."""
 
 

@@ -147,5 +147,5 @@ def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path
     assert "no adversary 'martian'" in refused(str(plain.path), "--adversary", "martian")
     older = copied(plain, tmp_path)
     path = older / "config.yaml"
-    path.write_text(path.read_text().replace("format: 4", "format: 3"))
-    assert "a run of format 3; this version reads 4" in refused(str(older))
+    path.write_text(path.read_text().replace("format: 5", "format: 4"))
+    assert "a run of format 4; this version reads 5" in refused(str(older))
