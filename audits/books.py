@@ -26,7 +26,6 @@ from securefg.foundation.errors import RunFolderError
 from securefg.methods.base import AnyMethod, asked_at_once
 from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
-from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
 from securefg.run.assembly import Experiment
@@ -139,7 +138,8 @@ def as_planned(x: Experiment, releases: list[Release], attempts: int) -> Iterato
         if release is None:
             yield Verdict.VIOLATION, f"{mechanism.field} was sent and never planned"
             continue
-        rows = mechanism.num_rows if mechanism.rule != "dp_sgd" else release.num_rows
+        in_training = mechanism.accounting == "gaussian_steps"
+        rows = release.num_rows if in_training else mechanism.num_rows
         dim = (
             release.dim // release.num_rows * (rows if mechanism.per == "row" else release.num_rows)
         )
@@ -156,6 +156,7 @@ def as_planned(x: Experiment, releases: list[Release], attempts: int) -> Iterato
             "sampling",
             "steps",
             "adjacency",
+            "accounting",
             "node",
             "edge",
         ):
@@ -258,14 +259,14 @@ def _noises(x: Experiment) -> Iterator[Said]:
     threat = masking.threat_among(x.partition.num_clients)
     for release in x.method.releases(x.config.method, x.config.training, x.public):
         rule = x.policy.rules.get(release.name)
-        if release.count == 0 or not isinstance(rule, DistributedDiscrete):
+        if release.count == 0 or rule is None or not rule.needs_masks:
             continue
         senders = asked if release.senders is None else min(release.senders, asked)
         sure = senders - threat.num_dropped(senders) - max(1, threat.num_corrupt(senders))
-        if rule.least_noises > sure:
+        if rule.num_shares > sure:
             yield (
                 Verdict.VIOLATION,
-                f"the noise of {release.name} is shared among {rule.least_noises} clients; of "
+                f"the noise of {release.name} is shared among {rule.num_shares} clients; of "
                 f"{sure} of {senders} it is sure to be there and unknown to the reader",
             )
 
@@ -316,9 +317,7 @@ def _survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
         if record.sender != "sum" or message is None:
             continue
         rules = [policy.rules.get(f"{message.__name__}.{name}") for name in message.declarations]
-        wanted = max(
-            (r.least_noises for r in rules if isinstance(r, DistributedDiscrete)), default=0
-        )
+        wanted = max((r.num_shares for r in rules if r is not None and r.needs_masks), default=0)
         count = len(Clients.parse(record.clients))
         planned = max(wanted, policy.least_survivors.get(message.kind, 0))
         if count < planned:

@@ -27,7 +27,7 @@ from audits.mechanisms.family import CANARIES
 from audits.truth import Truth
 from securefg.data.canaries import Canaries, with_canaries
 from securefg.data.graph import Graph
-from securefg.privacy.rules import LocalGaussian
+from securefg.privacy.defence import NoisyUpload
 from securefg.run.findings import Finding, Verdict
 
 UNIT = "node with its edges"
@@ -74,7 +74,8 @@ def _shown(
 def _is_gaussian(truth: Truth) -> bool:
     """Whether the claim is of Gaussian releases alone, which have the trade-off of one."""
     rules = truth.experiment.policy.rules.values()
-    return bool(rules) and all(isinstance(rule, LocalGaussian) for rule in rules)
+    exact = [isinstance(r, NoisyUpload) and r.accounting == "gaussian" for r in rules]
+    return bool(rules) and all(exact)
 
 
 def judged(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from attacks.base import AnyAttack
 from audits.closed_form import bound_of_claim
 from audits.games.base import BinaryGame, Game
 from audits.truth import Truth
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.privacy.defence import Defence, NoisyUpload
 from securefg.protocol.meanings import Answers
 from securefg.run.epsilons import ANSWERS, AT_HOME
 from securefg.run.findings import Finding, Verdict
@@ -52,7 +54,7 @@ def bound_of_claims(truth: Truth, attack: AnyAttack, game: Game) -> float | None
     beside = set(claim.not_covered) - {ANSWERS, AT_HOME}
     if claim.epsilon is None or not claim.private or claim.given or beside:
         return None
-    if not all(isinstance(rule, LocalGaussian | DistributedDiscrete) for rule in rules):
+    if not all(_is_gaussian(rule) for rule in rules):
         return None
     by_links = [one.epsilon for one in claim.by_links if one.epsilon is not None]
     if len(by_links) < len(claim.by_links):
@@ -62,8 +64,12 @@ def bound_of_claims(truth: Truth, attack: AnyAttack, game: Game) -> float | None
         max([claim.epsilon, *by_links]),
         claim.delta,
         2 if is_change else 1,
-        discrete=any(isinstance(rule, DistributedDiscrete) for rule in rules),
+        discrete=any(rule.accounting == "zcdp" for rule in rules),
     )
+
+
+def _is_gaussian(rule: Defence) -> bool:
+    return isinstance(rule, NoisyUpload) and rule.law(torch.Size([1])).is_gaussian
 
 
 def _reads_answers(attack: AnyAttack) -> bool:

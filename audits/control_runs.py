@@ -14,7 +14,6 @@ from audits.truth import Truth
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.versions import versions
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.protocol.transcript import broken_link
 from securefg.run import runner
 from securefg.run.folder import RunFolder
@@ -26,7 +25,7 @@ from securefg.sweep.cache import find_run, locked
 
 def is_defended(policy: Policy) -> bool:
     """Whether anything private leaves under a mask, or with noise that nobody can draw again."""
-    noised = any(not isinstance(rule, Plain) for rule in policy.rules.values())
+    noised = any(not rule.is_bare for rule in policy.rules.values())
     return bool(policy.masked) or (policy.protects and noised)
 
 
@@ -55,8 +54,8 @@ def _is_as_it_ended(found: RunFolder) -> bool:
 
 def bared(config: RunConfig) -> RunConfig:
     """The config without noise on uploads, noise in training, and masks."""
-    training = config.training.model_copy(update={"dp_sgd": None})
-    return config.model_copy(update={"privacy": PrivacySettings(), "training": training})
+    update = {"privacy": PrivacySettings(), "training": config.training.without_noise()}
+    return config.model_copy(update=update)
 
 
 def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:

@@ -250,7 +250,7 @@ def _is_noisy(truth: Truth, upload: Meaning) -> bool:
 
 def _has_noise(truth: Truth, field: str) -> bool:
     rule = truth.experiment.policy.rules.get(field)
-    return rule is not None and rule.noise_multiplier is not None
+    return rule is not None and not rule.is_bare
 
 
 def _amplification(found: Sequence[Exposure]) -> dict[str, float]:

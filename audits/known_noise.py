@@ -17,14 +17,7 @@ from torch import Tensor
 from attacks.base import Noise, Place
 from securefg.engines.hosting import noise_source
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.discrete_gaussian import sample
-from securefg.privacy.rules import (
-    DistributedDiscrete,
-    LocalGaussian,
-    Plain,
-    Rule,
-    TrainedWithNoise,
-)
+from securefg.privacy.defence import Defence, NoisyUpload
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Scalar
@@ -47,9 +40,7 @@ class Bared:
 
 def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
     policy, method = experiment.policy, experiment.method
-    seeded = not policy.protects and any(
-        not isinstance(rule, Plain) for rule in policy.rules.values()
-    )
+    seeded = not policy.protects and any(not rule.is_bare for rule in policy.rules.values())
     if not seeded and method.own_noise is None:
         return Bared(tuple(seen))
     taking = _Taking(experiment, seeded)
@@ -63,22 +54,12 @@ def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Nois
     planned = experiment.method.planned(config.method, config.training, experiment.public)
     for release in planned:
         rule, place = policy.rules.get(release.name), (release.message.kind, release.field)
-        if isinstance(rule, LocalGaussian | DistributedDiscrete) and (
-            policy.protects or ".".join(place) in left
-        ):
+        if isinstance(rule, NoisyUpload) and (policy.protects or ".".join(place) in left):
             shape = torch.Size((release.num_rows, release.dim // release.num_rows))
-            found[place] = Noise(rule.single_stddev(shape), rule.clip_l2)
-        if isinstance(release.trained, TrainedWithNoise) and policy.protects:
-            found[place] = _in_training(release.trained)
+            found[place] = Noise(rule.stddev(shape), rule.clip_l2)
+        if release.trained is not None and policy.protects:
+            found[place] = Noise(*release.trained.weight_noise())
     return found
-
-
-def _in_training(rule: TrainedWithNoise) -> Noise:
-    """What a round's steps add up to in the weights: of the noise, and of all clipped gradients."""
-    plan = rule.plan
-    step = plan.lr * plan.clip_l2 / (plan.sampling * rule.num_samples)
-    noise = step * plan.noise_multiplier * math.sqrt(plan.num_steps)
-    return Noise(noise, step * plan.sampling * rule.num_samples * plan.num_steps)
 
 
 @dataclass
@@ -125,7 +106,7 @@ class _Taking:
         self, message: type[Message], name: str, value: Tensor, step: int, seen: Seen
     ) -> Tensor:
         rule, weighted = self.x.policy.rule(message, name), message.declarations[name].weight
-        if weighted and self.seeded and isinstance(rule, LocalGaussian):
+        if weighted and self.seeded and isinstance(rule, NoisyUpload):
             self.left.add(f"{message.kind}.{name}")
             return value
         total = torch.zeros(value.shape, dtype=torch.float64)
@@ -149,7 +130,7 @@ class _Taking:
         turn = Turn(round=seen.header.round, step=step, clients=clients)
         found = self._by_the_method(message, name, shape, turn)
         rule = self.x.policy.rule(message, name)
-        if not self.seeded or isinstance(rule, Plain):
+        if not self.seeded or rule.is_bare:
             return found
         drawn = self._by_the_rule(rule, message, name, shape, turn)
         if drawn is None:
@@ -158,21 +139,15 @@ class _Taking:
         return drawn if found is None else found + drawn
 
     def _by_the_rule(
-        self, rule: Rule, message: type[Message], name: str, shape: torch.Size, turn: Turn
+        self, rule: Defence, message: type[Message], name: str, shape: torch.Size, turn: Turn
     ) -> Tensor | None:
-        source, stream = noise_source(self.x.config), (message.kind, name, turn.round, turn.step)
-        if isinstance(rule, LocalGaussian):
-            return rule.stddev * source.normal(shape, turn.clients, stream)
-        masked = self.x.policy.mask(message, name)
-        count = math.prod(shape) * self.x.partition.num_clients
-        if not isinstance(rule, DistributedDiscrete) or masked is None or count > MANY:
+        if not isinstance(rule, NoisyUpload):
             return None
-        plan = rule.plan(torch.empty(shape))
-        rows = (math.prod(shape) // plan.dim, plan.dim)
-        draws = source.random_bytes(turn.clients, (*stream, "discrete"))
-        return torch.from_numpy(sample(rule.local_stddev(plan), rows, draws)).double().reshape(
-            shape
-        ) / float(rule.scale)
+        count = math.prod(shape) * self.x.partition.num_clients
+        if rule.law(shape[1:]).is_discrete and count > MANY:
+            return None
+        stream = (message.kind, name, turn.round, turn.step)
+        return rule.redraw(shape, noise_source(self.x.config), turn.clients, stream)
 
     def _by_the_method(
         self, message: type[Message], name: str, shape: torch.Size, turn: Turn

@@ -19,10 +19,10 @@ from audits.empirical_epsilon import EpsilonBound, gaussian_bound
 from audits.uploads import Unbooked
 from securefg.federation.channel import Channel
 from securefg.federation.roles import Replies
+from securefg.privacy.defence import Asked, find_defence
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
@@ -34,6 +34,7 @@ from securefg.secagg.ring import Ring, RingArray
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, Secret
 from securefg.secagg.server import Aggregator
 from securefg.secagg.statements import request_hash
+from securefg.settings.privacy import NO_DEFENCE
 from securefg.settings.secagg import SecureAggregationSettings
 
 NUM_CLIENTS = 8
@@ -66,13 +67,15 @@ class Sessions:
         self._clients = SecureClients(settings, "audit", dict(enumerate(known)), roster)
         self._aggregator = Aggregator(settings, "audit", roster, self._exchange)
         grid = Grid(NUM_CLIENTS, 1.0, 1.0, dim=COINS, ring=ring)
+        asked = Asked("Coins.numbers", NO_DEFENCE, 1.0, None, "message", "replace_one")
+        rule = find_defence(NO_DEFENCE).settle(asked)
         policy = Policy(
-            rules={"Coins.numbers": Plain()},
+            rules={"Coins.numbers": rule},
             delta=0.5,
             unit="client",
             budget=None,
             protects=True,
-            masked={"Coins.numbers": MaskedField(Plain(), grid)},
+            masked={"Coins.numbers": MaskedField(rule, grid)},
         )
         self._channel = Channel(policy, SystemNoise(), Unbooked(0), self._clients)
         self._ring = ring

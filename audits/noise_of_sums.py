@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from attacks.base import Place, View
 from audits.closed_form import SumNoise
 from audits.truth import Truth
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
+from securefg.privacy.defence import NoisyUpload
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.transcript import Adversary
 
@@ -34,13 +36,17 @@ def noise_at(truth: Truth, place: Place, adversary: Adversary, view: View) -> Su
     plain = [seen for seen in view.seen if seen.header.up and seen.header.kind == kind]
     if len({seen.header.round for seen in plain}) != 1:
         return None
-    if isinstance(rule, LocalGaussian) and not opened and adversary.kind == "server":
+    if not isinstance(rule, NoisyUpload):
+        return None
+    law = rule.law(torch.Size([1]))
+    if not law.is_gaussian:
+        return None
+    if not rule.needs_masks and not opened and adversary.kind == "server":
         return SumNoise(noise.sd)
     count = sum(len(seen.clients) for seen in (opened or plain)) - len(adversary.clients)
     if count < 1:
         return None
-    if isinstance(rule, LocalGaussian):
-        return SumNoise(noise.sd * count**0.5, count)
-    if isinstance(rule, DistributedDiscrete) and len(opened) == 1:
-        return SumNoise(noise.sd * count**0.5, count, 1 / float(rule.scale))
-    return None
+    if rule.needs_masks and len(opened) != 1:
+        return None
+    step = law.step if law.is_discrete else 0.0
+    return SumNoise(noise.sd * count**0.5, count, step)

@@ -23,17 +23,18 @@ from torch import Tensor
 
 from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
-from audits.mechanisms.whole import claimed_noise, grid_step, off_grid_test
+from audits.mechanisms.whole import claimed_noise, has_grid, off_grid_test
 from audits.noise_law import LawTest, joint_tests, law_tests, worst
 from audits.recorded_redraws import LEAST_DRAWS, Part, Redraws, compare_draws, single_draws
 from audits.recorded_seeds import FirstUpload, seed_test
 from audits.truth import Truth
+from audits.uploads import unit_norms
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Host, Site
 from securefg.foundation.streams import derive_seed
+from securefg.privacy.defence import Law, NoisyUpload
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
@@ -54,7 +55,7 @@ Floats = NDArray[np.float64]
 class Residuals:
     """What was recorded of one field.
 
-    noise       (clients, rows, width) of every message, over the claimed standard deviation
+    noise       (clients, rows, width) of every message, as standard normals if it is as claimed
     zero        rows of a client that were zero before noise in all messages that were replayed
     structural  by client: these rows in messages that were not replayed
     rounded     how many clients' values were rounded to a grid and are in one sum
@@ -63,6 +64,7 @@ class Residuals:
     """
 
     release: PlannedRelease
+    rule: NoisyUpload
     sigma: float
     slack: float
     rounds: set[int] = field(default_factory=set)
@@ -76,7 +78,14 @@ class Residuals:
     beside_grid: list[LawTest] = field(default_factory=list)
 
     @property
+    def law(self) -> Law:
+        """The law of the noise on one client's upload."""
+        shape = (self.release.num_rows, self.release.dim // self.release.num_rows)
+        return self.rule.law(torch.Size(shape))
+
+    @property
     def numbers(self) -> int:
+        """How many numbers of noise were kept."""
         return sum(part.size for part in self.noise)
 
 
@@ -108,9 +117,10 @@ def _planned(truth: Truth) -> list[PlannedRelease]:
 def _claimed(policy: Policy, planned: list[PlannedRelease]) -> dict[str, Residuals]:
     found = {}
     for release in planned:
-        if isinstance(policy.rules[release.name], (LocalGaussian, DistributedDiscrete)):
+        rule = policy.rules[release.name]
+        if isinstance(rule, NoisyUpload):
             shape = (release.num_rows, release.dim // release.num_rows)
-            found[release.name] = Residuals(release, *claimed_noise(policy, release, shape))
+            found[release.name] = Residuals(release, rule, *claimed_noise(policy, release, shape))
     return found
 
 
@@ -212,7 +222,7 @@ class _Replay:
             if known is not None and clean is not None and known[1] == numbers:
                 again = self._redraws.of_upload(record, known[0], name)
                 found.redrawn += compare_draws(
-                    again, _units(sent), self._clean(found, clean), found.sigma
+                    again, _units(sent), _clipped(found.rule, clean), found.sigma, found.law
                 )
         if known is not None and self._x.policy.masks(message):
             self._replies[record.sender, record.round, record.step] = known
@@ -223,13 +233,13 @@ class _Replay:
         seen = _units(sent)
         if clean is not None:
             exact = _units(clean)
-            noise = (seen - _clipped(self._x.policy, found.release, exact)) / found.sigma
+            law = found.law
+            noise = law.normal_scores((seen - _clipped(found.rule, clean)) / found.sigma)
             if found.numbers < MOST_NUMBERS:
                 found.noise.append(noise)
-            rule = self._x.policy.rules[found.release.name]
-            if isinstance(rule, LocalGaussian):
-                found.beside_grid.append(off_grid_test(rule, seen))
-            if found.first is None:
+            if has_grid(law):
+                found.beside_grid.append(off_grid_test(law, seen))
+            if found.first is None and law.is_normal:
                 stream = (record.kind, found.release.field, record.round, record.step)
                 found.first = FirstUpload(
                     torch.from_numpy(noise[:1].copy()),
@@ -245,11 +255,9 @@ class _Replay:
             for k, own in zip(clients.numbers(), seen, strict=True):
                 rows = found.zero.get(k)
                 if rows is not None and rows.sum() >= 4:
-                    found.structural.setdefault(k, []).append(own[rows] / found.sigma)
+                    scores = found.law.normal_scores(own[rows] / found.sigma)
+                    found.structural.setdefault(k, []).append(scores)
                     found.rounds.add(record.round)
-
-    def _clean(self, found: Residuals, values: Tensor) -> Floats:
-        return _clipped(self._x.policy, found.release, _units(values))
 
     def _opened(self, record: Record) -> None:
         """A masked sum, against the sum of what its survivors would have sent."""
@@ -283,27 +291,27 @@ class _Replay:
         parts: list[Part],
         survivors: set[int],
     ) -> None:
-        rule = self._x.policy.rules[found.release.name]
-        assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
+        rule, law = found.rule, found.law
+        if len(survivors) > 1 and not law.is_gaussian:
+            return  # a sum of such noises has another law
         values = [
-            self._clean(found, getattr(reply, name))[[k in survivors for k in clients.numbers()]]
+            _clipped(rule, getattr(reply, name))[[k in survivors for k in clients.numbers()]]
             for _, reply, clients in parts
         ]
         exact: Floats = np.sum([own.sum(0) for own in values], axis=0)
-        planned = rule.least_noises if isinstance(rule, DistributedDiscrete) else 1
-        sigma = found.sigma * math.sqrt(len(survivors) / planned)
-        if isinstance(rule, DistributedDiscrete):
+        sigma = found.sigma * math.sqrt(len(survivors) / rule.num_shares)
+        if law.is_discrete:
             found.rounded = max(found.rounded, len(survivors))
         seen = total.double().numpy().reshape(exact.shape)
-        noise = (seen - exact) / sigma
+        noise = law.normal_scores((seen - exact) / sigma)
         if found.numbers < MOST_NUMBERS:
             found.noise.append(noise[None])
         found.rounds.add(record.round)
         again, guesses = self._redraws.of_sum(record, parts, name, survivors)
         sums, guessed = ([own.sum(0)[None] for own in drawn] for drawn in (again, guesses))
-        found.redrawn += compare_draws(sums, seen[None], exact[None], sigma, guessed)
+        found.redrawn += compare_draws(sums, seen[None], exact[None], sigma, law, guessed)
         if len(again) >= LEAST_DRAWS:
-            single = rule.single_stddev(torch.Size(exact.shape))
+            single = rule.law(torch.Size(exact.shape))
             found.redrawn += single_draws(again, np.concatenate(values), single)
 
 
@@ -315,11 +323,10 @@ def _units(values: Tensor) -> Floats:
     return array.reshape(len(array), -1, array.shape[-1]) if array.ndim > 2 else array[:, None]
 
 
-def _clipped(policy: Policy, release: PlannedRelease, values: Floats) -> Floats:
-    rule = policy.rules[release.name]
-    assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
-    axes = (1, 2) if rule.per == "message" else (2,)
-    norms = np.sqrt(np.square(values).sum(axes, keepdims=True))
+def _clipped(rule: NoisyUpload, sent: Tensor) -> Floats:
+    """(clients, rows, width): the values as they are before their noise."""
+    values = _units(sent)
+    norms = unit_norms(values, rule)
     clipped: Floats = values * np.minimum(1.0, rule.clip_l2 / np.maximum(norms, 1e-300))
     return clipped
 
@@ -330,7 +337,7 @@ def _clipped(policy: Policy, release: PlannedRelease, values: Floats) -> Floats:
 def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
     tests = []
     if found.noise:
-        step = grid_step(truth.experiment.policy.rules[found.release.name], found.sigma)
+        step = found.law.step / found.sigma
         tests += law_tests(
             np.concatenate(found.noise), found.slack, step=step, rounded=found.rounded
         )

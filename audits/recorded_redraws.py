@@ -22,6 +22,7 @@ from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.engines import hosting
 from securefg.federation.channel import Channel
+from securefg.privacy.defence import Law
 from securefg.privacy.noise import NoiseSource
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
@@ -139,14 +140,18 @@ def compare_draws(
     seen: Floats,
     clean: Floats,
     sigma: float,
+    law: Law,
     guesses: Sequence[Floats] = (),
 ) -> list[LawTest]:
     """Whether recorded noise comes back, and whether noise hangs on the value that it hides."""
     if not again:
         return []
     flat = clean.reshape(len(clean), -1)
-    recorded = (seen.reshape(flat.shape) - flat) / sigma
-    drawn = np.stack([(each.reshape(flat.shape) - flat) / sigma for each in again])
+
+    def scores(values: Floats) -> Floats:
+        return law.normal_scores((values.reshape(flat.shape) - flat) / sigma)
+
+    recorded, drawn = scores(seen), np.stack([scores(each) for each in again])
     tests = [
         guess_test(recorded[client], list(drawn[:, client]), "recorded noise drawn again")
         for client in range(min(len(flat), 8))
@@ -154,13 +159,13 @@ def compare_draws(
     if len(drawn) >= LEAST_DRAWS:
         tests += redraw_tests(drawn, flat)
     if guesses:
-        tried = [(each.reshape(flat.shape) - flat) / sigma for each in guesses]
-        tests.append(guess_test(recorded, tried))
+        tests.append(guess_test(recorded, [scores(each) for each in guesses]))
     return tests
 
 
-def single_draws(again: Sequence[Floats], clean: Floats, sigma: float) -> list[LawTest]:
+def single_draws(again: Sequence[Floats], clean: Floats, law: Law) -> list[LawTest]:
     """Whether single uploads under masks hang on the value that they hide."""
     flat = clean.reshape(len(clean), -1)
-    drawn = np.stack([(each.reshape(flat.shape) - flat) / sigma for each in again])
+    found = [(each.reshape(flat.shape) - flat) / law.sd for each in again]
+    drawn = np.stack([law.normal_scores(each) for each in found])
     return [replace(test, name=f"{test.name}, one client") for test in redraw_tests(drawn, flat)]

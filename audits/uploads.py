@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.federation.channel import Channel, Sealed
+from securefg.privacy.defence import NoisyUpload
 from securefg.privacy.ledger import Ledger, Release
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, Plain, TrainedWithNoise
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
@@ -65,7 +65,7 @@ def open_channel(policy: Policy, noise: NoiseSource) -> Channel:
 
 def audited_shape(policy: Policy, release: PlannedRelease, rows: int) -> tuple[int, int]:
     """Rows and width of the array that stands for the planned one; one row where it has none."""
-    summed = isinstance(policy.rule(release.message, release.field), DistributedDiscrete)
+    summed = policy.rule(release.message, release.field).needs_masks
     width = min(release.dim // release.num_rows, COHORT_WIDTH if summed else WIDTH)
     return min(release.num_rows, rows), width
 
@@ -98,7 +98,7 @@ class Host:
     @property
     def _noises(self) -> list[int]:
         rules = [self.policy.rule(r.message, r.field) for r in self.releases]
-        return [rule.least_noises for rule in rules if isinstance(rule, DistributedDiscrete)]
+        return [rule.num_shares for rule in rules if rule.needs_masks]
 
     @property
     def discrete(self) -> bool:
@@ -180,8 +180,8 @@ class Host:
         ring = masked.grid.ring
         rows = values.numpy().view(ring.dtype).reshape(shape)
         summed = rows[:, :1]
-        if isinstance(masked.rule, DistributedDiscrete) and not self.alone:
-            summed = rows[:, : masked.rule.least_noises]
+        if masked.rule.needs_masks and not self.alone:
+            summed = rows[:, : masked.rule.num_shares]
         total = summed.sum(1, dtype=ring.dtype)
         own = np.ascontiguousarray(rows[:, -1])
         return masked.grid.dequantise(total), masked.grid.dequantise(own)
@@ -219,8 +219,17 @@ def claimed_fields(policy: Policy, releases: Sequence[PlannedRelease]) -> list[P
     """The fields for which the policy promises noise that protects."""
     if not policy.protects:
         return []
-    without = (Plain, TrainedWithNoise)  # the noise of the second is not the channel's
-    return [r for r in releases if not isinstance(policy.rule(r.message, r.field), without)]
+    return [r for r in releases if isinstance(policy.rule(r.message, r.field), NoisyUpload)]
+
+
+def unit_norms(values: Floats, rule: NoisyUpload) -> Floats:
+    """The norm of every clipped unit of (messages, rows, width) values, axes kept."""
+    axes = (1, 2) if rule.per == "message" else (2,)
+    if rule.norm_order == 1:
+        lengths: Floats = np.abs(values).sum(axes, keepdims=True)
+        return lengths
+    norms: Floats = np.sqrt(np.square(values).sum(axes, keepdims=True))
+    return norms
 
 
 def _has_rows(release: PlannedRelease) -> bool:

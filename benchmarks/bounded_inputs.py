@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from securefg.foundation.errors import RoundAborted
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.masked import MaskedField
-from securefg.privacy.rules import Plain
 from securefg.secagg.keys import KeyPair
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.prg import Keystream

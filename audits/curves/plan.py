@@ -117,7 +117,7 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
 
 
 def _strengths(path: Path, defence: Defence) -> tuple[float | None, ...]:
-    noisy = defence.name in ("local_gaussian", "distributed_discrete")
+    noisy = defence.is_noisy
     if noisy and not defence.epsilon:
         raise ConfigError(
             f"{path}: {defence.name} has no epsilon; wanted a list of target epsilons"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -13,25 +13,46 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
+from securefg.privacy.defence import find_defence
 from securefg.protocol.transcript import Adversary
 from securefg.reports.curve.data import Limits
 from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
+from securefg.settings.privacy import NO_DEFENCE
 
-DefenceName = Literal["none", "secagg", "local_gaussian", "distributed_discrete"]
+WITHOUT_NOISE: Final = ("none", "secagg")
+"""Words of a curve for runs without noise: as they are, and with masked sums."""
 
 
 class Defence(Settings):
     """A defence and the strengths at which it is tried.
 
+    name     `none`, `secagg` (masked sums), or a defence by name or module path
     epsilon  target epsilons; `none` and `secagg` promise none and have no list
     privacy  the rest of the run's `privacy` part: clip, unit, masking
     set      further settings that go with this defence, as `a.b=c`
     """
 
-    name: DefenceName
+    name: str
     epsilon: tuple[float, ...] = ()
     privacy: dict[str, Any] = Field(default_factory=dict)
     set: tuple[str, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _adds_noise(cls, name: str) -> str:
+        if name not in WITHOUT_NOISE and find_defence(name, "defences.name").noise_in != "upload":
+            raise ValueError("expected none, secagg, or a defence that adds noise to uploads")
+        return name
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether it promises an epsilon."""
+        return self.name not in WITHOUT_NOISE
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether its runs mask their sums."""
+        return find_defence(self.name).needs_masks if self.is_noisy else self.name == "secagg"
 
     @field_validator("epsilon")
     @classmethod
@@ -145,25 +166,25 @@ def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int
     """The run under a defence. Its noise is the system's: seeded noise would be taken off by the
     audit, and defends nothing."""
     privacy: dict[str, Any] = dict(defence.privacy)
-    if defence.name in ("local_gaussian", "distributed_discrete"):
+    if defence.is_noisy:
         privacy = {"mechanism": defence.name, **privacy}
         privacy["target_epsilon"] = epsilon
-    if defence.name in ("secagg", "distributed_discrete"):
+    if defence.has_masks:
         privacy.setdefault("secure_aggregation", {})
     tree = base.model_dump(mode="json")
     tree["privacy"] = privacy
     config = parse_config(tree, [*defence.set, f"seed={seed}"])
-    _require_the_defence(config, defence.name)
+    _require_the_defence(config, defence)
     return config
 
 
-def _require_the_defence(config: RunConfig, name: DefenceName) -> None:
+def _require_the_defence(config: RunConfig, defence: Defence) -> None:
     """A point is called by its defence: it must have that one."""
-    noisy = name in ("local_gaussian", "distributed_discrete")
-    wanted = (name if noisy else "plain", name in ("secagg", "distributed_discrete"))
+    wanted = (defence.name if defence.is_noisy else NO_DEFENCE, defence.has_masks)
     found = (config.privacy.mechanism, config.privacy.secure_aggregation is not None)
     if found != wanted:
         masks = "masks" if found[1] else "no masks"
         raise ConfigError(
-            f"defences: {name!r} has the mechanism {found[0]} and {masks} by its `privacy` or `set`"
+            f"defences: {defence.name!r} has the mechanism {found[0]} and {masks} by its "
+            "`privacy` or `set`"
         )

@@ -25,7 +25,6 @@ from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.federation.roles import Cohort, Replies
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary
@@ -51,10 +50,8 @@ class _GivenSums(Cohort):
     def noise_stddev(self, replies: Replies[M], field: str) -> float:
         """Return the noise as in the run: it is public."""
         rule = self._policy.rule(type(replies.message), field)  # type: ignore[arg-type]
-        if isinstance(rule, Plain):
-            return 0.0
         shape = getattr(replies.message, field).shape[1:]
-        return math.sqrt(self.num_clients) * rule.single_stddev(shape)
+        return math.sqrt(self.num_clients) * rule.stddev(shape)
 
 
 @dataclass(frozen=True)

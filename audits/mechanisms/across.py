@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import torch
 
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.results import LawResult
@@ -37,8 +36,9 @@ def play_across(messages: Sequence[AuditedMessage]) -> list[LawResult]:
         for message, host in zip(messages, hosts, strict=True):
             seen, _own = host.emit({}, [(0, CLIENTS)], 1)
             for release in message.claimed:
-                sigma = message.rule(release).single_stddev(torch.Size(host.shape(release)))
-                noises.setdefault(release.name, []).append(seen[release.field] / sigma)
+                law = message.law(release, host)
+                scores = law.normal_scores(seen[release.field] / law.sd)
+                noises.setdefault(release.name, []).append(scores)
     parts = [np.concatenate(found) for found in noises.values()]
     return [
         LawResult(

@@ -29,7 +29,7 @@ def play_canary(message: AuditedMessage) -> list[MechanismResult]:
     results = []
     for slot, score in zip(slots, scores, strict=True):
         found = message.bound(score, coins, float(len(rounds)))
-        whole = slot.release.count
+        whole = slot.release.count if message.is_gaussian else len(rounds)
         gdp = _for_rounds(found, math.sqrt(whole / len(rounds)), message.policy.delta)
         results.append(
             message.result(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from audits.empirical_epsilon import (
@@ -19,11 +20,11 @@ from audits.mechanisms.results import Check, LawResult, MechanismResult, law_lev
 from audits.noise_law import LawTest
 from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields
 from securefg.privacy.accountants import claim
+from securefg.privacy.defence import Law, NoisyUpload
 from securefg.privacy.influence import NOTHING
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
 from securefg.settings.privacy import Unit
 
 Floats = NDArray[np.float64]
@@ -74,10 +75,20 @@ class AuditedMessage:
         channel = self.make_channel(self.policy)
         return Host(self.policy, self.releases, channel, companion, rows, alone)
 
-    def rule(self, release: PlannedRelease) -> LocalGaussian | DistributedDiscrete:
+    def rule(self, release: PlannedRelease) -> NoisyUpload:
+        """The defence that the field's noise is claimed for."""
         rule = self.policy.rule(release.message, release.field)
-        assert not isinstance(rule, (Plain, TrainedWithNoise))
+        assert isinstance(rule, NoisyUpload)
         return rule
+
+    def law(self, release: PlannedRelease, host: Host) -> Law:
+        """The law of the noise on one upload of the host."""
+        return self.rule(release).law(torch.Size(host.shape(release)))
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the noise of every claimed field has the trade-off of a Gaussian."""
+        return all(self.rule(r).law(torch.Size([1])).is_gaussian for r in self.claimed)
 
     # ---------------------------------------------------------------------------------- canaries
 
@@ -87,10 +98,20 @@ class AuditedMessage:
 
     def slots_of(self, release: PlannedRelease, at_most: int) -> list[Slot]:
         """A unit each. Its canary is spread over all numbers of the unit, so that a clip per number
-        in place of one per unit shows."""
+        in place of one per unit shows; under an L1 clip it is one number, which moves furthest."""
         rule, size = self.rule(release), self.size(release)
         rows, width = audited_shape(self.policy, release, at_most)
         signs = self.rng.choice([-1.0, 1.0], (rows, width))
+        if rule.norm_order == 1:
+            first = np.arange(width) == 0
+            whole = np.zeros((rows, width))
+            whole[0, 0] = signs[0, 0]
+            units = (
+                [whole]
+                if rule.per == "message"
+                else [signs * first * own for own in np.eye(rows)[:, :, None]]
+            )
+            return [Slot(release, size, unit) for unit in units]
         if rule.per == "message":
             return [Slot(release, size, signs / math.sqrt(rows * width))]
         one_row = np.eye(rows)[:, :, None]
@@ -107,7 +128,7 @@ class AuditedMessage:
             return rule.clip_l2
         population = self.policy.population
         together = 1
-        if isinstance(rule, DistributedDiscrete) and population is not None:
+        if rule.needs_masks and population is not None:
             together = max(1, population.holders(self.unit_of(release)))
         return min(together * rule.moved_l2, rule.clip_l2)
 
@@ -150,7 +171,7 @@ class AuditedMessage:
         Errors of the threshold half-way between the two means are counted, and means and spreads
         are measured: each at half of the level, so that the largest bound holds. Where a round
         adds noise or takes it away, the first shows it; where noise is Gaussian, the second shows
-        more.
+        more. For noise of another law, what is counted without any assumption stands for both.
         """
         other = float(coins.min())
         one, guess = coins == 1, scores >= shift * (1 + other) / 2
@@ -163,6 +184,9 @@ class AuditedMessage:
             self.policy.delta,
             half,
         )
+        if not self.is_gaussian:
+            cp = replace(counted.cp, confidence=self.confidence)
+            return GaussianBound(counted.mu, cp, cp)
         mu, measured = counted.mu, counted.gdp
         if np.isfinite(scores).all():  # what is no number has no moments
             mu, measured = moments_bound(

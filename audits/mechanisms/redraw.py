@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from audits.laws import binomial_at_least, chi2_log_cdf, student_sf
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest
-from audits.uploads import Host
+from audits.uploads import Host, unit_norms
+from securefg.privacy.defence import Law
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 from securefg.protocol.codec import Clients, Turn
 
 NUMBERS: Final = 1 << 19
@@ -49,12 +48,12 @@ def play_redraw(message: AuditedMessage) -> list[LawResult]:
     drawn = [who.emit(sent, enrolled, 1)[0] for who in (host, other) for _ in range(each)]
     results = []
     for release in message.claimed:
-        name, rule = release.field, message.rule(release)
-        sigma = rule.single_stddev(torch.Size(host.shape(release)))
+        name, law = release.field, message.law(release, host)
+        sigma = law.sd
         seen = np.stack([emission[name] for emission in drawn]).reshape(2 * each, CLIENTS, -1)
         clean = sent[name].reshape(CLIENTS, -1)
-        tests = redraw_tests((seen - clean) / sigma, clean)
-        tests += low_bits_tests(seen, _grid_of(message, release), sigma)
+        tests = redraw_tests(law.normal_scores((seen - clean) / sigma), clean)
+        tests += low_bits_tests(seen, _grid_of(message, release, law), sigma)
         results.append(message.law_result("redraw", release, host, tests, seen.size))
     return results
 
@@ -63,8 +62,7 @@ def _values(message: AuditedMessage, release: PlannedRelease, host: Host) -> Flo
     """(clients, rows, width): of length 0, and from the unit's move up to nearly the clip."""
     rule, size = message.rule(release), message.size(release)
     values = message.rng.standard_normal((CLIENTS, *host.shape(release)))
-    axes = (1, 2) if rule.per == "message" else (2,)
-    values /= np.sqrt(np.square(values).sum(axes, keepdims=True))
+    values /= unit_norms(values, rule)
     largest = 0.9 * rule.clip_l2
     smallest = min(size, largest)
     lengths = np.array([0.0, smallest, math.sqrt(smallest * largest), largest])
@@ -127,13 +125,12 @@ def _along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
     yield LawTest("noise along the value", p, True, words)
 
 
-def _grid_of(message: AuditedMessage, release: PlannedRelease) -> float:
-    """The step of the grid that the rule puts uploads on; infinite where masks have another one."""
-    rule = message.rule(release)
-    if isinstance(rule, DistributedDiscrete):
-        return 1 / rule.scale
+def _grid_of(message: AuditedMessage, release: PlannedRelease, law: Law) -> float:
+    """The step of the grid that the defence puts uploads on; infinite where there is none, or where
+    masks have another one."""
     masked = message.policy.mask(release.message, release.field)
-    return rule.grid_step if masked is None else math.inf
+    has_own = law.is_discrete or masked is None
+    return law.step if has_own and law.step else math.inf
 
 
 def low_bits_tests(seen: Floats, step: float, sigma: float) -> list[LawTest]:
@@ -166,7 +163,7 @@ def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
     """Many redraws of one client's noise, of which no two may be equal."""
     pairs = draws * (draws - 1) / 2
     host = message.host(alone=True)
-    host.width = min(WIDEST, max(_enough(message.rule(r), pairs) for r in message.claimed))
+    host.width = min(WIDEST, max(_enough(message.law(r, host), pairs) for r in message.claimed))
     nothing, turn = host.message_of({}, 1, 1), Turn(1, 1, Clients(((0, 1),)))
     seen: dict[str, set[bytes]] = {release.field: set() for release in message.claimed}
     for _ in range(draws):
@@ -178,7 +175,7 @@ def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
     results = []
     for release in message.claimed:
         rows, width = host.shape(release)
-        chance = math.exp(rows * width * _log_chance_of_equal(message.rule(release)))
+        chance = math.exp(rows * width * message.law(release, host).log_equal)
         equal = draws - len(seen[release.field])
         p = min(1.0, pairs * chance) if equal else 1.0
         words = f"{equal} of {draws} draws of one client's noise came before: its seeds are few"
@@ -187,15 +184,6 @@ def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
     return results
 
 
-def _log_chance_of_equal(rule: LocalGaussian | DistributedDiscrete) -> float:
-    """Of two numbers on the grid: below 1 / (2 sqrt(pi) sigma), with sigma in steps, but for noise
-    of less than a step, where the most frequent number bounds it."""
-    if isinstance(rule, LocalGaussian):
-        return math.log(1 / (2 * math.sqrt(math.pi) * rule.stddev / rule.grid_step))
-    sigma = max(0.5, rule.local_stddev(rule.plan_for(1)))
-    return math.log(min(0.8, 1 / (2 * math.sqrt(math.pi) * sigma) + math.exp(-9 * sigma**2)))
-
-
-def _enough(rule: LocalGaussian | DistributedDiscrete, pairs: float) -> int:
+def _enough(law: Law, pairs: float) -> int:
     """So many numbers that sound noise has two equal draws once in 10^12 audits."""
-    return math.ceil((math.log(1e-12) - math.log(pairs)) / _log_chance_of_equal(rule))
+    return math.ceil((math.log(1e-12) - math.log(pairs)) / law.log_equal)

@@ -23,7 +23,6 @@ from audits.mechanisms.results import LawResult, Result
 from audits.noise_law import LawTest
 from audits.uploads import Host, open_channel
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import LocalGaussian
 
 AUDIT = 10.0
 """Seconds before the noise was drawn, within which a seed may have been read off a clock."""
@@ -93,9 +92,9 @@ def _result(
     tables: Sequence[Rows],
 ) -> LawResult:
     """All clients' noise may be of one generator, or each client's of its own."""
-    rule, noise = message.rule(release), seen[release.field]
+    law, noise = message.law(release, host), seen[release.field]
     tests: list[LawTest] = [guess_test(noise, guesses)]
-    if isinstance(rule, LocalGaussian):
-        scaled = np.asarray(noise / rule.stddev)
+    if law.is_normal:
+        scaled = np.asarray(noise / law.sd)
         tests += [likeness_test(part.ravel(), tables) for part in (scaled, scaled[0])]
     return message.law_result("seed", release, host, tests, noise.size)

@@ -12,8 +12,11 @@ from audits.mechanisms.results import MechanismResult
 
 
 def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
-    """At the planned shape every number of a field's noise is a draw of the same law: its standard
-    deviation says mu = S / sd for the unit's canary."""
+    """At the planned shape every number of a field's noise is a draw of the same law: the standard
+    deviation of Gaussian noise says mu = S / sd for the unit's canary. Of other noise it says no
+    epsilon, and `play_whole` tests its size."""
+    if not message.is_gaussian:
+        return []
     host = message.host(rows=None)
     seen, _ = host.emit({}, host.enrol(trials_in_full_shape(host)), 1)
     results = []

@@ -1,12 +1,11 @@
-"""DP-SGD under audit: canaries through the training step that the run itself takes.
+"""Private training under audit: canaries through the training step that the run itself takes.
 
 A network of one linear layer trains for one step from zero, with the run's plan. Its step is
 -lr / (q n) times (the drawn samples' clipped gradients plus noise), so what it moved, divided by
 that, shows all parts: the noise where no sample has a gradient, the clip and the sampling where one
 has a gradient far above the clip, the denominator in how far it moves. Without any noise, it shows
-which samples were drawn, each by a coin of its own, and that all were clipped over all weights. The
-two functions that train
-privately are audited alike: for many clients as one tensor, and for any network by Opacus.
+which samples were drawn, each by a coin of its own, and that all were clipped over all weights.
+Two ways of training privately are audited alike: many clients as one tensor, and any network.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from audits.laws import binomial_at_least
 from audits.mechanisms.results import LawResult
 from audits.noise_law import Floats, LawTest, law_tests
 from securefg.privacy.accountants import tightest
-from securefg.privacy.dp_sgd import DpSgdPlan, Samples, train, train_module
 from securefg.privacy.noise import NoiseSource
+from securefg.privacy.private_training import PrivateTraining, Samples, TrainingPlan
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 
@@ -38,7 +37,7 @@ STEPS = 8
 FEATURES, CLASSES = 6, 4
 LOUD = 1e4
 
-Steps = Callable[[Tensor, Tensor, DpSgdPlan, int, NoiseSource, int], Floats]
+Steps = Callable[[Tensor, Tensor, PrivateTraining, NoiseSource, int], Floats]
 """(trials, 24): the weights after training on inputs (trials, n, 6) and labels, from zero."""
 
 
@@ -55,13 +54,13 @@ def audit_training(
         if rule is None or release.count == 0:
             continue
         for name, steps in (("many clients", by_tensors), ("one network", by_modules)):
-            tests = training_tests(steps, rule.plan, rule.num_samples, make_noise())
+            tests = training_tests(steps, rule, make_noise())
             results.append(
                 LawResult(
                     field=f"{release.name} ({name})",
                     check="training",
                     unit="row",
-                    rule="dp_sgd",
+                    rule=rule.name,
                     rounds=1,
                     planned=release.count,
                     claimed=tightest(rule.plan.steps_per_sample(), delta),
@@ -73,24 +72,28 @@ def audit_training(
     return results
 
 
-def training_tests(
-    steps: Steps, plan: DpSgdPlan, num_samples: int, noise: NoiseSource
-) -> list[LawTest]:
+def training_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> list[LawTest]:
     """One step with zero inputs, one with a loud sample in every trial, and two steps in a row."""
-    one = replace(plan, num_steps=1)
+    plan, num_samples = rule.plan, rule.num_samples
+    one = _changed(rule, num_steps=1)
     rate = plan.lr / (plan.sampling * num_samples)
     sigma = plan.noise_multiplier * plan.clip_l2
     silent, labels = _inputs(num_samples, 0.0)
-    quiet = -steps(silent, labels, one, num_samples, noise, 1) / rate / sigma
-    loud = -steps(*_inputs(num_samples, LOUD), one, num_samples, noise, 3) / rate
+    quiet = -steps(silent, labels, one, noise, 1) / rate / sigma
+    loud = -steps(*_inputs(num_samples, LOUD), one, noise, 3) / rate
     tests = [*law_tests(quiet[:, None, :]), *_loud_tests(loud, plan, sigma)]
     most = min(STEPS, max(2, plan.num_steps))
     for count in sorted({min(3, most), most}):
-        longer = replace(plan, num_steps=count)
-        moved = -steps(silent, labels, longer, num_samples, noise, 10 + count) / rate
+        longer = _changed(rule, num_steps=count)
+        moved = -steps(silent, labels, longer, noise, 10 + count) / rate
         later = moved / (sigma * math.sqrt(count))
         tests += [replace(t, name=f"{t.name}, {count} steps") for t in law_tests(later[:, None, :])]
-    return [*tests, *_coin_tests(steps, plan, num_samples, noise)]
+    return [*tests, *_coin_tests(steps, rule, noise)]
+
+
+def _changed(rule: PrivateTraining, **plan: float) -> PrivateTraining:
+    """The same training by another plan."""
+    return replace(rule, plan=replace(rule.plan, **plan))  # type: ignore[arg-type]
 
 
 def _inputs(num_samples: int, loudness: float) -> tuple[Tensor, Tensor]:
@@ -100,7 +103,7 @@ def _inputs(num_samples: int, loudness: float) -> tuple[Tensor, Tensor]:
     return inputs, torch.zeros(TRIALS, num_samples, dtype=torch.int64)
 
 
-def _loud_tests(moved: Floats, plan: DpSgdPlan, sigma: float) -> list[LawTest]:
+def _loud_tests(moved: Floats, plan: TrainingPlan, sigma: float) -> list[LawTest]:
     """From zero weights the gradient of cross-entropy is x (p - y), known in direction; clipped,
     the step is C along it where the sample was drawn, and 0 where it was not."""
     direction = np.full(CLASSES, 1 / CLASSES)
@@ -133,13 +136,12 @@ def _loud_tests(moved: Floats, plan: DpSgdPlan, sigma: float) -> list[LawTest]:
     return tests
 
 
-def _coin_tests(
-    steps: Steps, plan: DpSgdPlan, num_samples: int, noise: NoiseSource
-) -> Iterator[LawTest]:
+def _coin_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> Iterator[LawTest]:
     """Without noise every draw of a loud sample is seen: it moves the weights of its own features,
     which lie in two tensors, by the clip."""
-    bare = replace(plan, num_steps=1, noise_multiplier=0.0)
-    lengths = _lengths(steps, bare, num_samples, noise, 5)
+    plan = rule.plan
+    bare = _changed(rule, num_steps=1, noise_multiplier=0.0)
+    lengths = _lengths(steps, bare, noise, 5)
     longest = float(lengths.max() / plan.clip_l2)
     words = f"a loud sample moves a step by {longest:.4g} of the clip"
     yield LawTest("any sample beyond the clip", float(longest < 1 + 1e-3), True, words)
@@ -147,26 +149,25 @@ def _coin_tests(
         return
     drawn = int((lengths > plan.clip_l2 / 2).sum())
     yield _count_test("coins of samples", drawn, lengths.size, plan.sampling)
-    fair = replace(bare, sampling=0.5)
-    first = _lengths(steps, fair, SHOWN, noise, 7) > plan.clip_l2 / 2
+    fair = replace(_changed(bare, sampling=0.5), num_samples=SHOWN)
+    first = _lengths(steps, fair, noise, 7) > plan.clip_l2 / 2
     none = int((~first.any(1)).sum())
     yield _count_test("one coin for each sample", none, COINS, 0.5**SHOWN)
-    both = _lengths(steps, replace(fair, num_steps=2), SHOWN, noise, 9) > plan.clip_l2 / 2
+    both = _lengths(steps, _changed(fair, num_steps=2), noise, 9) > plan.clip_l2 / 2
     never = int((~both).sum())
     yield _count_test("coins of two steps", never, both.size, 0.25)
 
 
-def _lengths(
-    steps: Steps, plan: DpSgdPlan, num_samples: int, noise: NoiseSource, number: int
-) -> Floats:
+def _lengths(steps: Steps, rule: PrivateTraining, noise: NoiseSource, number: int) -> Floats:
     """(trials, samples): how far each of the first samples, all of them loud, moved its weights."""
+    plan, num_samples = rule.plan, rule.num_samples
     shown, half = min(num_samples, SHOWN), FEATURES // 2
     inputs = torch.zeros(COINS, num_samples, FEATURES)
     for sample in range(shown):
         inputs[:, sample, [sample, sample + half]] = LOUD
     labels = torch.zeros(COINS, num_samples, dtype=torch.int64)
     rate = plan.lr / (plan.sampling * num_samples)
-    moved = steps(inputs, labels, plan, num_samples, noise, number) / rate
+    moved = steps(inputs, labels, rule, noise, number) / rate
     by_half = moved.reshape(COINS, 2, half, CLASSES)
     lengths: Floats = np.sqrt(np.square(by_half).sum((1, 3)))[:, :shown]
     return lengths
@@ -183,45 +184,30 @@ def _count_test(name: str, found: int, trials: int, chance: float) -> LawTest:
 
 
 def by_tensors(
-    inputs: Tensor,
-    labels: Tensor,
-    plan: DpSgdPlan,
-    num_samples: int,
-    noise: NoiseSource,
-    number: int,
+    inputs: Tensor, labels: Tensor, rule: PrivateTraining, noise: NoiseSource, number: int
 ) -> Floats:
+    """Train all trials at once, as clients of one host."""
+
     def loss(weights: tuple[Tensor, ...], sample: Tensor, label: Tensor) -> Tensor:
         half = FEATURES // 2
         logits = sample[:half] @ weights[0] + sample[half:] @ weights[1]
         return torch.nn.functional.cross_entropy(logits, label)
 
     start = (torch.zeros(len(inputs), FEATURES // 2, CLASSES),) * 2
-    clients, name = Clients(((0, len(inputs)),)), ("dp_sgd", number)
-    found = train(start, Samples(inputs, labels), loss, plan, noise, clients, name)
-    return torch.cat(found.weights, 1).double().numpy().reshape(len(inputs), -1)
+    clients = Clients(((0, len(inputs)),))
+    found = rule.train(start, Samples(inputs, labels), loss, noise, clients, number)
+    return torch.cat(found, 1).double().numpy().reshape(len(inputs), -1)
 
 
 def by_modules(
-    inputs: Tensor,
-    labels: Tensor,
-    plan: DpSgdPlan,
-    num_samples: int,
-    noise: NoiseSource,
-    number: int,
+    inputs: Tensor, labels: Tensor, rule: PrivateTraining, noise: NoiseSource, number: int
 ) -> Floats:
+    """Train one network after the other."""
     rows = []
     for client in range(len(inputs)):
         module = nn.Linear(FEATURES, CLASSES, bias=False)
         nn.init.zeros_(module.weight)
-        train_module(
-            module,
-            (inputs[client],),
-            labels[client],
-            plan,
-            num_samples,
-            noise,
-            Clients.of([client]),
-            ("dp_sgd", number),
-        )
+        own = (inputs[client],)
+        rule.train_module(module, own, labels[client], noise, Clients.of([client]), number)
         rows.append(module.weight.detach().double().numpy().T.reshape(-1))
     return np.stack(rows)

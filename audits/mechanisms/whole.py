@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
@@ -20,10 +21,10 @@ from audits.mechanisms.effort import NUMBERS, spread
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest, joint_tests, law_tests
-from audits.uploads import Host
+from audits.uploads import Host, unit_norms
+from securefg.privacy.defence import Law, NoisyUpload
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian
 
 LOUDNESS = (0.0, 0.5, 1e4)
 """What the trials send, in turn, over the clip: nothing, a value within it (made smaller in five
@@ -90,14 +91,15 @@ def _noise(
     sent: list[Floats],
     seen: list[Floats],
 ) -> Floats:
-    """What is left of every upload once the clipped value is taken off, over the claimed noise."""
+    """What is left of every upload once the clipped value is taken off, as standard normals if it
+    is the claimed noise."""
     rule = message.rule(release)
     sigma, _ = claimed_noise(message.policy, release, host.shape(release))
     left = [
         out - values * np.minimum(1.0, rule.clip_l2 / _norms(values, rule))
         for values, out in zip(sent, seen, strict=True)
     ]
-    return np.concatenate(left) / sigma
+    return message.law(release, host).normal_scores(np.concatenate(left) / sigma)
 
 
 def _values(
@@ -126,9 +128,8 @@ def _steps(trials: int, turn: int) -> NDArray[np.int64]:
     return (np.arange(trials) + turn) % len(LOUDNESS)
 
 
-def _norms(values: Floats, rule: LocalGaussian | DistributedDiscrete) -> Floats:
-    axes = (1, 2) if rule.per == "message" else (2,)
-    norms: Floats = np.maximum(np.sqrt(np.square(values).sum(axes, keepdims=True)), 1e-300)
+def _norms(values: Floats, rule: NoisyUpload) -> Floats:
+    norms: Floats = np.maximum(unit_norms(values, rule), 1e-300)
     return norms
 
 
@@ -141,15 +142,16 @@ def _result(
     noise: Floats,
 ) -> LawResult:
     rule = message.rule(release)
+    law = message.law(release, host)
     sigma, slack = claimed_noise(message.policy, release, host.shape(release))
     tests = [
-        *_beyond_the_clip(rule, sent, seen, sigma),
-        *law_tests(noise, slack, len(seen), grid_step(rule, sigma)),
-        _by_loudness(noise, len(seen), grid_step(rule, sigma)),
+        *_beyond_the_clip(rule, law, sent, seen, sigma),
+        *law_tests(noise, slack, len(seen), law.step / sigma),
+        _by_loudness(noise, len(seen), law.step / sigma),
     ]
-    if isinstance(rule, LocalGaussian):
-        if message.policy.mask(release.message, release.field) is None:
-            tests.append(off_grid_test(rule, np.stack(seen)))
+    if has_grid(law) and message.policy.mask(release.message, release.field) is None:
+        tests.append(off_grid_test(law, np.stack(seen)))
+    if law.is_normal:
         tests.append(likeness_test(noise[0].reshape(-1), [small_space()]))
     return message.law_result("whole", release, host, tests, noise.size, len(seen))
 
@@ -179,7 +181,7 @@ def _by_loudness(noise: Floats, rounds: int, step: float) -> LawTest:
 
 
 def _beyond_the_clip(
-    rule: LocalGaussian | DistributedDiscrete, sent: list[Floats], seen: list[Floats], sigma: float
+    rule: NoisyUpload, law: Law, sent: list[Floats], seen: list[Floats], sigma: float
 ) -> Iterator[LawTest]:
     """How far any unit came out along the direction in which it was loud; and all of them together,
     since a clip that is wrong by a little hides in the noise of every single one."""
@@ -194,7 +196,7 @@ def _beyond_the_clip(
         lone.append(along[there & (there.sum(-1, keepdims=True) == 1)])
     lengths, single = (np.concatenate(found) / rule.clip_l2 for found in (parts, lone))
     noise = sigma / rule.clip_l2
-    excess = float(lengths.max() - 1) / noise
+    excess = float(law.normal_scores(np.array((lengths.max() - 1) / noise)))
     p = min(1.0, lengths.size * math.exp(-(max(excess, 0.0) ** 2) / 2))
     words = f"a value far above the clip came out {float(lengths.max()):.4g} long in units of it"
     yield LawTest("values beyond the clip", p, True, words)
@@ -207,19 +209,17 @@ def _beyond_the_clip(
         yield LawTest("a row alone beyond the clip", float(ndtr(-excess)), True, words)
 
 
-def grid_step(rule: object, sigma: float) -> float:
-    """The step of the grid that uploads lie on, over the standard deviation of their noise."""
-    if isinstance(rule, DistributedDiscrete):
-        return 1 / (rule.scale * sigma)
-    return rule.grid_step / sigma if isinstance(rule, LocalGaussian) else 0.0
+def has_grid(law: Law) -> bool:
+    """Whether unmasked uploads must be multiples of a step."""
+    return law.step > 0 and not law.is_discrete
 
 
-def off_grid_test(rule: LocalGaussian, seen: Floats) -> LawTest:
-    """Whether uploads lie on the rule's grid: what is beside it may hold the value."""
-    steps = seen / rule.grid_step
+def off_grid_test(law: Law, seen: Floats) -> LawTest:
+    """Whether uploads lie on the law's grid: what is beside it may hold the value."""
+    steps = seen / law.step
     exact = np.abs(steps) < 2**24  # larger multiples are no numbers of float32
     beside = int((exact & (steps != np.round(steps))).sum())
-    words = f"{beside} of {seen.size} numbers lie beside the grid of {rule.grid_step:.3g}"
+    words = f"{beside} of {seen.size} numbers lie beside the grid of {law.step:.3g}"
     return LawTest("numbers beside the grid", 0.0 if beside else 1.0, True, words)
 
 
@@ -227,15 +227,16 @@ def claimed_noise(
     policy: Policy, release: PlannedRelease, shape: tuple[int, int]
 ) -> tuple[float, float]:
     """The standard deviation that the booked multiplier claims for what is seen, and what rounding
-    may add to it; written apart from the rules, which are what is audited."""
+    may add to it; computed here and not by the defence, which is what is audited."""
     rule = policy.rule(release.message, release.field)
-    assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
+    assert isinstance(rule, NoisyUpload)
     rows, width = shape
     booked = policy.mechanism(release.message, release.field, rows * width, rows)
     assert booked.noise_multiplier is not None
     factor = 2.0 if rule.adjacency == "replace_one" else 1.0
-    if isinstance(rule, LocalGaussian):
-        return booked.noise_multiplier * factor * rule.clip_l2, 1e-5
-    plan = rule.plan_for(width if rule.per == "row" else rows * width)
-    steps = booked.noise_multiplier * factor * plan.norm_bound
-    return steps / rule.scale, 0.01 + rule.least_noises / (4 * steps * steps)
+    bound = rule.unit_bound(width if rule.per == "row" else rows * width)
+    sigma = booked.noise_multiplier * factor * bound * rule.sd_per_scale
+    law = rule.law(torch.Size(shape))
+    if not law.is_discrete:
+        return sigma, 1e-5
+    return sigma, 0.01 + rule.num_shares / (4 * (sigma / law.step) ** 2)

@@ -23,7 +23,6 @@ from securefg.foundation.errors import PrivacyError, ProtocolError, RunFolderErr
 from securefg.foundation.files import write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.privacy.ledger import Release
-from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
@@ -125,8 +124,8 @@ class Endpoint:
     def _is_constant(self, reply: type[Message], name: str) -> bool:
         """As `mask_context` has it: what never changes, and carries no noise."""
         masked = self.channel.policy.mask(reply, name)
-        is_plain = masked is not None and isinstance(masked.rule, Plain)
-        return is_plain and reply.declarations[name].constant
+        is_bare = masked is not None and masked.rule.is_bare
+        return is_bare and reply.declarations[name].constant
 
     def _opened(self, request: Message, turn: Turn) -> Message:
         """The request, with the sums that only their recipients can read opened."""
@@ -189,6 +188,7 @@ class Endpoint:
     def measure(self, framed: Body, at_end: bool) -> list[LocalScore]:
         """Check a released model and return its score on each client's own nodes."""
         return self.score(self.admit_release(framed), at_end)
+
     def _counted(self, admitted: Admitted) -> Message:
         """The constants that the plan of the run has, from the host that knows them all."""
         assert admitted.reply is not None
@@ -202,7 +202,6 @@ class Endpoint:
             )
         fields = dict.fromkeys(admitted.reply.declarations)
         return admitted.reply(**{**fields, **{name: known[name] for name in planned}})
-
 
     def score(self, release: Message, at_end: bool) -> list[LocalScore]:
         """Return an admitted model's score on each client's own nodes."""

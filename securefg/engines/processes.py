@@ -123,7 +123,7 @@ class Processes(Engine):
 def shared_imports(config: RunConfig) -> list[str]:
     """What every host of such a run needs: our own modules and libraries, nothing of a user's."""
     found = [SHIPPED[config.method.name]] if config.method.name in SHIPPED else []
-    return [*found, *config.method.libraries(config.training.dp_sgd is not None)]
+    return [*found, *config.method.libraries(config.training.noise_in_training is not None)]
 
 
 def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:

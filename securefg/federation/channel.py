@@ -21,7 +21,6 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.privacy.stages import num_rows
 from securefg.protocol import codec
 from securefg.protocol.arrays import all_finite
@@ -125,7 +124,7 @@ class Channel:
 
     def _leaves_as_it_is(self, message: type[Message], name: str) -> bool:
         is_masked = self.policy.mask(message, name) is not None
-        return not is_masked and isinstance(self.policy.rule(message, name), Plain)
+        return not is_masked and self.policy.rule(message, name).is_bare
 
     def _release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
         dim, rows = values[0].numel(), num_rows(values)
@@ -171,7 +170,7 @@ def mask_context(
 ) -> MaskContext:
     """What a mask key serves: both sides must name it alike."""
     bits, recipients = masked.grid.ring.bits, masked.recipients
-    constant = message.declarations[name].constant and isinstance(masked.rule, Plain)
+    constant = message.declarations[name].constant and masked.rule.is_bare
     return MaskContext(round, message.kind, name, length, bits, recipients, constant)
 
 

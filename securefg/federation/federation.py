@@ -29,7 +29,6 @@ from securefg.federation.roles import Cohort, Replies, State, require_replies
 from securefg.foundation.errors import Diverged, ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.protocol import codec
 from securefg.protocol.arrays import Stored, all_finite, concatenated
 from securefg.protocol.census import census_of
@@ -169,10 +168,8 @@ class Federation(Cohort):
         if replies.message is None:
             return 0.0
         rule = self._policy.rule(type(replies.message), field)
-        if isinstance(rule, Plain):
-            return 0.0
         shape = getattr(replies.message, field).shape[1:]
-        return math.sqrt(replies.count) * rule.single_stddev(shape)
+        return math.sqrt(replies.count) * rule.stddev(shape)
 
     def exchange(
         self, request: Message, reply: type[M], clients: Clients | None = None

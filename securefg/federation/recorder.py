@@ -110,7 +110,7 @@ class Recorder:
 
 
 def _in_words(mechanism: Mechanism) -> str:
-    noised = mechanism.rule not in ("plain", "masked")
+    noised = mechanism.noise_multiplier is not None
     return f"{mechanism.rule}, masked" if noised and mechanism.masked else mechanism.rule
 
 

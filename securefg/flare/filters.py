@@ -59,7 +59,7 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
 
     home       the site's folder with its floor and books (`securefg deploy floor`); `{site}` in it
                is the site's name
-    clip_l2, noise_multiplier, adjacency   of the whole update, as in `local_gaussian`
+    clip_l2, noise_multiplier, adjacency   of the whole update, as in `privacy` of a config
     """
 
     def __init__(

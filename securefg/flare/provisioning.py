@@ -22,6 +22,8 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.json_text import read_json
 from securefg.methods.registry import get_method
 from securefg.privacy.accountants import claim
+from securefg.privacy.defence import NoisyUpload
+from securefg.privacy.private_training import PrivateTraining
 from securefg.protocol.codec import Clients
 from securefg.run.assembly import hosts_of, prepare
 from securefg.settings.config import RunConfig
@@ -251,8 +253,9 @@ def leaving(job: Job) -> list[str]:
         lines.append(f"- the server has of the whole graph beforehand: {', '.join(sorted(known))}")
     for release in planned:
         rule = policy.rules[release.name]
-        noise = getattr(rule, "noise_multiplier", None)
-        words = "without noise" if noise is None else f"{rule.name}, noise multiplier {noise:.4g}"
+        words = "without noise"
+        if isinstance(rule, NoisyUpload | PrivateTraining):
+            words = f"{rule.name}, noise multiplier {rule.noise_multiplier:.4g}"
         masked = "; masked, the server learns the sum" if release.name in policy.masked else ""
         lines.append(
             f"- `{release.name}`: {release.dim} numbers per client, at most {release.count} times; "

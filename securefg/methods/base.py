@@ -112,8 +112,8 @@ class Method(Generic[S]):
     def releases(
         self, settings: S, training: TrainingSettings, info: PublicInfo
     ) -> list[PlannedRelease]:
-        """What the method plans to send, with the census of what never changes;
-        `training.dp_sgd` is refused where nothing trains so."""
+        """What the method plans to send, with the census of what never changes; private training is
+        refused where nothing trains so."""
         self.meanings(settings)  # a meaning that cannot be told is found before anything is sent
         planned = self.planned(settings, training, info)
         for release in planned:
@@ -121,10 +121,11 @@ class Method(Generic[S]):
                 raise ConfigError(
                     f"{self.name}: {release.message.kind} is planned and is no message of METHOD"
                 )
-        if training.dp_sgd is not None and not any(release.trained for release in planned):
+        asked = training.noise_in_training
+        if asked is not None and not any(release.trained for release in planned):
             raise ConfigError(
-                f"training.dp_sgd: {self.name} does not train by it; allowed: null, or a method "
-                "that does"
+                f"training.{asked[0]}: {self.name} does not train by it; allowed: null, or a "
+                "method whose training can be private"
             )
         return with_census(planned)
 

@@ -122,7 +122,7 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
         if met.noise_multiplier is None or met.noise_multiplier <= 0:
             unbounded.append(mechanism.field)
             continue
-        key = (met.noise_multiplier, met.sampling, mechanism.rule == "distributed_discrete")
+        key = (met.noise_multiplier, met.sampling, mechanism.accounting == "zcdp")
         merged[key] = merged.get(key, 0) + count * mechanism.steps * met.times
     steps = tuple(Step(z, count, q, d) for (z, q, d), count in sorted(merged.items()))
     return steps, tuple(sorted(set(unbounded)))
@@ -131,8 +131,9 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
 def _met_by(mechanism: Mechanism, unit: Unit) -> Reach:
     """The noise that a unit meets in one release.
 
-    Rows that lie side by side move a message by sqrt(n) of one row's bound. The samples of DP-SGD
-    add up in one vector, so n of them move it by n, and sampling hides no whole client. Where the
+    Rows that lie side by side move a message by sqrt(n) of one row's bound. The samples of a
+    training add up in one vector, so n of them move it by n, and sampling hides no whole client.
+    Where the
     whole message is clipped, a row that is zeroed out lets the others grow: both messages lie in
     the ball of radius C, at no more than a right angle, so sqrt(2) C apart and not C.
     """
@@ -146,7 +147,7 @@ def _met_by(mechanism: Mechanism, unit: Unit) -> Reach:
         return Reach(multiplier / math.sqrt(2), sampling=mechanism.sampling)
     if multiplier is None or unit == "row" or whole:
         return Reach(multiplier, sampling=mechanism.sampling)
-    if mechanism.rule == "dp_sgd":
+    if mechanism.accounting == "gaussian_steps":
         return Reach(multiplier / mechanism.num_rows)
     return Reach(multiplier / math.sqrt(mechanism.num_rows), sampling=mechanism.sampling)
 

@@ -23,6 +23,9 @@ from securefg.foundation.settings import explain_fault
 from securefg.protocol.codec import Clients
 
 OpenedBy = Literal["server", "recipients"]
+Accounting = Literal["gaussian", "gaussian_steps", "zcdp"]
+"""How a noise multiplier z is read: the exact trade-off of a Gaussian; that of Gaussian steps of a
+training, whose rows add up in one vector; or zCDP with rho = 1 / (2 z^2) and no exact trade-off."""
 LOG: Final = "ledger"
 
 _STRICT: Final = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
@@ -61,6 +64,7 @@ class Mechanism:
     protects          False where the noise came from a seed
     masked            nobody saw the single upload: a sum alone was opened
     opened_by         who opened the sum: the server, or the recipients, each its own
+    accounting        how the noise multipliers are to be read
     node, edge        what one of these meets, over all its holders
     """
 
@@ -79,10 +83,16 @@ class Mechanism:
     opened_by: OpenedBy = "server"
     node: Reach = NO_BOUND
     edge: Reach = NO_BOUND
+    accounting: Accounting = "gaussian"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Mechanism:
         """Refuses what no rule books: a noise of NaN or infinity, negative steps, other types."""
+        if "accounting" not in data:
+            raise ValueError(
+                "mechanism.accounting: found none; expected how the noise is accounted: an older "
+                "version wrote it; read it with that version"
+            )
         try:
             return _validated(json.dumps(data))
         except ValidationError as error:

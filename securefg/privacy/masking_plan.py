@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from securefg.foundation.errors import ConfigError, MaskingRefused
-from securefg.privacy.discrete_gaussian import LARGEST_SIGMA
+from securefg.privacy.defence import Defence, SumPlan, local_defences
 from securefg.privacy.masked import MaskedField
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, Rule
-from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
 from securefg.settings.secagg import SecureAggregationSettings
 
 if TYPE_CHECKING:
     from securefg.privacy.releases import PlannedRelease
-LEAST_SIGMA: Final = 3.0
-"""Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
-
-HEADROOM_BITS: Final = 2
-"""Numbers all over the ring pass for a sum within the bound with a probability of 1/4 each."""
-
-COMFORTABLE_SIGMA: Final = 2.0**14
-"""A finer grid gains nothing: rounding is part of the bound, and tables grow with sigma."""
 
 
 def masked_fields(
     settings: SecureAggregationSettings | None,
     planned: Sequence[PlannedRelease],
-    rules: Mapping[str, Rule],
+    rules: Mapping[str, Defence],
     num_clients: int,
 ) -> dict[str, MaskedField]:
     """Every field that is to be masked, with its grid. Refuses what masking cannot serve."""
@@ -83,7 +71,7 @@ def instead_of_masks(release: PlannedRelease) -> str:
     """Return advice for a field that cannot be masked: the settings that sum it, or noise."""
     if release.declaration.summed_by:
         return f"set {release.declaration.summed_by}, which sends sums that masks can hide"
-    return "protect it with noise (privacy.mechanism: local_gaussian)"
+    return f"protect it with noise (privacy.mechanism: {' or '.join(local_defences(noisy=True))})"
 
 
 def refuse_unless_sum(release: PlannedRelease) -> None:
@@ -135,69 +123,23 @@ def _masked(
     settings: SecureAggregationSettings,
     release: PlannedRelease,
     by_name: Mapping[str, PlannedRelease],
-    rule: Rule,
+    rule: Defence,
     num_clients: int,
 ) -> MaskedField:
-    ring = Ring(settings.ring_bits)
-    recipients = num_clients if release.declaration.scope == "recipients" else 0
-    weight = by_name.get(f"{release.message.__name__}.{release.declaration.weight}")
-    if isinstance(rule, DistributedDiscrete):
-        if weight is not None:
-            raise ConfigError(
-                f"{release.name}: distributed noise cannot be planned for a sum weighted by the "
-                f"private {weight.name}; let clients count alike (method.weighting: clients)"
-            )
-        return replace(_discrete(rule, release, ring, num_clients), recipients=recipients)
-    if isinstance(rule, Plain) and release.not_bare:
+    if rule.is_bare and release.not_bare:
         raise ConfigError(release.not_bare)
-    bound = release.bound or settings.value_bound
-    if isinstance(rule, LocalGaussian) and weight is not None:
-        raise ConfigError(
-            f"{release.name}: noise under masks cannot be weighted by the private {weight.name}; "
-            "let clients count alike (method.weighting: clients)"
-        )
-    if isinstance(rule, LocalGaussian):
-        bound = rule.clip_l2 + 8 * rule.stddev
-    heaviest = weight.bound if weight is not None else None
-    largest = bound if heaviest is None else heaviest * max(bound, 1.0)
-    scale = settings.scale or _finest(ring, num_clients * largest)
-    grid = Grid(num_clients, bound, scale, heaviest, dim=release.dim, ring=ring)
-    return MaskedField(rule, grid, recipients)
-
-
-def _finest(ring: Ring, largest_sum: float) -> float:
-    """A power of two by which a sum can be scaled and stay in a quarter of the ring, so that one
-    that holds more than honest uploads is seen."""
-    return 2.0 ** (math.floor(math.log2(ring.largest / largest_sum) - 1e-9) - HEADROOM_BITS)
-
-
-def _discrete(
-    rule: DistributedDiscrete, release: PlannedRelease, ring: Ring, num_clients: int
-) -> MaskedField:
-    """The finest grid that fits the ring and keeps the tables of the sampler small."""
-    dim = release.unit_dim(rule.per)
-    size = rule.clip_l2 if rule.moved_l2 is None else min(rule.moved_l2, rule.clip_l2) / 16
-    scale = 2.0 ** math.ceil(math.log2(COMFORTABLE_SIGMA / size))
-    while scale * size >= 1:
-        tried = replace(rule, scale=scale)
-        sigma = tried.local_stddev(tried.plan_for(dim))
-        # Where rounding would begin to count in the sensitivity, larger tables are the lesser evil.
-        fine = scale * size >= 4 * math.sqrt(dim)
-        if LEAST_SIGMA <= sigma <= (COMFORTABLE_SIGMA if fine else LARGEST_SIGMA):
-            try:
-                return MaskedField(tried, _noisy_grid(tried, release, ring, num_clients, sigma))
-            except ConfigError:
-                pass  # it could overflow: try a coarser grid
-        scale /= 2
-    raise ConfigError(
-        f"{release.name}: no grid of the {ring.bits}-bit ring holds the sum of {num_clients} "
-        f"clients with a noise multiplier of {rule.noise_multiplier:.4g}; change the noise, take "
-        "ring_bits: 64, or let target_epsilon speak of a smaller unit"
+    weight = by_name.get(f"{release.message.__name__}.{release.declaration.weight}")
+    plan = SumPlan(
+        field=release.name,
+        dim=release.dim,
+        num_rows=release.num_rows,
+        bound=release.bound or settings.value_bound,
+        ring=Ring(settings.ring_bits),
+        num_clients=num_clients,
+        weighted_by=weight.name if weight is not None else None,
+        heaviest=weight.bound if weight is not None else None,
+        scale=settings.scale,
     )
-
-
-def _noisy_grid(
-    rule: DistributedDiscrete, release: PlannedRelease, ring: Ring, num_clients: int, sigma: float
-) -> Grid:
-    bound = rule.clip_l2 + 1 / rule.scale
-    return Grid(num_clients, bound, rule.scale, noise_sigma=sigma, dim=release.dim, ring=ring)
+    settled, grid = rule.on_grid(plan)
+    recipients = num_clients if release.declaration.scope == "recipients" else 0
+    return MaskedField(settled, grid, recipients)

@@ -7,30 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
-from securefg.privacy.influence import (
-    WHOLE_MESSAGE,
-    Fixed,
-    Influence,
-    planned_reach,
-    reach,
-)
+from securefg.privacy.defence import Asked, Defence, NoisyUpload, find_defence, local_defences
+from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence
 from securefg.privacy.ledger import Mechanism, OpenedBy
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.masking_plan import masked_fields
 from securefg.privacy.population import Population
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import (
-    DistributedDiscrete,
-    LocalGaussian,
-    Plain,
-    Rule,
-    TrainedWithNoise,
-)
 from securefg.privacy.sums import ExactSums, exact_sums
 from securefg.protocol.messages import Message
 from securefg.secagg.graph import choose
-from securefg.settings.privacy import FieldSettings, PrivacySettings, Unit
-from securefg.settings.secagg import Threat
+from securefg.settings.privacy import NO_DEFENCE, FieldSettings, PrivacySettings, Unit
 
 
 @dataclass(frozen=True)
@@ -45,7 +32,7 @@ class Policy:
     exact            what replies leave out where sums are masked and carry no noise
     """
 
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, Defence]
     delta: float
     unit: Unit
     budget: float | None
@@ -62,9 +49,9 @@ class Policy:
     @property
     def bare(self) -> bool:
         """Whether any sum is masked and carries no noise: the difference of two is then exact."""
-        return any(isinstance(found.rule, Plain) for found in self.masked.values())
+        return any(found.rule.is_bare for found in self.masked.values())
 
-    def rule(self, message: type[Message], name: str) -> Rule:
+    def rule(self, message: type[Message], name: str) -> Defence:
         full = f"{message.__name__}.{name}"
         if full not in self.rules:
             raise NoRule(f"{full} is private and no rule covers it; nothing was sent")
@@ -86,7 +73,7 @@ class Policy:
         influences = self.influences.get(booked.field, (WHOLE_MESSAGE, WHOLE_MESSAGE))
         holders = self.population.holders("node"), self.population.holders("edge")
         node, edge = (
-            reach(rule, influence, count, dim, num_rows)
+            rule.reach(influence, count, dim, num_rows)
             for influence, count in zip(influences, holders, strict=True)
         )
         return replace(booked, node=node, edge=edge)
@@ -98,27 +85,9 @@ class Policy:
         opened_by: OpenedBy = "server"
         if masked and self.masked[full].recipients:
             opened_by = "recipients"
-        if isinstance(rule, Plain):
-            name = "masked" if masked else "plain"
-            return Mechanism(field=full, rule=name, masked=masked, opened_by=opened_by)
-        if isinstance(rule, TrainedWithNoise):
-            booked = rule.plan.mechanism(full, rule.num_samples, self.protects)
-            return replace(booked, masked=masked, opened_by=opened_by)
-        rows = num_rows if rule.per == "row" else 1
-        multiplier = rule.stddev_over_clip if isinstance(rule, LocalGaussian) else 0.0
-        if isinstance(rule, DistributedDiscrete):
-            multiplier = rule.effective_multiplier(rule.plan_for(dim // rows))
-        return Mechanism(
-            field=full,
-            rule=rule.name,
-            per=rule.per,
-            noise_multiplier=multiplier,
-            num_rows=rows,
-            adjacency=rule.adjacency,
-            protects=self.protects,
-            masked=masked,
-            opened_by=opened_by,
-        )
+        booked = rule.fact(full, dim, num_rows, self.protects)
+        word = "masked" if masked and rule.is_bare else booked.rule
+        return replace(booked, rule=word, masked=masked, opened_by=opened_by)
 
 
 def make_policy(
@@ -159,7 +128,7 @@ def make_policy(
         cohorts=_cohorts(settings, planned, masked, num_clients, largest),
         rounds=_rounds(planned, masked),
         min_holders=settings.secure_aggregation.min_holders if settings.secure_aggregation else 1,
-        exact=exact_sums(planned, [n for n, m in masked.items() if isinstance(m.rule, Plain)]),
+        exact=exact_sums(planned, [n for n, m in masked.items() if m.rule.is_bare]),
     )
 
 
@@ -199,9 +168,7 @@ def _rounds(planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
     """By message, in how many rounds it leaves at most. What never changes and carries no noise
     leaves once, which clients see to by themselves."""
     sent = [r for r in planned if r.name in masked]
-    once = {
-        r.name for r in sent if r.declaration.constant and isinstance(masked[r.name].rule, Plain)
-    }
+    once = {r.name for r in sent if r.declaration.constant and masked[r.name].rule.is_bare}
     kinds = {r.message.kind for r in sent if r.count or r.name not in once}
     return {kind: max(r.count for r in sent if r.message.kind == kind) for kind in kinds}
 
@@ -215,11 +182,11 @@ def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedR
             )
 
 
-def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str, Rule]) -> None:
+def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str, Defence]) -> None:
     """A weight under noise may come out negative, and the mean it makes is of nothing."""
     for release in planned:
         weight = f"{release.message.__name__}.{release.declaration.weight}"
-        if not isinstance(rules.get(weight, Plain()), Plain):
+        if weight in rules and not rules[weight].is_bare:
             raise ConfigError(
                 f"privacy: noise on {weight}, by which {release.name} is weighted, would make the "
                 "weights meaningless; let clients count alike (method.weighting: clients)"
@@ -230,93 +197,81 @@ def _refuse_noisy_census(
     planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
 ) -> None:
     """A census (planned for no round) leaves only beside sums without noise, and is exact."""
-    bare = [name for name, found in masked.items() if isinstance(found.rule, Plain)]
+    bare = [name for name, found in masked.items() if found.rule.is_bare]
     for release in planned:
-        rule = masked[release.name].rule if release.name in masked else Plain()
-        if bare and release.count == 0 and not isinstance(rule, Plain):
+        found = masked.get(release.name)
+        if bare and release.count == 0 and found is not None and not found.rule.is_bare:
             raise ConfigError(
-                f"privacy.fields.{release.name}.mechanism: found {rule.name}; expected plain, "
-                f"since the field is counted exactly, once, for the sums without noise "
-                f"({', '.join(bare)}); set it to plain, or put noise on these too"
+                f"privacy.fields.{release.name}.mechanism: found {found.rule.name}; expected "
+                f"{NO_DEFENCE}, since the field is counted exactly, once, for the sums without "
+                f"noise ({', '.join(bare)}); set it to {NO_DEFENCE}, or put noise on these too"
             )
 
 
 def _refuse_noise_without_masks(
-    planned: Sequence[PlannedRelease], rules: Mapping[str, Rule], masked: Mapping[str, MaskedField]
+    planned: Sequence[PlannedRelease],
+    rules: Mapping[str, Defence],
+    masked: Mapping[str, MaskedField],
 ) -> None:
     """A client's share of distributed noise protects nothing outside a masked sum."""
     for release in planned:
-        if not isinstance(rules[release.name], DistributedDiscrete) or release.name in masked:
+        rule = rules[release.name]
+        if not rule.needs_masks or release.name in masked:
             continue
+        allowed = " or ".join(local_defences())
         if release.declaration.scope == "each":
             because = "the server needs every single value of it, and none is summed under masks"
-            advice = f"set privacy.fields.{release.name}.mechanism: local_gaussian or plain"
+            advice = f"set privacy.fields.{release.name}.mechanism: {allowed}"
             if release.declaration.summed_by:
                 advice += f", or {release.declaration.summed_by}, which sends sums"
         else:
             because = "secure_aggregation.fields leaves it without masks"
             advice = "name the field there, or leave secure_aggregation.fields out"
         raise ConfigError(
-            f"privacy.fields.{release.name}.mechanism: found distributed_discrete; expected "
-            f"local_gaussian or plain, since {because}; {advice}"
+            f"privacy.fields.{release.name}.mechanism: found {rule.name}; expected {allowed}, "
+            f"since {because}; {advice}"
         )
 
 
 def _rule(
     settings: PrivacySettings, release: PlannedRelease, num_clients: int, population: int
-) -> Rule:
+) -> Defence:
     if release.trained is not None:
-        if settings.mechanism != "plain" or release.name in settings.fields:
+        if settings.mechanism != NO_DEFENCE or release.name in settings.fields:
             raise ConfigError(
-                f"privacy: {release.name} has its noise from training.dp_sgd; allowed beside it: "
-                "mechanism: plain, and no rule in privacy.fields"
+                f"privacy: {release.name} has its noise from {release.trained.key}; allowed beside "
+                f"it: mechanism: {NO_DEFENCE}, and no rule in privacy.fields"
             )
         return release.trained
     own = settings.fields.get(release.name) or FieldSettings(mechanism=settings.mechanism)
-    if own.mechanism == "plain":
-        return Plain()
     multiplier = own.noise_multiplier or settings.noise_multiplier
-    if multiplier is None and settings.target_epsilon is None:
-        raise ConfigError(f"privacy.fields.{release.name}: noise wants a noise_multiplier")
-    clip = own.clip_l2 or release.norm or settings.clip_l2
-    multiplier = multiplier or release.noisier
-    per = own.per or settings.per or ("row" if release.declaration.rows else "message")
-    moved = release.moved_l2(settings.unit)
-    if own.mechanism == "local_gaussian":
-        return LocalGaussian(clip, multiplier, per, settings.adjacency, moved)
-    if settings.secure_aggregation is None:
-        raise ConfigError("privacy.mechanism: distributed_discrete wants secure_aggregation: {}")
-    threat = settings.secure_aggregation.threat_among(population)
-    noises = _unknown_noises(threat, release.name, _senders(release, num_clients))
-    return DistributedDiscrete(clip, multiplier, per, 1.0, noises, settings.adjacency, moved)
+    if settings.target_epsilon is not None:
+        multiplier = multiplier or release.noisier
+    masking = settings.secure_aggregation
+    key = "mechanism" if release.name not in settings.fields else f"fields.{release.name}.mechanism"
+    return find_defence(own.mechanism, f"privacy.{key}").settle(
+        Asked(
+            field=release.name,
+            mechanism=own.mechanism,
+            clip_l2=own.clip_l2 or release.norm or settings.clip_l2,
+            noise_multiplier=multiplier,
+            per=own.per or settings.per or ("row" if release.declaration.rows else "message"),
+            adjacency=settings.adjacency,
+            moved_l2=release.moved_l2(settings.unit),
+            threat=masking.threat_among(population) if masking is not None else None,
+            senders=_senders(release, num_clients),
+        )
+    )
 
 
 def _senders(release: PlannedRelease, num_clients: int) -> int:
     return num_clients if release.senders is None else min(release.senders, num_clients)
 
 
-def _unknown_noises(threat: Threat, name: str, senders: int) -> int:
-    """Return the least number of noises in a sum that its reader did not draw.
-
-    Every client reads the sum, or the model that follows from it, and can subtract its own noise.
-    At least one noise is therefore known, even if nobody colludes.
-    """
-    corrupt, dropped = threat.num_corrupt(senders), threat.num_dropped(senders)
-    unknown = senders - dropped - max(1, corrupt)
-    if unknown < 1:
-        raise ConfigError(
-            f"privacy.secure_aggregation: found up to {corrupt} colluders and {dropped} drop-outs "
-            f"among the {senders} clients that send {name}; expected at least one more client, "
-            "whose noise the reader of the sum does not know; lower corrupt or dropout, or ask "
-            "more clients (training.participation)"
-        )
-    return unknown
-
-
 def _least_survivors(
     settings: PrivacySettings,
     planned: Sequence[PlannedRelease],
-    rules: Mapping[str, Rule],
+    rules: Mapping[str, Defence],
     num_clients: int,
     population: int,
 ) -> dict[str, int]:
@@ -327,7 +282,7 @@ def _least_survivors(
     senders = {
         release.message.kind: _senders(release, num_clients)
         for release in planned
-        if isinstance(rules[release.name], DistributedDiscrete)
+        if rules[release.name].needs_masks
     }
     return {kind: count - threat.num_dropped(count) for kind, count in senders.items()}
 
@@ -342,7 +297,7 @@ def _whole_sums(
     bare = [
         release
         for release in planned
-        if release.whole and release.name in masked and isinstance(masked[release.name].rule, Plain)
+        if release.whole and release.name in masked and masked[release.name].rule.is_bare
     ]
     if bare and num_clients < population:
         raise ConfigError(
@@ -354,34 +309,25 @@ def _whole_sums(
 
 
 def _calibrated(
-    rules: dict[str, Rule],
+    rules: dict[str, Defence],
     settings: PrivacySettings,
     planned: Sequence[PlannedRelease],
     population: Population,
-) -> dict[str, Rule]:
+) -> dict[str, Defence]:
     """Scale all noise by the one factor with which the planned releases cost the target."""
     assert settings.target_epsilon is not None
     profile: dict[Mechanism, int] = {}
     for release in planned:
         rule = rules[release.name]
-        if not isinstance(rule, (Plain, TrainedWithNoise)):
-            rows = release.num_rows if rule.per == "row" else 1
-            fact = Mechanism(
-                release.name,
-                rule.name,
-                rule.per,
-                rule.noise_multiplier,
-                rows,
-                node=planned_reach(rule, release.node, population.holders("node"), rows),
-                edge=planned_reach(rule, release.edge, population.holders("edge"), rows),
-            )
+        if isinstance(rule, NoisyUpload):
+            node = release.node, population.holders("node")
+            edge = release.edge, population.holders("edge")
+            fact = rule.planned_fact(release.name, release.num_rows, node, edge)
             profile[fact] = profile.get(fact, 0) + release.count
     if not steps_for(profile, settings.unit)[0]:
         raise ConfigError("privacy.target_epsilon: this run sends no field with noise")
     factor = calibrate(profile, settings.unit, settings.delta, settings.target_epsilon)
     return {
-        name: rule
-        if isinstance(rule, (Plain, TrainedWithNoise))
-        else replace(rule, noise_multiplier=rule.noise_multiplier * factor)
+        name: rule.scaled(factor) if isinstance(rule, NoisyUpload) else rule
         for name, rule in rules.items()
     }

@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence
-from securefg.privacy.rules import TrainedWithNoise
+from securefg.privacy.private_training import PrivateTraining
 from securefg.protocol.messages import Declaration, Message
 from securefg.settings.privacy import Per, Unit
 
@@ -38,7 +38,7 @@ class PlannedRelease:
     dim       how many numbers a client sends at once
     num_rows  in how many rows, where the field has rows
     bound     what no number passes by its nature (a count, a probability), where there is such
-    trained   the DP-SGD that makes the value, where the noise is in the training
+    trained   the private training that makes the value, where the noise is in the training
     senders   how many clients send it, where those are not all
     norm      the L2 norm that no client's message passes by its nature; the clip, where given
     node      what one node moves of one holder's message; by default all of it
@@ -59,7 +59,7 @@ class PlannedRelease:
     dim: int = 1
     num_rows: int = 1
     bound: float | None = None
-    trained: TrainedWithNoise | None = None
+    trained: PrivateTraining | None = None
     senders: int | None = None
     norm: float | None = None
     node: Influence = WHOLE_MESSAGE

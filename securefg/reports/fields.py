@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefg.foundation.errors import ConfigError
 from securefg.foundation.units import number, plural, span
-from securefg.privacy.rules import LocalGaussian
+from securefg.privacy.defence import Defence, find_defence
 from securefg.protocol.messages import Declaration, Message
 from securefg.reports.results import Booked, Kind, Results
 
@@ -71,29 +72,19 @@ def _protection(results: Results, booked: Booked) -> str:
         return "Only inside the sum, under masks; the sum itself carries no noise."
     if mechanism.noise_multiplier is None:
         return "Not at all: it left as it is."
-    if mechanism.rule == "distributed_discrete":
-        clip = _clip(results, mechanism.field)
-        return (
-            f"Each {mechanism.per} clipped to L2 norm {clip:g}, under masks; the sum carries "
-            f"discrete Gaussian noise, noise multiplier {mechanism.noise_multiplier:.4g}."
-        )
-    if mechanism.rule != "local_gaussian":
-        return f"{mechanism.rule}, noise multiplier {mechanism.noise_multiplier:g}."
-    rule = LocalGaussian(
-        clip_l2=_clip(results, mechanism.field),
-        noise_multiplier=mechanism.noise_multiplier,
-        per=mechanism.per,
-        adjacency="zero_out" if mechanism.adjacency == "zero_out" else "replace_one",
-    )
-    words = rule.words()
-    rows = f"; {plural(mechanism.num_rows, 'row')} a message" if mechanism.per == "row" else ""
-    return f"{words[0].upper()}{words[1:]} (noise multiplier {rule.noise_multiplier:.4g}){rows}."
+    own = results.config.privacy.fields.get(mechanism.field)
+    name = own.mechanism if own else results.config.privacy.mechanism
+    clip = (own.clip_l2 if own else None) or results.config.privacy.clip_l2
+    return _defence(name, mechanism.rule).booked_words(mechanism, clip)
 
 
-def _clip(results: Results, field: str) -> float:
-    privacy = results.config.privacy
-    own = privacy.fields.get(field)
-    return (own.clip_l2 if own else None) or privacy.clip_l2
+def _defence(name: str, booked: str) -> type[Defence]:
+    """The defence that a config names; any one where that was not booked or cannot be imported."""
+    try:
+        found = find_defence(name)
+    except ConfigError:
+        return Defence
+    return found if found.name == booked else Defence
 
 
 def _seen(declared: Declaration | None, masked: bool) -> str:

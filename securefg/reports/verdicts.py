@@ -28,7 +28,10 @@ def chance_to_distinguish(
     shrunk = math.exp(-epsilon)
     general = (1 + delta * shrunk) / (1 + shrunk)
     steps, unbounded = steps_for({b.mechanism: b.most for b in booked}, unit)
-    gaussian = all(b.mechanism.rule == "local_gaussian" for b in booked)
+    gaussian = all(
+        b.mechanism.accounting == "gaussian" and b.mechanism.noise_multiplier is not None
+        for b in booked
+    )
     if unbounded or not gaussian or any(step.sampling < 1 for step in steps):
         return general
     mu = math.sqrt(sum(step.count / step.noise_multiplier**2 for step in steps))

@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 
 from securefg.privacy.accountants import Claim, claim, claims
-from securefg.privacy.influence import reach
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
@@ -131,7 +130,7 @@ def _epsilon_at(
         influence = replace(release.node, links=links)
         assert policy.population is not None
         holders = policy.population.holders("node")
-        found = reach(policy.rules[release.name], influence, holders, release.dim, release.num_rows)
+        found = policy.rules[release.name].reach(influence, holders, release.dim, release.num_rows)
         return replace(mechanism, node=found)
 
     profiles = [

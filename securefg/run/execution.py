@@ -130,7 +130,7 @@ class Run:
         masked = bool(self._x.policy.masked)
         fresh_noise = masked or (
             self._config.privacy.noise_rng == "system"
-            and any(rule.name != "plain" for rule in self._x.policy.rules.values())
+            and any(not rule.is_bare for rule in self._x.policy.rules.values())
         )
         attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.public.num_clients
         found = reconcile(self._folder, done, num_clients, self._claims_of, not fresh_noise)

@@ -17,8 +17,8 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
+from securefg.privacy.defence import NoisyUpload
 from securefg.privacy.policy import make_policy
-from securefg.privacy.rules import Plain, TrainedWithNoise
 from securefg.settings.config import RunConfig
 from securefg.settings.datasets import DATASETS, dataset_info
 
@@ -31,7 +31,7 @@ class PlannedNoise:
 
     ratio  (n / sqrt(dim)) / noise: by how much a pattern that n nodes share evenly over `dim`
            numbers passes the noise; None where there is none
-    trained  whether the noise is in the training (DP-SGD)
+    trained  whether the noise is in the training
     """
 
     name: str
@@ -106,11 +106,11 @@ def plan(config: RunConfig, info: PublicInfo) -> Plan:
     found = []
     for release in planned:
         rule = policy.rules[release.name]
-        if isinstance(rule, Plain | TrainedWithNoise):
-            trained = isinstance(rule, TrainedWithNoise)
+        if not isinstance(rule, NoisyUpload):
+            trained = rule.noise_in == "training"
             found.append(PlannedNoise(release.name, release.dim, 0.0, None, trained))
             continue
-        noise = rule.single_stddev(torch.Size([release.dim])) * math.sqrt(clients)
+        noise = rule.stddev(torch.Size([release.dim])) * math.sqrt(clients)
         ratio = training / math.sqrt(release.dim) / noise
         found.append(PlannedNoise(release.name, release.dim, noise, ratio))
     return Plan(info.num_nodes, training, clients, tuple(found))

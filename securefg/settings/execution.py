@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from securefg.foundation.settings import Settings
-from securefg.settings.privacy import DpSgdSettings
+from securefg.settings.privacy import PrivateTrainingSettings
 
 
 class TrainingSettings(Settings):
@@ -44,9 +44,18 @@ class TrainingSettings(Settings):
         description="the released model: the best round's by validation, which no epsilon covers, "
         "or the last round's; with patience: null, no validation label is used then",
     )
-    dp_sgd: DpSgdSettings | None = Field(
+    dp_sgd: PrivateTrainingSettings | None = Field(
         None, description="DP-SGD in local training, for networks that read no neighbours"
     )
+
+    @property
+    def noise_in_training(self) -> tuple[str, PrivateTrainingSettings] | None:
+        """The name of the private training that is asked for, and its settings."""
+        return None if self.dp_sgd is None else ("dp_sgd", self.dp_sgd)
+
+    def without_noise(self) -> TrainingSettings:
+        """Return the same training without noise."""
+        return self.model_copy(update={"dp_sgd": None})
 
 
 class EngineSettings(Settings):

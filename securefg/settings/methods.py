@@ -64,9 +64,10 @@ class MethodSettings(Settings):
         """What a rule chose in this run, with its reason, by the setting's name."""
         return {}
 
-    def libraries(self, dp_sgd: bool) -> list[str]:
+    def libraries(self, private_training: bool) -> list[str]:
         """The modules that every host needs beside the method's own, to be imported once."""
-        return ["torch._dynamo"] if dp_sgd else []  # loaded with the first gradient of a sample
+        # torch._dynamo is loaded with the first gradient of a sample
+        return ["torch._dynamo"] if private_training else []
 
     @property
     def remedies(self) -> tuple[str, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat, field_validator, model_validator
 
+from securefg.foundation.extensions import find_module, installed
 from securefg.foundation.settings import Settings
 from securefg.settings.secagg import SecureAggregationSettings
 
@@ -14,11 +17,39 @@ Adjacency = Literal["replace_one", "zero_out"]
 Unit = Literal["client", "row", "node", "edge"]
 """Whom an epsilon is for: a client's all, one row of its uploads, or one node with its features,
 label and links, or one edge, wherever they are held."""
-Mechanism = Literal["plain", "local_gaussian", "distributed_discrete"]
+
+DEFENCES: Final = "securefg.defences"
+"""The entry points of installed packages that offer a defence; each names a module."""
+
+NO_DEFENCE: Final = "plain"
+"""The defence of a field for which no setting asks for one."""
+
+GATE_DEFENCE: Final = "local_gaussian"
+"""The defence of updates that pass a site's gate (`SecurefgFilter`)."""
 
 
-class DpSgdSettings(Settings):
-    """DP-SGD in place of the clients' local SGD; epsilon is per sample, see `privacy.dp_sgd`."""
+@cache
+def shipped_defences() -> dict[str, str]:
+    """Return module by name: every file of the folder is a defence."""
+    folder = Path(__file__).parents[1] / "privacy" / "defences"
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    return {name: f"securefg.privacy.defences.{name}" for name in names}
+
+
+def defence_names() -> list[str]:
+    """Return all names that a config may use without a module path."""
+    return sorted({*shipped_defences(), *installed(DEFENCES)})
+
+
+def require_known_defence(key: str, name: str) -> str:
+    """Return the name, or raise `ConfigError` with those that are allowed."""
+    if name not in shipped_defences():
+        find_module(key, name, shipped_defences(), DEFENCES)
+    return name
+
+
+class PrivateTrainingSettings(Settings):
+    """Clipped and noised steps in place of the clients' local SGD; epsilon is per sample."""
 
     noise_multiplier: PositiveFloat = Field(
         description="noise standard deviation over clip_l2, on the sum of a step's gradients"
@@ -33,16 +64,23 @@ class DpSgdSettings(Settings):
 class FieldSettings(Settings):
     """What one field gets instead of the general rule."""
 
-    mechanism: Mechanism
+    mechanism: str
     clip_l2: PositiveFloat | None = None
     per: Per | None = None
     noise_multiplier: PositiveFloat | None = None
+
+    @field_validator("mechanism")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        return require_known_defence("privacy.fields.*.mechanism", name)
 
 
 class PrivacySettings(Settings):
     """Noise on what the clients upload, and what it is accounted as."""
 
-    mechanism: Mechanism = Field("plain", description="rule for every private field")
+    mechanism: str = Field(
+        NO_DEFENCE, description="defence of every private field: a name, or a module path"
+    )
     clip_l2: PositiveFloat = Field(1.0, description="L2 bound per unit, before the noise")
     per: Per | None = Field(
         None, description="unit of clipping; by default the row where a field has rows"
@@ -71,13 +109,22 @@ class PrivacySettings(Settings):
         None, description="masking of sums; {} takes all defaults"
     )
 
+    @field_validator("mechanism")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        return require_known_defence("privacy.mechanism", name)
+
     @model_validator(mode="after")
     def _noise_is_given_once(self) -> PrivacySettings:
-        given = [self.noise_multiplier, self.target_epsilon]
-        if self.mechanism != "plain" and given.count(None) != 1:
-            raise ValueError(f"{self.mechanism} needs either noise_multiplier or target_epsilon")
-        if self.mechanism == "plain" and self.target_epsilon is not None:
+        if self.mechanism == NO_DEFENCE and self.target_epsilon is not None:
+            allowed = [name for name in defence_names() if name != NO_DEFENCE]
             raise ValueError(
-                "target_epsilon needs a noise mechanism: local_gaussian or distributed_discrete"
+                f"target_epsilon needs a mechanism with noise; allowed: {', '.join(allowed)}, or "
+                "a module path"
+            )
+        given = [self.noise_multiplier, self.target_epsilon]
+        if self.mechanism != NO_DEFENCE and given.count(None) == 0:
+            raise ValueError(
+                f"{self.mechanism} needs either noise_multiplier or target_epsilon, found both"
             )
         return self

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.privacy.ledger import Mechanism, Release
+from securefg.privacy.defence import Asked, NoisyUpload, find_defence
+from securefg.privacy.ledger import Release
 from securefg.privacy.noise import SystemNoise
-from securefg.privacy.rules import LocalGaussian
 from securefg.protocol.codec import Clients
-from securefg.settings.privacy import Adjacency
+from securefg.settings.privacy import GATE_DEFENCE, Adjacency
 from securefg.site.books import Booked, SiteBooks, open_books
 from securefg.site.policy import (
     POLICY_FILE,
@@ -51,7 +51,7 @@ class Gate:
     """
 
     home: Path
-    rule: LocalGaussian
+    rule: NoisyUpload
 
     @classmethod
     def of(cls, home: Path, clip_l2: float, noise_multiplier: float, adjacency: Adjacency) -> Gate:
@@ -61,7 +61,10 @@ class Gate:
                 raise ConfigError(f"{name}: wanted a positive number, found {value!r}")
         if adjacency not in ("replace_one", "zero_out"):
             raise ConfigError(f"adjacency: wanted replace_one or zero_out, found {adjacency!r}")
-        return cls(home, LocalGaussian(clip_l2, noise_multiplier, "message", adjacency))
+        asked = Asked(FIELD, GATE_DEFENCE, clip_l2, noise_multiplier, "message", adjacency)
+        rule = find_defence(GATE_DEFENCE).settle(asked)
+        assert isinstance(rule, NoisyUpload)
+        return cls(home, rule)
 
     def pass_on(
         self, run: str, base: Arrays, update: Arrays, *, is_change: bool
@@ -92,12 +95,13 @@ class Gate:
     def _check_room(self, base: Arrays, update: Arrays, *, is_change: bool) -> None:
         """Raise where the noise could pass the largest number of an array's type. The model that
         came, the clip and the noise are known to everybody."""
+        sigma = self.rule.stddev(torch.Size([1]))
         for name, value in update.items():
             has_start = not is_change and math.prod(value.shape) > 0
             start = float(_exact(base[name]).abs().max()) if has_start else 0.0
-            if not start + self.rule.clip_l2 + TAILS * self.rule.stddev < _largest(value):
+            if not start + self.rule.clip_l2 + TAILS * sigma < _largest(value):
                 raise PrivacyError(
-                    f"{name!s:.60}: found noise of standard deviation {self.rule.stddev:g}; "
+                    f"{name!s:.60}: found noise of standard deviation {sigma:g}; "
                     f"expected less, so that it fits into {value.dtype}; nothing was sent"
                 )
 
@@ -114,12 +118,7 @@ class Gate:
             reasons.append(f"update {number} of {run}; allowed here: {policy.max_rounds}")
         if reasons:
             raise JobRefused("; ".join(reasons))
-        mechanism = Mechanism(
-            field=FIELD,
-            rule=self.rule.name,
-            noise_multiplier=self.rule.noise_multiplier,
-            adjacency=self.rule.adjacency,
-        )
+        mechanism = self.rule.fact(FIELD, 1, 1, protects=True)
         release = Release(mechanism, _ONE, round=number, step=1)
         books.spend(policy, {mechanism: 1}, run, 1, [Booked(METHOD, FIELD, number, 1, [release])])
 

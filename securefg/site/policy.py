@@ -5,6 +5,7 @@
     max_rounds: 50
     least_noise: 1.0                # noise multiplier of every private field; 0 asks for none
     noise: system                   # seeded noise protects nothing
+    defences: []                    # defences from outside securefg that may make the noise
     units: [client]                 # whom a job's epsilon may be for
     per: [message]                  # what noise may be sized for: a whole message, or a row of it
     adjacency: [replace_one]        # what counts as neighbours
@@ -44,12 +45,12 @@ from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
 from securefg.methods.registry import get_method
+from securefg.privacy.defence import Defence, NoisyUpload
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.settings.config import RunConfig
-from securefg.settings.privacy import Adjacency, Per, Unit
+from securefg.settings.privacy import Adjacency, Per, Unit, shipped_defences
 
 POLICY_FILE = "site_policy.yaml"
 Known = Literal["graph", "labels", "trainers"]
@@ -86,6 +87,7 @@ class SitePolicy(_Floor):
     max_rounds: PositiveInt = 50
     least_noise: float = Field(1.0, ge=0)
     noise: Literal["system", "any"] = "system"
+    defences: tuple[str, ...] | Literal["any"] = ()
     units: tuple[Unit, ...] = ("client",)
     per: tuple[Per, ...] = ("message",)
     adjacency: tuple[Adjacency, ...] = ("replace_one",)
@@ -109,6 +111,7 @@ class SitePolicy(_Floor):
             max_rounds=10**9,
             least_noise=0,
             noise="any",
+            defences="any",
             units=("client", "row", "node", "edge"),
             per=("row", "message"),
             adjacency=("replace_one", "zero_out"),
@@ -153,6 +156,13 @@ class SitePolicy(_Floor):
             reasons.append(f"{config.training.rounds} rounds; allowed here: {self.max_rounds}")
         if self.noise == "system" and config.privacy.noise_rng != "system":
             reasons.append("the noise is seeded and protects nothing")
+        named = {config.privacy.mechanism, *(f.mechanism for f in config.privacy.fields.values())}
+        strange = named - set(shipped_defences()) - set(self.defences)
+        if strange and self.defences != "any":
+            reasons.append(
+                f"defence {_words(sorted(strange))}; allowed here: {_words(self.defences)} beside "
+                "those of securefg"
+            )
         if config.privacy.unit not in self.units:
             reasons.append(
                 f"epsilon is per {config.privacy.unit}; allowed here: {_words(self.units)}"
@@ -172,13 +182,13 @@ class SitePolicy(_Floor):
             )
         return reasons
 
-    def about(self, name: str, rule: Rule | None, masked: bool) -> list[str]:
+    def about(self, name: str, rule: Defence | None, masked: bool) -> list[str]:
         """Every reason against one field's rule."""
         reasons = []
         if self.masking == "required" and not masked:
             reasons.append(f"{name} would leave without masks")
         # Noise for single samples of its training does not count for the client's whole upload.
-        noised = rule if isinstance(rule, LocalGaussian | DistributedDiscrete) else None
+        noised = rule if isinstance(rule, NoisyUpload) else None
         found = noised.noise_multiplier if noised else 0.0
         if found < self.least_noise:
             words = f"noise multiplier {found:.4g}" if found else "no noise"

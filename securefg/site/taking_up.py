@@ -163,7 +163,7 @@ class TakingUp:
     ) -> Ledger:
         """Return the run's own ledger; raise where it has releases that the books do not have."""
         fresh_noise = masked or (
-            policy.protects and any(r.name != "plain" for r in policy.rules.values())
+            policy.protects and any(not r.is_bare for r in policy.rules.values())
         )
         self._folder.mkdir(parents=True, exist_ok=True)
         _check_ledger(self._ledger_path, booked)

@@ -12,11 +12,13 @@ from torch import Tensor
 
 from securefg.federation.channel import Channel
 from securefg.foundation.errors import ProtocolError
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.defences.local_gaussian import LocalGaussian
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public

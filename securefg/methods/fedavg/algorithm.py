@@ -1,8 +1,8 @@
 """FedAvg (McMahan et al. 2017) of any network over (x, edge_index); with `proximal`, FedProx.
 
 Clients hold subgraphs and train the network on their own; the server averages. FedProx (Li et al.
-2020) adds mu/2 |w - w_global|^2 to the local loss. With `training.dp_sgd` the local steps are
-DP-SGD through Opacus, refused where a node is in other nodes' gradients.
+2020) adds mu/2 |w - w_global|^2 to the local loss. The local steps can be
+private per node, which is refused where a node is in other nodes' gradients.
 """
 
 from __future__ import annotations
@@ -23,16 +23,13 @@ from securefg.methods.base import AveragingServer, Method, one_step_of_adam
 from securefg.methods.fedavg.settings import Settings
 from securefg.models import any_network
 from securefg.models.sparse import Incoming, batches
-from securefg.privacy.dp_sgd import (
-    DpSgdPlan,
-    refuse_where_gradients_are_not_the_samples,
-    refuse_where_samples_share_neighbours,
-    train_module,
-    watch,
-)
 from securefg.privacy.influence import NOTHING, Influence
+from securefg.privacy.private_training import (
+    PrivateTraining,
+    private_training,
+    refuse_where_samples_share_neighbours,
+)
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Networks, Size, Weights
 from securefg.protocol.messages import Message, private, public
@@ -69,12 +66,11 @@ def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     made = network(settings, info.num_features, info.num_classes, info.seed)
-    trained = None
-    if training.dp_sgd is not None:
-        watch(made).remove_hooks()  # leaves the network as it is when it trains
-        _refuse_mixing(made, info.num_features)
-        _refuse_wrong_gradients(made, info, training.dp_sgd.num_samples)
-        trained = TrainedWithNoise(_plan(training, settings), training.dp_sgd.num_samples)
+    trained = _private(training, settings)
+    if trained is not None:
+        trained.adopt(made)
+        _refuse_mixing(trained, made, info.num_features)
+        _refuse_wrong_gradients(trained, made, info)
     numbers, is_weighted = len(any_network.vector_of(made)), settings.weighting == "nodes"
     weights = PlannedRelease(
         Update,
@@ -96,7 +92,11 @@ def planned(
     ]
 
 
-def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
+def _private(training: TrainingSettings, settings: Settings) -> PrivateTraining | None:
+    return private_training(training, {"method.proximal": settings.proximal})
+
+
+def _refuse_mixing(trained: PrivateTraining, made: torch.nn.Module, num_features: int) -> None:
     """On a ring of eight nodes: whatever reads neighbours shows there."""
     edges = any_network.ring(8)
 
@@ -105,17 +105,19 @@ def _refuse_mixing(made: torch.nn.Module, num_features: int) -> None:
         return found
 
     refuse_where_samples_share_neighbours(
-        "training.dp_sgd: fedavg", logits, torch.zeros(8, num_features)
+        f"{trained.key}: fedavg", logits, torch.zeros(8, num_features)
     )
 
 
-def _refuse_wrong_gradients(made: torch.nn.Module, info: PublicInfo, num_samples: int) -> None:
+def _refuse_wrong_gradients(
+    trained: PrivateTraining, made: torch.nn.Module, info: PublicInfo
+) -> None:
     """As in training, without edges: few samples, and as many as a client may have."""
     stream = torch.Generator().manual_seed(0)
-    for count in sorted({8, num_samples}):
+    for count in sorted({8, trained.num_samples}):
         rows = torch.randn(count, info.num_features, generator=stream)
-        refuse_where_gradients_are_not_the_samples(
-            "training.dp_sgd: fedavg",
+        trained.refuse_module(
+            f"{trained.key}: fedavg",
             made,
             (rows, torch.zeros(2, 0, dtype=torch.int64)),
             info.num_classes,
@@ -130,24 +132,6 @@ def _refuse_other_depths(made: torch.nn.Module, settings: Settings) -> None:
             f"method.sampling.fan_out has {found} numbers; {settings.network} has {layers} layers "
             f"and wants as many"
         )
-
-
-def _plan(training: TrainingSettings, settings: Settings) -> DpSgdPlan:
-    asked = training.dp_sgd
-    assert asked is not None
-    for key, found in (
-        ("training.weight_decay", training.weight_decay),
-        ("method.proximal", settings.proximal),
-    ):
-        if found:
-            raise ConfigError(f"{key} is {found:g}; allowed with training.dp_sgd: 0")
-    return DpSgdPlan(
-        num_steps=training.local_epochs,
-        lr=training.lr,
-        clip_l2=asked.clip_l2,
-        noise_multiplier=asked.noise_multiplier,
-        sampling=asked.sampling,
-    )
 
 
 class Client(Host):
@@ -173,19 +157,16 @@ class Client(Host):
         self._incoming = Incoming.of(self._edges, len(self._x)) if sampled else None
         if sampled:
             _refuse_other_depths(self._network, site.method)
-        asked = site.training.dp_sgd
-        if asked is not None and len(self._train) > asked.num_samples:
-            raise ConfigError(
-                f"training.dp_sgd.num_samples is {asked.num_samples}, and a client has more "
-                "training nodes; the step is divided by it, and epsilon per client counts it"
-            )
+        self._private = _private(site.training, site.method)
+        if self._private is not None:
+            self._private.require_samples(self._private.num_samples, len(self._train))
 
     def handle(self, request: Message, turn: Turn) -> Message:
         assert isinstance(request, Globals)
         start = request.weights.to(self._device)
         any_network.load_vector(self._network, start)
-        if self._training.dp_sgd is not None:
-            self._private_steps(turn)
+        if self._private is not None:
+            self._private_steps(self._private, turn)
         elif len(self._train):
             self._steps(start, turn)
         trained = any_network.vector_of(self._network)
@@ -231,20 +212,11 @@ class Client(Host):
                 known, edges = self._incoming.around(nodes, sampling.fan_out, stream)
                 yield self._x[known], edges, slice(len(nodes)), self._labels[nodes]
 
-    def _private_steps(self, turn: Turn) -> None:
+    def _private_steps(self, private: PrivateTraining, turn: Turn) -> None:
         """Poisson samples of the training nodes, each by itself; noise in every step."""
-        asked = self._training.dp_sgd
-        assert asked is not None
-        train_module(
-            self._network,
-            (self._x[self._train], self._edges.new_zeros(2, 0)),
-            self._labels[self._train],
-            _plan(self._training, self._settings),
-            asked.num_samples,
-            self._noise,
-            turn.clients,
-            ("dp_sgd", turn.round),
-        )
+        rows = (self._x[self._train], self._edges.new_zeros(2, 0))
+        labels = self._labels[self._train]
+        private.train_module(self._network, rows, labels, self._noise, turn.clients, turn.round)
 
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:
@@ -288,7 +260,7 @@ def global_goal(union: Graph, settings: Settings, device: torch.device) -> Union
 
 METHOD = Method(
     name="fedavg",
-    summary="federated averaging of any network, torch-geometric's or your own; FedProx, DP-SGD",
+    summary="federated averaging of any network, torch-geometric's or your own; FedProx",
     settings=Settings,
     messages=(Globals, Update),
     replies={Globals: Update},

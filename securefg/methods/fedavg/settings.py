@@ -34,6 +34,7 @@ class Settings(MethodSettings):
     )
     sampling: NeighborSampling = NeighborSampling()
 
-    def libraries(self, dp_sgd: bool) -> list[str]:
+    def libraries(self, private_training: bool) -> list[str]:
         """Networks come from torch-geometric, and gradients of their samples from Opacus."""
-        return ["torch_geometric.nn", *super().libraries(dp_sgd), *(["opacus"] if dp_sgd else [])]
+        more = ["opacus"] if private_training else []
+        return ["torch_geometric.nn", *super().libraries(private_training), *more]

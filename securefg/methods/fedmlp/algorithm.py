@@ -20,16 +20,15 @@ from securefg.methods.fedmlp.settings import Settings
 from securefg.models.classifiers import mlp, mlp_shapes
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
 from securefg.models.network import glorot, num_parameters, split
-from securefg.privacy.dp_sgd import (
-    DpSgdPlan,
+from securefg.privacy.influence import NOTHING
+from securefg.privacy.private_training import (
+    PrivateTraining,
     Samples,
     mlp_loss,
+    private_training,
     refuse_where_samples_share_neighbours,
-    train,
 )
-from securefg.privacy.influence import NOTHING
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import TrainedWithNoise
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layer, Layout, Matrix, Networks, Weights
 from securefg.protocol.messages import Message, private, public
@@ -62,12 +61,11 @@ def planned(
 ) -> list[PlannedRelease]:
     require_one_node_each(info)
     shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
-    trained = None
-    if training.dp_sgd is not None:
-        trained = TrainedWithNoise(_plan(training), training.dp_sgd.num_samples)
+    trained = private_training(training)
+    if trained is not None:
         weights = [torch.zeros(shape) for shape in shapes]
         refuse_where_samples_share_neighbours(
-            "training.dp_sgd: fedmlp", partial(mlp, weights), torch.zeros(8, info.num_features)
+            f"{trained.key}: fedmlp", partial(mlp, weights), torch.zeros(8, info.num_features)
         )
     numbers = num_parameters(shapes)
     return [
@@ -91,23 +89,6 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     }
 
 
-def _plan(training: TrainingSettings) -> DpSgdPlan:
-    """DP-SGD for the local steps of one round."""
-    asked = training.dp_sgd
-    assert asked is not None
-    if training.weight_decay:
-        raise ConfigError(
-            f"training.weight_decay is {training.weight_decay:g}; allowed with training.dp_sgd: 0"
-        )
-    return DpSgdPlan(
-        num_steps=training.local_epochs,
-        lr=training.lr,
-        clip_l2=asked.clip_l2,
-        noise_multiplier=asked.noise_multiplier,
-        sampling=asked.sampling,
-    )
-
-
 class Users(Host):
     """Some of the clients, as one tensor; they keep nothing from round to round."""
 
@@ -118,16 +99,10 @@ class Users(Host):
         graph = site.shards[0].graph
         self._shapes = mlp_shapes(graph.num_features, self._settings.hidden, graph.num_classes)
         self._noise = site.noise
-        if self._training.dp_sgd is not None:
-            self._refuse_other_counts(self._training.dp_sgd.num_samples)
-
-    def _refuse_other_counts(self, wanted: int) -> None:
-        counts = self._samples.masks.train.sum(1)
-        if not bool((counts == wanted).all()):
-            raise ConfigError(
-                f"training.dp_sgd.num_samples is {wanted}, and some client has another number of "
-                "training samples; the step is divided by it, and epsilon per client counts it"
-            )
+        self._private = private_training(site.training)
+        if self._private is not None:
+            counts = self._samples.masks.train.sum(1)
+            self._private.require_samples(int(counts.min()), int(counts.max()))
 
     def handle(self, request: Message, turn: Turn) -> Message:
         assert isinstance(request, Globals)
@@ -135,8 +110,8 @@ class Users(Host):
         start = request.weights.to(self._device)
         own = self._samples.training_set(rows)
         vectors = start.expand(len(rows), -1)
-        if self._training.dp_sgd is not None:
-            trained = self._private_sgd(vectors, own, turn)
+        if self._private is not None:
+            trained = self._private_steps(self._private, vectors, own, turn)
         else:
             steps = self._training.local_epochs
             trained = local_sgd(
@@ -149,14 +124,14 @@ class Users(Host):
             )
         return Update(weights=trained - start if self._settings.upload == "update" else trained)
 
-    def _private_sgd(self, vectors: Tensor, own: TrainingSet, turn: Turn) -> Tensor:
+    def _private_steps(
+        self, private: PrivateTraining, vectors: Tensor, own: TrainingSet, turn: Turn
+    ) -> Tensor:
         """Poisson samples in place of batches; noise in every step."""
-        stream = ("dp_sgd", turn.round)
         samples = Samples(own.inputs, own.labels)
         weights = tuple(split(vectors, self._shapes))
-        plan = _plan(self._training)
-        done = train(weights, samples, mlp_loss, plan, self._noise, turn.clients, stream)
-        return torch.cat([w.flatten(1) for w in done.weights], 1)
+        done = private.train(weights, samples, mlp_loss, self._noise, turn.clients, turn.round)
+        return torch.cat([w.flatten(1) for w in done], 1)
 
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:

@@ -12,7 +12,7 @@ from securefg.models.two_layer_mlp import (
     MlpShape,
     mlp,
 )
-from securefg.privacy.dp_sgd import refuse_where_samples_share_neighbours
+from securefg.privacy.private_training import refuse_where_samples_share_neighbours
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, PublicSizes, reals
 from securefg.protocol.meanings import (
@@ -161,8 +161,9 @@ def planned(
             "since a sum over some of the neighbours is another model"
         )
     shape = MlpShape(info.num_features, settings.hidden, info.num_classes)
-    if training.dp_sgd is not None and info.edge_index is not None:
-        _refuse_private_training(settings, info, shape)
+    asked = training.noise_in_training
+    if asked is not None and info.edge_index is not None:
+        _refuse_private_training(f"training.{asked[0]}", settings, info, shape)
     update = PlannedRelease(
         Update,
         "weights",
@@ -208,7 +209,9 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     }
 
 
-def _refuse_private_training(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
+def _refuse_private_training(
+    key: str, settings: Settings, info: PublicInfo, shape: MlpShape
+) -> None:
     """A client's samples are in its neighbours' gradients through C_k and dC_k."""
     assert info.edge_index is not None
     matrix = propagation_matrix(info.edge_index, info.num_nodes, settings.teleport, settings.steps)
@@ -218,7 +221,7 @@ def _refuse_private_training(settings: Settings, info: PublicInfo, shape: MlpSha
         return matrix @ mlp(layers, inputs[:, None])[:, 0]
 
     inputs = matrix.new_zeros(info.num_nodes, info.num_features)
-    refuse_where_samples_share_neighbours("training.dp_sgd: gfl_appnp", logits, inputs)
+    refuse_where_samples_share_neighbours(f"{key}: gfl_appnp", logits, inputs)
 
 
 def _refuse_open_sums(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:

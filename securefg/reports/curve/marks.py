@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from securefg.reports.curve.data import CurveData, CurvePoint, RunRef
-from securefg.reports.curve.words import defence_words, strength_text
+from securefg.reports.curve.words import defence_words, named_defence, strength_text
 from securefg.reports.figures.canvas import Cell, LegendEntry
 from securefg.reports.figures.plot import SHAPES, Guide, Mark, Side, Trace, sample
 
-_COLOURS = {"none": 7, "secagg": 1, "local_gaussian": 3, "distributed_discrete": 4, "dp_sgd": 5}
+_COLOURS = {"none": 7, "secagg": 1}
 _SPARE = (2, 6)
 
 
@@ -32,7 +32,8 @@ class Marks:
 
     def colour(self, defence: str) -> int:
         """The number of the defence's colour on this page."""
-        known = _COLOURS.get(defence)
+        found = named_defence(defence)
+        known = found.colour if found else _COLOURS.get(defence)
         return known or _SPARE[self._defences.index(defence) % len(_SPARE)]
 
     def traces(

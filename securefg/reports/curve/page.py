@@ -25,12 +25,12 @@ from securefg.reports.curve.leakage import (
 from securefg.reports.curve.marks import Marks, report_link
 from securefg.reports.curve.verdict import cards, limit_words, not_covered
 from securefg.reports.curve.words import (
-    DEFENCE_NOTES,
     VERDICT_WORDS,
     accuracy_spread,
     attack_words,
     by_whom,
     capital,
+    defence_note,
     defence_words,
     gain_spread,
     gain_words,
@@ -143,7 +143,7 @@ def render_curve(data: CurveData, timing: Timing) -> str:
         limits=limit_words(data.limits),
         cards=cards(data, marks),
         series=[_figures(data, timing, one, marks) for one in data.series],
-        defences=[(defence_words(d), DEFENCE_NOTES.get(d, "")) for d in _defences(data)],
+        defences=[(defence_words(d), defence_note(d)) for d in _defences(data)],
         sights=[_sight(data, one) for one in data.series],
         marks=marks,
         setting=setting_words,

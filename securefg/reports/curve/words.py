@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import percent
+from securefg.privacy.defence import Defence, find_defence
 from securefg.reports.curve.data import CurvePoint, Leak
 
-_DEFENCES = {
-    "none": "No defence",
-    "secagg": "Masked sums",
-    "local_gaussian": "Noise at each client",
-    "distributed_discrete": "Noise under masks",
-    "dp_sgd": "DP-SGD",
-}
-
-DEFENCE_NOTES = {
-    "none": "every upload arrives as it is",
-    "secagg": "secure aggregation: the server learns sums alone; no epsilon",
-    "local_gaussian": "every client adds Gaussian noise to its own upload",
-    "distributed_discrete": "discrete Gaussian noise of all clients together, under masks",
-    "dp_sgd": "gradients are clipped and noised in training",
+_WITHOUT_NOISE = {
+    "none": ("No defence", "every upload arrives as it is"),
+    "secagg": ("Masked sums", "secure aggregation: the server learns sums alone; no epsilon"),
 }
 
 _ADVERSARIES = {
@@ -41,9 +32,24 @@ VERDICT_WORDS = {
 }
 
 
+def named_defence(name: str) -> type[Defence] | None:
+    """The defence that a curve names; None for a word of the curve, or if it cannot be imported."""
+    try:
+        return None if name in _WITHOUT_NOISE else find_defence(name)
+    except ConfigError:
+        return None
+
+
 def defence_words(name: str) -> str:
-    """What the page calls a defence."""
-    return _DEFENCES.get(name, name.replace("_", " "))
+    """A few words for a legend."""
+    found = named_defence(name)
+    return found.label if found else _WITHOUT_NOISE.get(name, (name.replace("_", " "), ""))[0]
+
+
+def defence_note(name: str) -> str:
+    """One line about a defence; empty for one that is not known."""
+    found = named_defence(name)
+    return found.about if found else _WITHOUT_NOISE.get(name, ("", ""))[1]
 
 
 def adversary_words(name: str) -> str:

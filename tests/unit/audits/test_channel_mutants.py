@@ -19,9 +19,9 @@ from audits.mechanisms.results import Result
 from audits.uploads import open_channel
 from securefg.federation.channel import Channel, Sealed
 from securefg.foundation.streams import derive_seed
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import LocalGaussian
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Other

@@ -23,7 +23,7 @@ from securefg.cli.main import app
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
-from securefg.privacy import masked
+from securefg.privacy.defences import distributed_discrete
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
 from securefg.run.findings import Finding, Verdict
@@ -111,14 +111,14 @@ def test_closed_form_of_a_run_agrees_with_noise_drawn_anew(run: Path) -> None:
 def test_audit_of_half_the_noise_computes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = masked.sample
+    sound = distributed_discrete.sample
 
     def halved(sigma: float, *rest: Any) -> Any:
         return sound(sigma / 4, *rest)
 
-    monkeypatch.setattr(masked, "sample", halved)
+    monkeypatch.setattr(distributed_discrete, "sample", halved)
     path = made(tmp_path)
-    monkeypatch.setattr(masked, "sample", sound)
+    monkeypatch.setattr(distributed_discrete, "sample", sound)
     findings = audit(path, Plan(only=("summed_features", PROMISES), trials=2000)).findings
     assert Verdict.VIOLATION in {f.verdict for f in findings}
     assert {f.basis for f in findings} == {"measured"}

@@ -23,9 +23,11 @@ from audits.noise_law import law_tests, worst
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.methods.two_sums import features
-from securefg.privacy import dp_sgd, masked, policy
-from securefg.privacy.dp_sgd import DpSgdPlan
+from securefg.privacy import defence
+from securefg.privacy.defences import distributed_discrete, dp_sgd
+from securefg.privacy.defences.dp_sgd import DpSgd
 from securefg.privacy.noise import SystemNoise
+from securefg.privacy.private_training import TrainingPlan
 from securefg.privacy.stages import clip_l2
 from securefg.run.findings import Finding, Verdict
 from securefg.secagg.prg import Keystream
@@ -123,7 +125,7 @@ def one_key_for_both_sums(patched: Patch) -> None:
 
 def sizes_of_the_other_sum(patched: Patch) -> None:
     """The second sum takes the sizes of the first one's noise, backwards, with fresh signs."""
-    sound = masked._discrete
+    sound = distributed_discrete._discrete
     kept: dict[str, list[Any]] = {}
 
     def spoiled(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
@@ -140,7 +142,7 @@ def sizes_of_the_other_sum(patched: Patch) -> None:
         scaled[:, :width] = first[:, :width][:, ::-1] * signs
         return np.round(clean * rule.scale + scaled * sigma).astype(np.int64)
 
-    patched.setattr(masked, "_discrete", spoiled)
+    patched.setattr(distributed_discrete, "_discrete", spoiled)
 
 
 @pytest.mark.parametrize("spoil", [one_key_for_both_sums, sizes_of_the_other_sum])
@@ -163,9 +165,9 @@ def test_noise_that_ends_after_the_first_step_is_found_in_the_record(
     tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """The games play the first step of a round alone."""
-    sound = masked.sample
+    sound = distributed_discrete.sample
     steps: list[int] = []
-    discrete = masked._discrete
+    discrete = distributed_discrete._discrete
 
     def spoiled(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
         steps[:] = [stream[3]]
@@ -174,8 +176,8 @@ def test_noise_that_ends_after_the_first_step_is_found_in_the_record(
     def sample(sigma: float, *rest: Any) -> Any:
         return sound(sigma if steps == [1] else sigma / 1000, *rest)
 
-    monkeypatch.setattr(masked, "_discrete", spoiled)
-    monkeypatch.setattr(masked, "sample", sample)
+    monkeypatch.setattr(distributed_discrete, "_discrete", spoiled)
+    monkeypatch.setattr(distributed_discrete, "sample", sample)
     assert {f.verdict for f in recorded_noise(made(tmp_path))} == {Verdict.VIOLATION}
 
 
@@ -241,7 +243,7 @@ def test_persons_that_the_data_do_not_have_refute_a_declaration(
 
 def test_books_find_noise_that_is_shared_among_too_many(tmp_path: Path, monkeypatch: Patch) -> None:
     """The reader of a sum knows its own noise."""
-    monkeypatch.setattr(policy, "_unknown_noises", lambda threat, name, senders: senders)
+    monkeypatch.setattr(defence, "_unknown_noises", lambda threat, name, senders: senders)
     finding = reconciled(made(tmp_path))
     assert finding.verdict is Verdict.VIOLATION
     assert "shared among 4 clients" in finding.because
@@ -249,7 +251,7 @@ def test_books_find_noise_that_is_shared_among_too_many(tmp_path: Path, monkeypa
 
 # ---------------------------------------------------------------------------------------- DP-SGD
 
-PLAN = DpSgdPlan(5, 0.1, 1.0, 1.0, 0.2)
+PLAN = DpSgd(TrainingPlan(5, 0.1, 1.0, 1.0, 0.2), 10)
 
 
 class OneCoinForAll(SystemNoise):
@@ -294,7 +296,7 @@ class ThirdStepCancels(SystemNoise):
     [OneCoinForAll, SameSamplesInAllSteps, NoNoiseFromTheThirdStepOn, ThirdStepCancels],
 )
 def test_dp_sgd_with_spoiled_coins_or_later_steps_is_found(noise: type[SystemNoise]) -> None:
-    found = worst(training_tests(by_tensors, PLAN, 10, noise()), 1e-5)
+    found = worst(training_tests(by_tensors, PLAN, noise()), 1e-5)
     assert found is not None
     assert found.severe
 
@@ -313,7 +315,7 @@ def first_sample_clipped(x: Tensor, bound: float, per: Any) -> Tensor:
 @pytest.mark.parametrize("clip", [clipped_by_tensor, first_sample_clipped])
 def test_dp_sgd_with_a_clip_of_parts_is_found(clip: Any, monkeypatch: Patch) -> None:
     monkeypatch.setattr(dp_sgd, "clip_l2", clip)
-    found = worst(training_tests(by_tensors, PLAN, 10, SystemNoise()), 1e-5)
+    found = worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5)
     assert found is not None
     assert found.name == "any sample beyond the clip"
 
@@ -321,13 +323,13 @@ def test_dp_sgd_with_a_clip_of_parts_is_found(clip: Any, monkeypatch: Patch) -> 
 def test_dp_sgd_with_a_fixed_number_of_samples_is_not_the_claimed_sampling(
     monkeypatch: Patch,
 ) -> None:
-    def drawn(plan: DpSgdPlan, samples: Any, noise: Any, clients: Any, name: Any) -> Tensor:
+    def drawn(plan: TrainingPlan, samples: Any, noise: Any, clients: Any, name: Any) -> Tensor:
         ranks = noise.normal(samples.inputs.shape[:2], clients, name).argsort(1).argsort(1)
         chosen: Tensor = ranks < round(plan.sampling * samples.num_samples)
         return chosen
 
     monkeypatch.setattr(dp_sgd, "_drawn", drawn)
-    assert worst(training_tests(by_tensors, PLAN, 10, SystemNoise()), 1e-5) is not None
+    assert worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5) is not None
 
 
 # ------------------------------------------------------------------------------ the page of a curve

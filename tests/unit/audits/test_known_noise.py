@@ -11,7 +11,7 @@ from audits.control_runs import is_defended
 from audits.plan import Plan
 from audits.run import audit
 from audits.truth import Truth
-from securefg.privacy.rules import LocalGaussian
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.protocol.transcript import Adversary, view
 from securefg.run import runner
 from securefg.run.findings import Verdict
@@ -60,7 +60,7 @@ def test_noise_of_the_system_stays_on(tmp_path: Path) -> None:
     rule = noised.experiment.policy.rules["Representation.hidden"]
     assert isinstance(rule, LocalGaussian)
     known = noised.view(Adversary.parse("client:0")).noise[kind, "hidden"]  # a policy is agreed
-    assert (known.sd, known.clip_l2) == (rule.stddev, rule.clip_l2)
+    assert (known.sd, known.clip_l2) == (rule.sigma, rule.clip_l2)
 
 
 @pytest.mark.parametrize("whose", ["server", "client:0,3"])

@@ -93,7 +93,7 @@ def test_two_sums_together_tell_what_both_variances_allow(truth_of):
     x = truth.experiment
     planned = x.method.releases(x.config.method, x.config.training, x.public)
     for need, release in zip(SUMS, planned, strict=True):
-        share = x.policy.rules[release.name].single_stddev(torch.Size([release.dim]))
+        share = x.policy.rules[release.name].stddev(torch.Size([release.dim]))
         wanted = x.public.num_clients * share**2
         assert _variance(view, need) == pytest.approx(wanted, rel=1e-6)
     # Nobody is exposed further than the claim: mu of epsilon 0.5 at this delta, and of no less.

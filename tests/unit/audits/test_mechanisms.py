@@ -27,12 +27,11 @@ from audits.mechanisms.seed import guess_seeds
 from audits.uploads import WIDTH, Host, claimed_fields, open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed
-from securefg.privacy import masked as masked_module
-from securefg.privacy import rules as rules_module
+from securefg.privacy.defences import distributed_discrete, local_gaussian
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.noise import NoiseSource, SystemNoise
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import LocalGaussian
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
@@ -149,7 +148,7 @@ def test_rounds_that_are_not_played_count_as_those_that_are(
     assert [(r.rounds, r.planned, r.verdict) for r in whole] == [(1, 4, "NOT_DETECTED")] * 3
     alone = epsilon_of_mu(2 / _multiplier(local), local.policy.delta)
     assert whole[0].claimed == pytest.approx(alone)
-    monkeypatch.setattr(rules_module, "sensitivity_l2", lambda c, adjacency: c)
+    monkeypatch.setattr(local_gaussian, "sensitivity_l2", lambda c, adjacency: c)
     assert "canary" in caught(audited(local, quiet_channel(4)))
 
 
@@ -204,9 +203,9 @@ def test_sound_mechanisms_are_flagged_no_oftener_than_at_95_percent(epsilon: flo
 
 
 def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Experiment) -> None:
-    whole = rules_module.sensitivity_l2
+    whole = local_gaussian.sensitivity_l2
     monkeypatch.setattr(
-        rules_module, "sensitivity_l2", lambda c, adjacency: whole(c, adjacency) / 2
+        local_gaussian, "sensitivity_l2", lambda c, adjacency: whole(c, adjacency) / 2
     )
     results = audited(local)
     assert caught(results) >= {"canary", "linked", "shape"}
@@ -215,19 +214,21 @@ def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Ex
 
 
 def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, sample = experiment(DISCRETE), masked_module.sample
-    monkeypatch.setattr(masked_module, "sample", lambda sigma, *rest: sample(sigma / 2, *rest))
+    found, sample = experiment(DISCRETE), distributed_discrete.sample
+    monkeypatch.setattr(
+        distributed_discrete, "sample", lambda sigma, *rest: sample(sigma / 2, *rest)
+    )
     assert caught(audited(found)) >= {"canary", "linked", "shape"}
 
 
 def test_discrete_noise_of_the_first_round_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, sample = experiment(DISCRETE), masked_module._discrete
+    found, sample = experiment(DISCRETE), distributed_discrete._discrete
 
     def fading(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
         quiet = rule if stream[2] == 1 else replace(rule, noise_multiplier=1e-2)
         return sample(quiet, values, noise, clients, stream)
 
-    monkeypatch.setattr(masked_module, "_discrete", fading)
+    monkeypatch.setattr(distributed_discrete, "_discrete", fading)
     assert caught(audited(found)) >= {"canary", "linked"}
 
 
@@ -452,7 +453,7 @@ def test_clipping_after_the_noise_is_caught(
     monkeypatch: pytest.MonkeyPatch, local: Experiment
 ) -> None:
     def apply(rule: LocalGaussian, values: Tensor, noise: NoiseSource, *where: Any) -> Tensor:
-        noisy = values.double() + rule.stddev * noise.normal(values.shape, *where)
+        noisy = values.double() + rule.sigma * noise.normal(values.shape, *where)
         return clip_l2(noisy, rule.clip_l2, rule.per).to(values.dtype)
 
     monkeypatch.setattr(LocalGaussian, "apply", apply)
@@ -460,7 +461,7 @@ def test_clipping_after_the_noise_is_caught(
 
 
 def test_a_clip_per_number_is_caught(monkeypatch: pytest.MonkeyPatch, local: Experiment) -> None:
-    monkeypatch.setattr(rules_module, "clip_l2", lambda x, c, per: x.double().clamp(-c, c))
+    monkeypatch.setattr(local_gaussian, "clip_l2", lambda x, c, per: x.double().clamp(-c, c))
     assert "loud" in caught(audited(local, trials=20_000))
 
 
@@ -548,7 +549,7 @@ def test_a_discrete_trial_is_the_sum_over_the_least_honest_survivors() -> None:
     found = experiment(DISCRETE)
     (release,) = _planned(found)
     rule = found.policy.rules[release.name]
-    assert isinstance(rule, rules_module.DistributedDiscrete)
+    assert isinstance(rule, distributed_discrete.DistributedDiscrete)
     host = Host(found.policy, [release], open_channel(found.policy, SystemNoise()))
     assert host.cohort == rule.least_noises
     seen, _ = host.emit({}, host.enrol(4000), 1)

@@ -13,9 +13,9 @@ from audits.mechanisms.moved import play_moved
 from audits.mechanisms.results import MechanismResult
 from audits.noise_law import law_tests
 from audits.uploads import open_channel
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import DistributedDiscrete
 from securefg.run.assembly import prepare
 from securefg.settings.config import parse_config
 from tests.unit.methods.test_two_sums import PRIVATE, tree

@@ -26,9 +26,9 @@ from securefg.foundation.streams import derive_seed
 from securefg.foundation.units import epsilon_text
 from securefg.methods.two_sums import algorithm as two_sums
 from securefg.methods.two_sums import features
-from securefg.privacy import masked
+from securefg.privacy.defences import distributed_discrete
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.noise import SystemNoise
-from securefg.privacy.rules import LocalGaussian
 from securefg.run import assembly
 from securefg.run.assembly import Experiment, prepare
 from securefg.run.findings import Finding, Verdict
@@ -107,7 +107,7 @@ def hash_of_public_names(patched: Patch) -> None:
 
 
 def hash_of_the_value(patched: Patch) -> None:
-    discrete, apply = masked._discrete, LocalGaussian.apply
+    discrete, apply = distributed_discrete._discrete, LocalGaussian.apply
 
     class OfValue(SystemNoise):
         def __init__(self, values: Tensor) -> None:
@@ -122,7 +122,9 @@ def hash_of_the_value(patched: Patch) -> None:
             return np.random.default_rng(self.seed).bytes
 
     patched.setattr(
-        masked, "_discrete", lambda rule, x, noise, *rest: discrete(rule, x, OfValue(x), *rest)
+        distributed_discrete,
+        "_discrete",
+        lambda rule, x, noise, *rest: discrete(rule, x, OfValue(x), *rest),
     )
     patched.setattr(
         LocalGaussian, "apply", lambda rule, x, noise, *rest: apply(rule, x, OfValue(x), *rest)
@@ -219,7 +221,7 @@ def test_birthdays_of_sound_noise_find_nothing(honest: Truth) -> None:
 
 
 def orthogonal_to_the_own_sum(patched: Patch) -> None:
-    sound = masked._discrete
+    sound = distributed_discrete._discrete
 
     def flat(rule: Any, values: Any, noise: Any, clients: Any, stream: Any) -> Any:
         whole = sound(rule, values, noise, clients, stream).astype(np.float64)
@@ -229,7 +231,7 @@ def orthogonal_to_the_own_sum(patched: Patch) -> None:
         along = (added * direction).sum(1, keepdims=True) * (lengths > 1)
         return np.round(whole - along * direction).astype(np.int64)
 
-    patched.setattr(masked, "_discrete", flat)
+    patched.setattr(distributed_discrete, "_discrete", flat)
 
 
 def test_noise_orthogonal_to_every_silos_own_sum_is_found(

@@ -22,11 +22,12 @@ from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.federation.channel import Channel
 from securefg.foundation.log import read_log
-from securefg.privacy import dp_sgd
-from securefg.privacy.dp_sgd import DpSgdPlan
+from securefg.privacy.defences import dp_sgd
+from securefg.privacy.defences.dp_sgd import DpSgd
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.ledger import LOG, ledger_file
 from securefg.privacy.noise import SeededNoise, SystemNoise
-from securefg.privacy.rules import LocalGaussian
+from securefg.privacy.private_training import TrainingPlan
 from securefg.run.findings import Verdict
 from securefg.run.folder import RunFolder
 from securefg.run.runner import start
@@ -209,7 +210,7 @@ def test_unclipped_values_are_not_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def apply(rule: LocalGaussian, values: Tensor, noise: Any, *where: Any) -> Tensor:
-        added = rule.stddev * noise.normal(values.shape, *where)
+        added = rule.sigma * noise.normal(values.shape, *where)
         return (values.double() * 50 + added).to(values.dtype)
 
     with monkeypatch.context() as patched:
@@ -308,12 +309,12 @@ def test_a_sum_over_too_few_survivors_is_found(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------------------------- DP-SGD
 
-PLAN = DpSgdPlan(5, 0.1, 1.0, 1.0, 0.2)
+PLAN = DpSgd(TrainingPlan(5, 0.1, 1.0, 1.0, 0.2), 10)
 
 
 @pytest.mark.parametrize("steps", [by_tensors, by_modules])
 def test_sound_dp_sgd_is_clean(steps: Any) -> None:
-    assert worst(training_tests(steps, PLAN, 10, SystemNoise()), 1e-3) is None
+    assert worst(training_tests(steps, PLAN, SystemNoise()), 1e-3) is None
 
 
 class FirstStepOnly(SystemNoise):
@@ -339,12 +340,12 @@ class SameInBothSteps(SystemNoise):
 
 @pytest.mark.parametrize("noise", [Halved, FirstStepOnly, EverySampleDrawn, SameInBothSteps])
 def test_spoiled_noise_or_sampling_of_dp_sgd_is_found(noise: type[SystemNoise]) -> None:
-    assert worst(training_tests(by_tensors, PLAN, 10, noise()), 1e-3) is not None
+    assert worst(training_tests(by_tensors, PLAN, noise()), 1e-3) is not None
 
 
 def test_dp_sgd_without_a_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dp_sgd, "clip_l2", lambda x, bound, per: x.double())
-    found = worst(training_tests(by_tensors, PLAN, 10, SystemNoise()), 1e-3)
+    found = worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
     assert found is not None
     assert found.severe
 
@@ -352,5 +353,5 @@ def test_dp_sgd_without_a_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_wrong_denominator_of_dp_sgd_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = dp_sgd._moved
     monkeypatch.setattr(dp_sgd, "_moved", lambda w, d, rate: moved(w, d, rate * 0.5))
-    found = worst(training_tests(by_tensors, PLAN, 10, SystemNoise()), 1e-3)
+    found = worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
     assert found is not None

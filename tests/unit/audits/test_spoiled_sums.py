@@ -14,7 +14,7 @@ from audits.influence import influences
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.methods.two_sums import algorithm as two_sums
-from securefg.privacy import masked
+from securefg.privacy.defences import distributed_discrete
 from securefg.privacy.rounding import round_rows
 from securefg.privacy.stages import clip_l2
 from securefg.run.findings import Verdict
@@ -51,7 +51,7 @@ def test_an_honest_federation_is_clean(tmp_path: Path):
 
 
 def one_silo_adds_no_noise(patched: Patch) -> None:
-    sound = masked._discrete
+    sound = distributed_discrete._discrete
 
     def silent(rule: Any, values: Any, noise: Any, clients: Any, stream: Any) -> Any:
         if clients.numbers() != [0]:
@@ -60,39 +60,39 @@ def one_silo_adds_no_noise(patched: Patch) -> None:
         units = clip_l2(values, rule.clip_l2, rule.per).reshape(-1, plan.dim).numpy()
         return round_rows(units, plan, noise.generator(clients, (*stream, "rounding")))
 
-    patched.setattr(masked, "_discrete", silent)
+    patched.setattr(distributed_discrete, "_discrete", silent)
 
 
 def the_second_sum_has_a_quarter_of_its_noise(patched: Patch) -> None:
-    sound = masked._discrete
+    sound = distributed_discrete._discrete
 
     def quartered(rule: Any, values: Any, noise: Any, clients: Any, stream: Any) -> Any:
         if stream[0] == "two_sums.Products":
             rule = replace(rule, noise_multiplier=rule.noise_multiplier / 4)
         return sound(rule, values, noise, clients, stream)
 
-    patched.setattr(masked, "_discrete", quartered)
+    patched.setattr(distributed_discrete, "_discrete", quartered)
 
 
 def some_numbers_are_bare(patched: Patch) -> None:
-    sound = masked.sample
+    sound = distributed_discrete.sample
 
     def sample(sigma: float, shape: Any, *random: Any) -> Any:
         drawn = sound(sigma, shape, *random)
         drawn[..., ::40] = 0
         return drawn
 
-    patched.setattr(masked, "sample", sample)
+    patched.setattr(distributed_discrete, "sample", sample)
 
 
 def all_silos_draw_the_same_noise(patched: Patch) -> None:
     """It grows with their number and not with its root: more noise, and another law."""
-    sound, kept = masked.sample, {}
+    sound, kept = distributed_discrete.sample, {}
 
     def sample(sigma: float, shape: Any, *random: Any) -> np.ndarray:
         return kept.setdefault(tuple(shape), sound(sigma, shape, *random))
 
-    patched.setattr(masked, "sample", sample)
+    patched.setattr(distributed_discrete, "sample", sample)
 
 
 def one_silo_counts_its_nodes_thrice(patched: Patch) -> None:

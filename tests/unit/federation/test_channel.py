@@ -12,10 +12,12 @@ from torch import Tensor
 from securefg.federation.channel import Channel, Sealed, check_budget
 from securefg.foundation.errors import BudgetExceeded, NoRule, PrivacyError, ProtocolError
 from securefg.privacy.accountants import claims
+from securefg.privacy.defence import Defence
+from securefg.privacy.defences.local_gaussian import LocalGaussian
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.ledger import Ledger, Mechanism
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
@@ -34,7 +36,7 @@ class Update(Message, kind="test_channel.Update"):
     number: int | None = public("the round")
 
 
-def policy(rules: dict[str, Rule], budget: float | None = None) -> Policy:
+def policy(rules: dict[str, Defence], budget: float | None = None) -> Policy:
     named = {f"Update.{field}": rule for field, rule in rules.items()}
     return Policy(named, delta=1e-5, unit="client", budget=budget, protects=True)
 
@@ -48,7 +50,7 @@ def update(weights: Tensor, embeddings: Tensor | None = None) -> Update:
 
 
 def sealed(
-    rule: Rule, message: Update, when: Turn, noise: NoiseSource | None = None, clients: int = 10
+    rule: Defence, message: Update, when: Turn, noise: NoiseSource | None = None, clients: int = 10
 ) -> Sealed:
     rules = dict.fromkeys(["weights", "embeddings"], rule)
     return Channel(policy(rules), noise or SeededNoise(0), Ledger(clients)).seal(message, when)

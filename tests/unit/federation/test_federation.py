@@ -24,10 +24,12 @@ from securefg.federation.roles import Host, PublicInfo, require_replies
 from securefg.foundation.errors import BudgetExceeded, NoRule, ProtocolError, RunFailed
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import Method, sample_clients
+from securefg.privacy.defence import Defence
+from securefg.privacy.defences.local_gaussian import LocalGaussian
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.ledger import Ledger, Release, read_ledger
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import LocalGaussian, Plain, Rule
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size, Turn
 from securefg.protocol.meanings import Other
@@ -118,7 +120,7 @@ class Bed:
     """Three hosts with six clients in this process, under one federation."""
 
     def __init__(
-        self, folder: Path, rules: dict[str, Rule] | None = None, budget: float | None = None
+        self, folder: Path, rules: dict[str, Defence] | None = None, budget: float | None = None
     ) -> None:
         self.folder = folder
         self.hosts = {name: Echo() for name in LAYOUT}
@@ -190,7 +192,7 @@ MakeBed = Callable[..., Bed]
 def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
     with ExitStack() as stack:
 
-        def make(rules: dict[str, Rule] | None = None, budget: float | None = None) -> Bed:
+        def make(rules: dict[str, Defence] | None = None, budget: float | None = None) -> Bed:
             made = Bed(tmp_path, rules, budget)
             stack.callback(made.writer.close)
             return made

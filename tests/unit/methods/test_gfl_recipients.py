@@ -16,10 +16,10 @@ from securefg.federation.roles import Replies
 from securefg.foundation.errors import ConfigError, MaskingRefused, PrivacyError, ProtocolError
 from securefg.methods.gfl_appnp import algorithm as gfl_appnp
 from securefg.methods.gfl_appnp.messages import Call, Globals, Parts, SealedSums, Sums
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import Plain
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view

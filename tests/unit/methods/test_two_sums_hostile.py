@@ -20,10 +20,10 @@ from securefg.methods.two_sums.algorithm import ClassSums, Products, planned
 from securefg.methods.two_sums.features import moved_by_node, neighbour_moves, rows_of
 from securefg.methods.two_sums.settings import Settings
 from securefg.privacy.accountants import claim
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.population import Population
-from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients, Turn
 from securefg.secagg.ring import to_ring
 from securefg.settings.execution import TrainingSettings

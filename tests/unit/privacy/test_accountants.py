@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import dp_accounting
 import pytest
@@ -242,7 +243,8 @@ def test_calibration_keeps_the_proportions_of_the_noise() -> None:
 
 
 def test_the_samples_of_dp_sgd_add_up_against_a_client_and_no_sampling_hides_it() -> None:
-    fact = Mechanism("Update.weights", "dp_sgd", "row", 4.0, num_rows=2, sampling=0.01)
+    booked = Mechanism("Update.weights", "dp_sgd", "row", 4.0, num_rows=2, sampling=0.01)
+    fact = replace(booked, accounting="gaussian_steps")
     assert steps_for({fact: 5}, "row")[0] == (Step(4.0, 5, 0.01),)
     assert steps_for({fact: 5}, "client")[0] == (Step(2.0, 5, 1.0),)
 

@@ -21,8 +21,10 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard, shards
 from securefg.federation.roles import Site
+from securefg.privacy.defence import Defence
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.ledger import Reach
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Rule
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
@@ -113,7 +115,7 @@ def _neighbours(x: Experiment, unit: str, rng: np.random.Generator) -> Iterator[
             yield _changed_edge(x.union, int(edge))
 
 
-def _sent(rule: Rule, values: Tensor, uniforms: Tensor) -> Tensor:
+def _sent(rule: Defence, values: Tensor, uniforms: Tensor) -> Tensor:
     """As the channel would send it but for the noise, flat; rounding by the same uniforms."""
     assert isinstance(rule, (LocalGaussian, DistributedDiscrete))
     clipped = clip_l2(values, rule.clip_l2, rule.per).reshape(-1)
@@ -122,14 +124,14 @@ def _sent(rule: Rule, values: Tensor, uniforms: Tensor) -> Tensor:
     return clipped
 
 
-def _booked_distance(rule: Rule, reach: Reach, dim: int) -> float:
+def _booked_distance(rule: Defence, reach: Reach, dim: int) -> float:
     """sigma over the booked multiplier, over all holders."""
     assert reach.noise_multiplier is not None
     if isinstance(rule, DistributedDiscrete):
         sigma = rule.local_stddev(rule.plan_for(dim)) * math.sqrt(rule.least_noises)
         return sigma / reach.noise_multiplier * (1 + 1e-6)
     assert isinstance(rule, LocalGaussian)
-    return math.sqrt(reach.times) * rule.stddev / reach.noise_multiplier * (1 + 1e-9)
+    return math.sqrt(reach.times) * rule.sigma / reach.noise_multiplier * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("unit", ["node", "edge"])
@@ -170,7 +172,12 @@ def test_rounding_adds_no_more_than_the_booked_steps_to_a_proved_distance(seed: 
     rng = np.random.default_rng(seed)
     dim, distance = int(rng.integers(1, 50)), float(rng.uniform(0.001, 3.0))
     rule = DistributedDiscrete(
-        50.0, 1.0, "message", 2.0 ** rng.integers(0, 8), 3, moved_l2=distance
+        50.0,
+        1.0,
+        "message",
+        moved_l2=distance,
+        scale=2.0 ** rng.integers(0, 8),
+        least_noises=3,
     )
     one = rng.normal(0, 1, dim)
     step = rng.normal(0, 1, dim)

@@ -23,11 +23,13 @@ from securefg.data.shard import Shard, shards
 from securefg.federation.roles import Site
 from securefg.methods.two_sums.algorithm import AskMoments, AskSums
 from securefg.privacy.accountants import steps_for
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.defences.dp_sgd import DpSgd
+from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import make_policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.rounding import round_rows
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, TrainedWithNoise
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
@@ -136,7 +138,7 @@ def test_sums_move_no_further_than_proved(privacy: dict[str, Any], unit: str, fi
         else:
             assert isinstance(rule, LocalGaussian)
             moved = float(torch.stack(moves).norm())
-            bound = math.sqrt(reach.times) * rule.stddev / reach.noise_multiplier * (1 + 1e-9)
+            bound = math.sqrt(reach.times) * rule.sigma / reach.noise_multiplier * (1 + 1e-9)
         assert moved <= bound
         furthest = max(furthest, moved / bound)
     assert furthest > 0.05  # something moved: the test can fail
@@ -168,7 +170,7 @@ def starting_point(x: Experiment) -> Message:
     return heard[0]
 
 
-def step_length(x: Experiment, rule: TrainedWithNoise, multiplier: float) -> float:
+def step_length(x: Experiment, rule: DpSgd, multiplier: float) -> float:
     """The booked distance in a step of the weights: z C over the multiplier, times lr / (q n)."""
     plan = rule.plan
     rate = plan.lr / (plan.sampling * rule.num_samples)
@@ -180,7 +182,7 @@ def test_a_private_step_moves_no_further_than_booked(unit: str) -> None:
     x = trained()
     (release,) = x.method.planned(x.config.method, x.config.training, x.public)
     rule = x.policy.rules[release.name]
-    assert isinstance(rule, TrainedWithNoise)
+    assert isinstance(rule, DpSgd)
     fact = x.policy.mechanism(release.message, "weights", release.dim, 1)
     request, dealt = starting_point(x), shards(x.union, x.partition)
     before = replies(x, dealt, request)
@@ -213,7 +215,9 @@ def _of_nobody(graph: Graph) -> Graph:
 def test_a_step_that_forgets_to_clip_moves_further_than_booked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("securefg.privacy.dp_sgd.clip_l2", lambda values, bound, per: values)
+    monkeypatch.setattr(
+        "securefg.privacy.defences.dp_sgd.clip_l2", lambda values, bound, per: values
+    )
     with pytest.raises(AssertionError):
         test_a_private_step_moves_no_further_than_booked("node")
 
@@ -298,6 +302,6 @@ def released(rule: LocalGaussian | DistributedDiscrete, values: Tensor, rng: Any
 
 def stddev(rule: LocalGaussian | DistributedDiscrete, rows: int, width: int) -> float:
     if isinstance(rule, LocalGaussian):
-        return rule.stddev
+        return rule.sigma
     plan = rule.plan_for(width if rule.per == "row" else rows * width)
     return rule.local_stddev(plan) * math.sqrt(rule.least_noises)

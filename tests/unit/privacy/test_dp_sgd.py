@@ -15,16 +15,14 @@ from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.models.gcn import gcn, normalized_adjacency
 from securefg.models.sparse import feature_matrix
 from securefg.privacy.accountants import claim, tightest
-from securefg.privacy.dp_sgd import (
-    DpSgdPlan,
-    Samples,
-    Weights,
-    mlp_loss,
-    per_sample_gradients,
-    refuse_where_samples_share_neighbours,
-    train,
-)
+from securefg.privacy.defences.dp_sgd import DpSgd, Weights, per_sample_gradients, train
 from securefg.privacy.noise import SeededNoise, SystemNoise
+from securefg.privacy.private_training import (
+    Samples,
+    TrainingPlan,
+    mlp_loss,
+    refuse_where_samples_share_neighbours,
+)
 from securefg.protocol.codec import Clients
 
 K, N, D, H, C = 3, 12, 10, 64, 2
@@ -48,9 +46,9 @@ def samples() -> Samples:
     return Samples(inputs, torch.randint(0, C, (K, N), generator=draws))
 
 
-def plan(**given: float) -> DpSgdPlan:
+def plan(**given: float) -> TrainingPlan:
     usual = {"num_steps": 1, "lr": 0.1, "clip_l2": 1.0, "noise_multiplier": 1.0, "sampling": 1.0}
-    return DpSgdPlan(**{**usual, **given})  # type: ignore[arg-type]
+    return TrainingPlan(**{**usual, **given})  # type: ignore[arg-type]
 
 
 def by_loop(weights: Weights, data: Samples) -> Tensor:
@@ -237,7 +235,7 @@ def test_the_charge_per_sample_has_the_known_value() -> None:
 
 def test_the_booked_mechanism_gives_the_same_claim_per_sample() -> None:
     chosen = plan(num_steps=1000, noise_multiplier=1.0, sampling=0.01)
-    booked = {chosen.mechanism("Update.weights", N, protects=True): 1}
+    booked = {DpSgd(chosen, N).fact("Update.weights", 1, 1, protects=True): 1}
     assert claim([booked], "row", 1e-5).epsilon == tightest(chosen.steps_per_sample(), 1e-5)
 
 
@@ -264,7 +262,7 @@ def test_without_noise_there_is_no_charge_to_ask_for_and_the_claim_is_infinite()
     for ask in (silent.steps_per_sample, lambda: silent.steps_per_client(N)):
         with pytest.raises(PrivacyError, match="no epsilon"):
             ask()
-    booked = {silent.mechanism("Update.weights", N, protects=True): 1}
+    booked = {DpSgd(silent, N).fact("Update.weights", 1, 1, protects=True): 1}
     assert claim([booked], "row", 1e-5).epsilon == math.inf
 
 

@@ -10,13 +10,16 @@ from torch import Tensor
 
 from securefg.foundation.errors import ConfigError
 from securefg.privacy.accountants import Step, claim, claims, tightest
-from securefg.privacy.dp_sgd import DpSgdPlan
-from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence, reach
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.defences.dp_sgd import DpSgd
+from securefg.privacy.defences.local_gaussian import LocalGaussian
+from securefg.privacy.defences.plain import Plain
+from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.population import Population
+from securefg.privacy.private_training import TrainingPlan
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain, TrainedWithNoise
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
@@ -49,35 +52,35 @@ def policy_of(population: Population, *planned: PlannedRelease, **settings: obje
 def test_a_clipped_message_moves_by_the_whole_diameter_whatever_the_relation() -> None:
     replaced = LocalGaussian(1.0, 3.0, "message", "replace_one")
     zeroed = LocalGaussian(1.0, 3.0, "message", "zero_out")
-    assert reach(replaced, WHOLE_MESSAGE, 1, 8, 1).noise_multiplier == pytest.approx(3.0)
-    assert reach(zeroed, WHOLE_MESSAGE, 1, 8, 1).noise_multiplier == pytest.approx(1.5)
+    assert replaced.reach(WHOLE_MESSAGE, 1, 8, 1).noise_multiplier == pytest.approx(3.0)
+    assert zeroed.reach(WHOLE_MESSAGE, 1, 8, 1).noise_multiplier == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(("rows", "met"), [(None, 10), (4, 4), (99, 10)])
 def test_rows_that_a_node_moves_add_up_as_a_root(rows: int | None, met: int) -> None:
     rule = LocalGaussian(1.0, 3.0, "row", "replace_one")
-    found = reach(rule, Influence(rows), 1, 20, 10)
+    found = rule.reach(Influence(rows), 1, 20, 10)
     assert found.noise_multiplier == pytest.approx(3.0 / math.sqrt(met))
 
 
 def test_own_noises_compose_over_holders_and_a_masked_sum_adds_their_moves() -> None:
-    local = reach(LocalGaussian(1.0, 3.0, "message"), WHOLE_MESSAGE, 4, 8, 1)
+    local = LocalGaussian(1.0, 3.0, "message").reach(WHOLE_MESSAGE, 4, 8, 1)
     assert (local.noise_multiplier, local.times) == (pytest.approx(3.0), 4)
-    rule = DistributedDiscrete(1.0, 3.0, "message", 4096.0, 10, "replace_one")
-    summed = reach(rule, WHOLE_MESSAGE, 4, 8, 1)
+    rule = DistributedDiscrete(1.0, 3.0, "message", "replace_one", scale=4096.0, least_noises=10)
+    summed = rule.reach(WHOLE_MESSAGE, 4, 8, 1)
     assert (summed.noise_multiplier, summed.times) == (pytest.approx(3.0 / 4, rel=1e-6), 1)
 
 
 def test_a_proved_distance_counts_with_rounding_and_never_more_than_the_clip() -> None:
-    rule = DistributedDiscrete(100.0, 2.0, "message", 1024.0, 5, "zero_out", moved_l2=3.0)
+    rule = DistributedDiscrete(100.0, 2.0, "message", "zero_out", 3.0, scale=1024.0, least_noises=5)
     assert rule.plan_for(16).beta == 0
-    found = reach(rule, Influence(moved=Linear(1.0, 1.0), links=2), 1, 16, 1)
+    found = rule.reach(Influence(moved=Linear(1.0, 1.0), links=2), 1, 16, 1)
     assert found.noise_multiplier == pytest.approx(2.0, rel=1e-6)
     assert found.removal
-    twice = reach(rule, Influence(moved=Linear(1.0, 1.0), links=5), 1, 16, 1)
+    twice = rule.reach(Influence(moved=Linear(1.0, 1.0), links=5), 1, 16, 1)
     ratio = (3 * 1024 + 4) / (6 * 1024 + 4)
     assert twice.noise_multiplier == pytest.approx(2.0 * ratio, rel=1e-6)
-    far = reach(rule, Influence(moved=Linear(1e9, 0.0)), 1, 16, 1)
+    far = rule.reach(Influence(moved=Linear(1e9, 0.0)), 1, 16, 1)
     assert far.noise_multiplier == pytest.approx(
         rule.local_stddev(rule.plan_for(16)) * math.sqrt(5) / rule.widest(rule.plan_for(16))
     )
@@ -86,22 +89,22 @@ def test_a_proved_distance_counts_with_rounding_and_never_more_than_the_clip() -
 def test_rounding_counts_in_every_row_that_a_node_moves() -> None:
     """A proved distance is of the whole message, whose every number is rounded, clipped by row or
     not; on a coarse grid that is most of what moves."""
-    rule = DistributedDiscrete(100.0, 2.0, "row", 1.0, 5, "zero_out", moved_l2=3.0)
-    found = reach(rule, Influence(moved=Linear(3.0, 0.0)), 1, 400, 100)
+    rule = DistributedDiscrete(100.0, 2.0, "row", "zero_out", 3.0, least_noises=5)
+    found = rule.reach(Influence(moved=Linear(3.0, 0.0)), 1, 400, 100)
     sigma = rule.local_stddev(rule.plan_for(4)) * math.sqrt(5)
     assert found.noise_multiplier == pytest.approx(sigma / (3 + math.sqrt(400)), rel=1e-6)
 
 
 def test_what_a_unit_does_not_touch_costs_nothing_even_without_noise() -> None:
-    assert reach(Plain(), NOTHING, 3, 8, 1).times == 0
-    assert reach(Plain(), WHOLE_MESSAGE, 3, 8, 1).noise_multiplier is None
+    assert Plain().reach(NOTHING, 3, 8, 1).times == 0
+    assert Plain().reach(WHOLE_MESSAGE, 3, 8, 1).noise_multiplier is None
 
 
 def test_a_sample_of_dp_sgd_keeps_its_sampling_and_meets_every_holder() -> None:
-    rule = TrainedWithNoise(DpSgdPlan(5, 0.1, 1.0, 1.5, 0.1), 20)
-    one = reach(rule, Influence(rows=1), 3, 8, 1)
+    rule = DpSgd(TrainingPlan(5, 0.1, 1.0, 1.5, 0.1), 20)
+    one = rule.reach(Influence(rows=1), 3, 8, 1)
     assert (one.noise_multiplier, one.sampling, one.times) == (1.5, 0.1, 3)
-    every = reach(rule, WHOLE_MESSAGE, 3, 8, 1)
+    every = rule.reach(WHOLE_MESSAGE, 3, 8, 1)
     assert (every.noise_multiplier, every.sampling) == (1.5 / 20, 1.0)
 
 
@@ -146,7 +149,7 @@ def test_clients_that_released_different_things_are_taken_together() -> None:
 
 
 def reach_of(multiplier: float) -> object:
-    return reach(LocalGaussian(1.0, multiplier, "message"), WHOLE_MESSAGE, 1, 8, 1)
+    return LocalGaussian(1.0, multiplier, "message").reach(WHOLE_MESSAGE, 1, 8, 1)
 
 
 @pytest.mark.parametrize("mechanism", ["local_gaussian", "distributed_discrete"])

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from securefg.federation.channel import Channel
 from securefg.foundation.errors import ConfigError, PrivacyError, RunFailed
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.defences.local_gaussian import LocalGaussian
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.privacy.rules import DistributedDiscrete, LocalGaussian, Plain
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
@@ -91,7 +93,7 @@ def test_local_noise_is_added_before_the_masks() -> None:
 def test_the_discrete_sum_has_the_planned_variance(per: str) -> None:
     """Four noises together: z * sensitivity, in steps of the grid; the rounding adds at most 1/4
     step^2 each, and the mean stays where it was."""
-    rule = DistributedDiscrete(1.0, 0.5, per, 2.0**10, least_noises=4)
+    rule = DistributedDiscrete(1.0, 0.5, per, scale=2.0**10, least_noises=4)
     field, repeats, dim = discrete_field(rule), 2000, 64
     x = torch.full((4, repeats, dim), 0.05) if per == "row" else torch.full((4, dim), 0.05)
     plan = rule.plan(x)

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, MaskingRefused
-from securefg.privacy.masking_plan import LARGEST_SIGMA, LEAST_SIGMA
+from securefg.privacy.defences.distributed_discrete import (
+    LARGEST_SIGMA,
+    LEAST_SIGMA,
+    DistributedDiscrete,
+)
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import Disclosure, PlannedRelease
-from securefg.privacy.rules import DistributedDiscrete
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
@@ -174,7 +177,7 @@ def test_the_default_grid_holds_the_worst_sum_and_is_within_sixteen_of_the_fines
 def test_local_noise_has_room_on_the_grid() -> None:
     policy = plan(WEIGHTS, mechanism="local_gaussian", noise_multiplier=3.0, clip_l2=2.0)
     masked = policy.masked["Sent.weights"]
-    assert masked.grid.clip == 2.0 + 8 * masked.rule.stddev
+    assert masked.grid.clip == 2.0 + 8 * masked.rule.sigma
 
 
 @settings(max_examples=30)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.foundation.errors import ConfigError, PrivacyError
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.rounding import RoundingPlan, round_rows
-from securefg.privacy.rules import DistributedDiscrete
 
 
 def clipped_rows(num_rows: int, plan: RoundingPlan, seed: int) -> np.ndarray:
@@ -130,7 +130,9 @@ def test_rows_at_a_clip_of_millions_of_steps_are_rounded_within_the_bound(
 def test_neighbours_rounded_by_the_same_draws_are_as_near_as_booked(
     clip_l2: float, scale: float, dim: int, distance: float, seed: int
 ) -> None:
-    rule = DistributedDiscrete(clip_l2, 1.0, "message", scale, 4, moved_l2=distance)
+    rule = DistributedDiscrete(
+        clip_l2, 1.0, "message", scale=scale, least_noises=4, moved_l2=distance
+    )
     plan, rng = rule.plan_for(dim), np.random.default_rng(seed)
     rows = clipped_rows(20, plan, seed) * rng.random((20, 1))
     apart = rng.normal(size=rows.shape)
@@ -143,7 +145,7 @@ def test_neighbours_rounded_by_the_same_draws_are_as_near_as_booked(
 
 def test_a_row_whose_distance_counts_is_never_rounded_again() -> None:
     """Draws of its own for one neighbour would move it by 2 sqrt(d), and sqrt(d) is booked."""
-    rule = DistributedDiscrete(3.0, 1.0, "message", 1.0, 4, moved_l2=0.1)
+    rule = DistributedDiscrete(3.0, 1.0, "message", least_noises=4, moved_l2=0.1)
     rng = CountingRng(np.random.PCG64(0))
     round_rows(np.full((500, 9), 1 - 1e-12), rule.plan_for(9), rng)
     assert rng.rows == 500

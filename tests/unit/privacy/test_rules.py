@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from securefg.privacy.defences.local_gaussian import LocalGaussian
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.noise import SeededNoise
-from securefg.privacy.rules import LocalGaussian, Plain
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients
 
@@ -34,7 +35,7 @@ def values(*size: int) -> Tensor:
 def test_plain_gives_the_value_back() -> None:
     given = values(3, 4)
     assert Plain().apply(given, Ones(), CLIENTS, NAME) is given
-    assert Plain().noise_multiplier is None
+    assert Plain().stddev(given.shape) == 0.0
     assert Plain().words() == "sent as it is"
 
 
@@ -43,7 +44,7 @@ def test_the_standard_deviation_is_multiplier_times_sensitivity(
     adjacency: str, stddev: float
 ) -> None:
     rule = LocalGaussian(2.0, 3.0, "message", adjacency)  # type: ignore[arg-type]
-    assert rule.stddev == stddev
+    assert rule.sigma == stddev
 
 
 @pytest.mark.parametrize("per", ["row", "message"])
@@ -52,7 +53,7 @@ def test_a_release_is_the_clipped_value_plus_the_noise(per: str, adjacency: str)
     rule = LocalGaussian(2.0, 3.0, per, adjacency)  # type: ignore[arg-type]
     given = values(3, 4, 5).double()
     found = rule.apply(given, Ones(), CLIENTS, NAME)
-    wanted = clip_l2(given, 2.0, per) + rule.stddev  # type: ignore[arg-type]
+    wanted = clip_l2(given, 2.0, per) + rule.sigma  # type: ignore[arg-type]
     assert torch.allclose(found, wanted, rtol=0, atol=rule.grid_step / 2 + 1e-12)
     assert torch.equal(found, torch.round(found / rule.grid_step) * rule.grid_step)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from securefg.foundation.errors import RoundAborted
+from securefg.privacy.defence import finest_scale
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.masked import MaskedField
-from securefg.privacy.masking_plan import _finest
-from securefg.privacy.rules import Plain
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
 
-FIELD = MaskedField(Plain(), Grid(6, 16.0, _finest(Ring(32), 6 * 16.0), dim=1000))
+FIELD = MaskedField(Plain(), Grid(6, 16.0, finest_scale(Ring(32), 6 * 16.0), dim=1000))
 
 
 def honest(rng: np.random.Generator) -> np.ndarray:

@@ -66,7 +66,7 @@ def test_a_run_takes_what_its_plan_told_and_its_summary_says_why(
     # The noise of the run is that of the plan.
     (rule,) = [r for name, r in again.policy.rules.items() if name == "Products.products"]
     planned = plan(told, published(given)).releases[-1]
-    assert rule.single_stddev(again.shards[0].graph.labels.new_zeros(planned.dim).shape) == (
+    assert rule.stddev(again.shards[0].graph.labels.new_zeros(planned.dim).shape) == (
         pytest.approx(planned.noise / 2)  # of four clients
     )
 

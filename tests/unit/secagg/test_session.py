@@ -18,9 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from securefg.foundation.errors import RoundAborted
+from securefg.privacy.defences.plain import Plain
 from securefg.privacy.masked import MaskedField
 from securefg.privacy.noise import SeededNoise
-from securefg.privacy.rules import Plain
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import errors

@@ -1,5 +1,7 @@
 """DP-SGD on a client's own samples: for encoders whose per-sample gradients are sound.
 
+    w := w - lr / (q n) (sum_{i drawn} g_i min(1, C / |g_i|) + N(0, z^2 C^2))
+
 Abadi et al. 2016, "Deep Learning with Differential Privacy", Algorithm 1, in the form with Poisson
 samples and a fixed denominator. It protects one SAMPLE of a client, against everybody who sees the
 weights after any step; not the client, and not what else is computed from the sample. All clients
@@ -8,8 +10,6 @@ of a host train at once: the first axis is the client.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,88 +19,105 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.privacy.accountants import Composition, Step
-from securefg.privacy.ledger import Mechanism
+from securefg.foundation.errors import ConfigError
+from securefg.privacy.accountants import Composition
+from securefg.privacy.influence import Influence
+from securefg.privacy.ledger import NO_BOUND, Mechanism, Reach
 from securefg.privacy.noise import NoiseSource
+from securefg.privacy.private_training import (
+    PrivateTraining,
+    SampleLoss,
+    Samples,
+    TrainingPlan,
+    Weights,
+)
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients
 
-Weights = tuple[Tensor, ...]
-SampleLoss = Callable[..., Tensor]
-"""loss(weights, sample, label, *context) of ONE sample of ONE client, a scalar."""
-
 
 @dataclass(frozen=True)
-class DpSgdPlan:
-    """`num_steps` steps; each draws every sample with probability `sampling`, clips its gradient to
-    `clip_l2`, and adds N(0, (noise_multiplier clip_l2)^2) to the sum.
+class DpSgd(PrivateTraining):
+    """Weights that Poisson-sampled, clipped and noised steps made."""
 
-    Neighbouring sets differ by one sample's presence, its gradient zeroed out: sensitivity clip_l2.
-    """
+    name = "dp_sgd"
+    label = "DP-SGD"
+    about = "gradients are clipped and noised in training"
+    colour = 5
 
-    num_steps: int
-    lr: float
-    clip_l2: float
-    noise_multiplier: float
-    sampling: float
+    def train(
+        self,
+        weights: Weights,
+        samples: Samples,
+        loss: SampleLoss,
+        noise: NoiseSource,
+        clients: Clients,
+        round: int,
+    ) -> Weights:
+        stream = (self.name, round)
+        return train(weights, samples, loss, self.plan, noise, clients, stream).weights
 
-    def __post_init__(self) -> None:
-        for name in ("num_steps", "lr", "clip_l2"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"{name}: found {getattr(self, name)}, wanted a positive number")
-        if not 0 <= self.noise_multiplier < math.inf:
-            raise ConfigError(f"noise_multiplier: found {self.noise_multiplier}, wanted 0 or more")
-        if not 0 < self.sampling <= 1:
-            raise ConfigError(f"sampling: found {self.sampling}, wanted 0 < sampling <= 1")
+    def train_module(
+        self,
+        module: nn.Module,
+        inputs: tuple[Tensor, ...],
+        labels: Tensor,
+        noise: NoiseSource,
+        clients: Clients,
+        round: int,
+    ) -> None:
+        train_module(
+            module,
+            inputs,
+            labels,
+            self.plan,
+            self.num_samples,
+            noise,
+            clients,
+            (self.name, round),
+        )
 
-    def steps_per_sample(self) -> Composition:
-        """What one sample is charged: Poisson-sampled Gaussians, for `accountants.tightest`."""
-        return (Step(self._noise(), self.num_steps, self.sampling),)
+    @classmethod
+    def adopt(cls, module: nn.Module) -> None:
+        watch(module).remove_hooks()
 
-    def steps_per_client(self, num_samples: int) -> Composition:
-        """What a client is charged for all its samples at once.
+    @classmethod
+    def refuse_module(
+        cls, model: str, module: nn.Module, inputs: tuple[Tensor, ...], num_classes: int
+    ) -> None:
+        refuse_where_gradients_are_not_the_samples(model, module, inputs, num_classes)
 
-        Their clipped gradients add up in one vector, so together they move it n times as far, and
-        whichever are drawn, no further: noise multiplier z / n, and no gain from the sampling.
-        """
-        return (Step(self._noise() / num_samples, self.num_steps),)
+    def fact(self, field: str, dim: int, num_rows: int, protects: bool) -> Mechanism:
+        """All steps of a round; the rows are the samples. Without noise, no bound.
 
-    def mechanism(self, field: str, num_samples: int, protects: bool) -> Mechanism:
-        """The fact to book for all steps; its rows are the samples. Without noise, no bound.
-
-        It speaks of samples. These rows do not lie side by side, as those of an upload do, so
-        z / sqrt(n) is no bound for the client: that is `steps_per_client`.
+        These rows do not lie side by side, as those of an upload do, so z / sqrt(n) is no bound
+        for the client: that is `steps_per_client`.
         """
         return Mechanism(
             field=field,
-            rule="dp_sgd",
-            steps=self.num_steps,
+            rule=self.name,
+            steps=self.plan.num_steps,
             per="row",
-            noise_multiplier=self.noise_multiplier or None,
-            num_rows=num_samples,
-            sampling=self.sampling,
+            noise_multiplier=self.plan.noise_multiplier or None,
+            num_rows=self.num_samples,
+            sampling=self.plan.sampling,
             adjacency="zero_out",
             protects=protects,
+            accounting=self.accounting,
         )
 
-    def _noise(self) -> float:
-        if self.noise_multiplier == 0:
-            raise PrivacyError("DP-SGD without noise has no epsilon; its releases are unbounded")
-        return self.noise_multiplier
+    def noise_met(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
+        """One sample's gradient moves a step by C, r samples' by r C, whichever are drawn."""
+        rows = self.num_samples if influence.rows is None else min(influence.rows, self.num_samples)
+        if not self.plan.noise_multiplier:
+            return NO_BOUND
+        sampling = self.plan.sampling if rows == 1 else 1.0
+        return Reach(self.plan.noise_multiplier / rows, holders, sampling, removal=True)
 
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """(K, n, d) inputs and (K, n) labels of K clients; `context` is each client's own, (K, …)."""
-
-    inputs: Tensor
-    labels: Tensor
-    context: tuple[Tensor, ...] = ()
-
-    @property
-    def num_samples(self) -> int:
-        return self.inputs.shape[1]
+    def words(self) -> str:
+        return (
+            f"trained in {self.plan.num_steps} steps with each sample's gradient clipped to L2 "
+            f"norm {self.plan.clip_l2:g} and noise of {self.plan.noise_multiplier:.4g} times that"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +125,7 @@ class Trained:
     """Every client's new weights, (K, …) each, and what a sample of it is charged."""
 
     weights: Weights
-    plan: DpSgdPlan
+    plan: TrainingPlan
 
     @property
     def steps(self) -> Composition:
@@ -119,7 +136,7 @@ def train(
     weights: Weights,
     samples: Samples,
     loss: SampleLoss,
-    plan: DpSgdPlan,
+    plan: TrainingPlan,
     noise: NoiseSource,
     clients: Clients,
     name: tuple[str | int, ...],
@@ -143,7 +160,7 @@ def train_module(
     module: nn.Module,
     inputs: tuple[Tensor, ...],
     labels: Tensor,
-    plan: DpSgdPlan,
+    plan: TrainingPlan,
     num_samples: int,
     noise: NoiseSource,
     clients: Clients,
@@ -221,15 +238,8 @@ def per_sample_gradients(weights: Weights, samples: Samples, loss: SampleLoss) -
     return torch.cat([gradient.flatten(2) for gradient in gradients], dim=2)
 
 
-def mlp_loss(weights: Weights, sample: Tensor, label: Tensor) -> Tensor:
-    """Cross-entropy of W2 ReLU(W1 x), no bias: weights d x h and h x C."""
-    first, second = weights
-    logits = torch.relu(sample @ first) @ second
-    return torch.nn.functional.cross_entropy(logits, label)
-
-
 def _drawn(
-    plan: DpSgdPlan,
+    plan: TrainingPlan,
     samples: Samples,
     noise: NoiseSource,
     clients: Clients,
@@ -247,32 +257,6 @@ def _moved(weights: Weights, direction: Tensor, rate: float) -> Weights:
         w - (rate * part.reshape(w.shape)).to(w.dtype)
         for w, part in zip(weights, parts, strict=True)
     )
-
-
-def refuse_where_samples_share_neighbours(
-    model: str, forward: Callable[[Tensor], Tensor], inputs: Tensor
-) -> None:
-    """Raise `ConfigError` unless every sample's output depends on that sample alone.
-
-    Clipping one sample's gradient bounds what the sample can do only if it is in no other's
-    gradient; in a graph convolution a node is in all its neighbours'. NaN is put into some inputs
-    and must not come out elsewhere: for each bit of the samples' numbers, into those that have
-    it, then into the others, so that any two samples are told apart.
-    """
-    numbers = torch.arange(len(inputs))
-    for bit in range(max(1, (len(inputs) - 1).bit_length())):
-        for value in (0, 1):
-            poisoned = (numbers >> bit & 1) == value
-            tried = inputs.clone()
-            tried[poisoned] = math.nan
-            reached = forward(tried).flatten(1).isnan().any(1).cpu()
-            if bool((reached & ~poisoned).any()):
-                raise ConfigError(
-                    f"{model}: DP-SGD is refused: the output of a sample depends on other samples "
-                    "(shared neighbours, or statistics of the batch), so one sample moves many "
-                    "gradients and clipping each does not bound it; noise on the upload is the "
-                    "defence here (privacy.mechanism: local_gaussian)"
-                )
 
 
 def refuse_where_gradients_are_not_the_samples(
@@ -320,3 +304,6 @@ def _forget_gradients(module: nn.Module) -> None:
         parameter.grad = None
         if hasattr(parameter, "grad_sample"):
             del parameter.grad_sample
+
+
+DEFENCE = DpSgd

@@ -1,0 +1,240 @@
+"""The distributed discrete Gaussian mechanism (Kairouz, Liu and Steinke 2021).
+
+Every unit is clipped, put on a grid of step 1/scale, rounded at random, and given integer noise
+N_Z(0, sigma^2). `least_noises` honest survivors together carry z times the sensitivity, and no
+smaller cohort is unmasked. It protects one row, or one client's message, against all who see the
+sum; the single upload is protected by its masks, not by its noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from securefg.foundation.errors import ConfigError, PrivacyError
+from securefg.privacy.defence import Asked, Law, NoisyUpload, Stream, SumPlan
+from securefg.privacy.discrete_gaussian import LARGEST_SIGMA, rho_of_sum, sample
+from securefg.privacy.influence import Influence
+from securefg.privacy.ledger import Mechanism, Reach
+from securefg.privacy.noise import NoiseSource
+from securefg.privacy.rounding import RoundingPlan, round_rows
+from securefg.privacy.stages import clip_l2, sensitivity_l2
+from securefg.protocol.codec import Clients
+from securefg.secagg.quantise import Grid
+from securefg.secagg.ring import RingArray
+from securefg.settings.privacy import Adjacency
+
+LEAST_SIGMA: Final = 3.0
+"""Below this many steps of the grid, sums of discrete Gaussians are no discrete Gaussians."""
+
+COMFORTABLE_SIGMA: Final = 2.0**14
+"""A finer grid gains nothing: rounding is part of the bound, and tables grow with sigma."""
+
+
+@dataclass(frozen=True)
+class DistributedDiscrete(NoisyUpload):
+    """A share of the noise at every client; only the sum carries it whole."""
+
+    name = "distributed_discrete"
+    label = "Noise under masks"
+    about = "discrete Gaussian noise of all clients together, under masks"
+    colour = 4
+    needs_masks = True
+    rounds_at_random = True
+    accounting = "zcdp"
+
+    adjacency: Adjacency = "zero_out"
+    scale: float = 1.0
+    least_noises: int = 1
+
+    @classmethod
+    def settle(cls, asked: Asked) -> Self:
+        return replace(super().settle(asked), least_noises=asked.unknown_noises())
+
+    @property
+    def num_shares(self) -> int:
+        return self.least_noises
+
+    def plan(self, values: Tensor) -> RoundingPlan:
+        """Return the rounding of every unit of a batch of values."""
+        return self.plan_for(values[0].numel() if self.per == "message" else values.shape[-1])
+
+    def plan_for(self, dim: int) -> RoundingPlan:
+        """Return the rounding of a unit of `dim` numbers.
+
+        A row is rounded again where it passes a bound, unless distances count and not norms.
+        """
+        if self.moved_l2 is not None:
+            return RoundingPlan(self.clip_l2, self.scale, dim, beta=0)
+        return RoundingPlan(self.clip_l2, self.scale, dim)
+
+    def sensitivity(self, plan: RoundingPlan) -> float:
+        """Return what the noise is sized for, in steps of the grid, rounding included."""
+        if self.moved_l2 is not None:
+            return min(self.moved_steps(self.moved_l2, plan), self.widest(plan))
+        return sensitivity_l2(plan.norm_bound, self.adjacency)
+
+    def widest(self, plan: RoundingPlan) -> float:
+        """Return the farthest that any two rounded values lie apart, in steps of the grid."""
+        return 2 * plan.norm_bound
+
+    def moved_steps(self, distance: float, plan: RoundingPlan) -> float:
+        """Return how far rounded values lie apart, in steps, whose exact ones lie `distance` apart.
+
+        Rounding at random is floor(x + u) with u uniform. With the same u for both neighbours no
+        coordinate moves by a whole step more than x does: c + sqrt(d), for every u, and the
+        divergence of mixtures is at most the largest of their parts'. Where rows are rounded again,
+        the u differ, and so may the roundings: c + 2 sqrt(d).
+        """
+        slack = 1 if plan.beta == 0 else 2
+        return distance * self.scale + slack * math.sqrt(plan.dim)
+
+    def local_stddev(self, plan: RoundingPlan) -> float:
+        """Return sigma of one client's noise, in steps of the grid."""
+        return self.noise_multiplier * self.sensitivity(plan) / math.sqrt(self.least_noises)
+
+    def law(self, shape: torch.Size) -> Law:
+        """Two numbers of sigma steps are equal with a chance below 1 / (2 sqrt(pi) sigma), but for
+        noise of less than a step, where the most frequent number bounds it."""
+        dim = shape.numel() if self.per == "message" else shape[-1]
+        single = max(0.5, self.local_stddev(self.plan_for(1)))
+        equal = min(0.8, 1 / (2 * math.sqrt(math.pi) * single) + math.exp(-9 * single**2))
+        sd = self.local_stddev(self.plan_for(dim)) / self.scale
+        return Law(sd, 1 / self.scale, math.log(equal), is_discrete=True)
+
+    def unit_bound(self, dim: int) -> float:
+        return self.plan_for(dim).norm_bound / self.scale
+
+    def multiplier(self, dim: int) -> float:
+        """1 / sqrt(2 rho): the Gaussian whose zCDP this is, with the gap between a sum of
+        discrete Gaussians and one discrete Gaussian counted in."""
+        plan = self.plan_for(dim)
+        sigma, bound = self.local_stddev(plan), sensitivity_l2(plan.norm_bound, self.adjacency)
+        return 1 / math.sqrt(2 * rho_of_sum(bound, sigma, self.least_noises, plan.dim))
+
+    def noise_met(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
+        """The moves of all holders add up in one vector, which meets the noise of the sum."""
+        rows = self.rows_moved(influence, num_rows)
+        plan = self.plan_for(dim if self.per == "message" else dim // num_rows)
+        steps = self.widest(plan) * math.sqrt(rows)
+        if influence.moved_l2 is not None:
+            whole = replace(plan, dim=rows * plan.dim)
+            steps = min(steps, self.moved_steps(influence.moved_l2, whole))
+        sigma = self.local_stddev(plan)
+        rho = rho_of_sum(holders * steps, sigma, self.least_noises, rows * plan.dim)
+        return Reach(1 / math.sqrt(2 * rho), removal=influence.moved is not None)
+
+    def planned_reach(self, influence: Influence, holders: int, num_rows: int) -> Reach:
+        """What rounding adds to the distance, it adds to the noise that is sized for it."""
+        if influence.rows == 0 or holders == 0:
+            return Reach(None, 0)
+        clip, widest = sensitivity_l2(self.clip_l2, self.adjacency), 2 * self.clip_l2
+        sized = clip if self.moved_l2 is None else min(self.moved_l2, widest)
+        distance = widest * math.sqrt(self.rows_moved(influence, num_rows))
+        if influence.moved_l2 is not None:
+            distance = min(distance, influence.moved_l2)
+        met = self.noise_multiplier * sized / distance / holders
+        return Reach(met, removal=influence.moved is not None)
+
+    def apply(self, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream) -> Tensor:
+        raise PrivacyError("distributed noise protects only a masked sum; nothing was sent")
+
+    def on_grid(self, plan: SumPlan) -> tuple[Self, Grid]:
+        """Return the finest grid that fits the ring and keeps the tables of the sampler small."""
+        if plan.weighted_by is not None:
+            raise ConfigError(
+                f"{plan.field}: distributed noise cannot be planned for a sum weighted by the "
+                f"private {plan.weighted_by}; let clients count alike (method.weighting: clients)"
+            )
+        dim = plan.unit_dim(self.per)
+        size = self.clip_l2 if self.moved_l2 is None else min(self.moved_l2, self.clip_l2) / 16
+        scale = 2.0 ** math.ceil(math.log2(COMFORTABLE_SIGMA / size))
+        while scale * size >= 1:
+            tried = replace(self, scale=scale)
+            sigma = tried.local_stddev(tried.plan_for(dim))
+            # Where rounding would begin to count in the sensitivity, larger tables are the lesser
+            # evil.
+            fine = scale * size >= 4 * math.sqrt(dim)
+            if LEAST_SIGMA <= sigma <= (COMFORTABLE_SIGMA if fine else LARGEST_SIGMA):
+                try:
+                    return tried, tried._noisy_grid(plan, sigma)
+                except ConfigError:
+                    pass  # it could overflow: try a coarser grid
+            scale /= 2
+        raise ConfigError(
+            f"{plan.field}: no grid of the {plan.ring.bits}-bit ring holds the sum of "
+            f"{plan.num_clients} clients with a noise multiplier of {self.noise_multiplier:.4g}; "
+            "change the noise, take ring_bits: 64, or let target_epsilon speak of a smaller unit"
+        )
+
+    def _noisy_grid(self, plan: SumPlan, sigma: float) -> Grid:
+        bound = self.clip_l2 + 1 / self.scale
+        return Grid(
+            plan.num_clients, bound, self.scale, noise_sigma=sigma, dim=plan.dim, ring=plan.ring
+        )
+
+    def to_ring(
+        self,
+        values: Tensor,
+        weights: Tensor | None,
+        noise: NoiseSource,
+        clients: Clients,
+        stream: Stream,
+        grid: Grid,
+    ) -> RingArray:
+        return grid.ring.from_signed(_discrete(self, values, noise, clients, stream))
+
+    def redraw(
+        self, shape: torch.Size, noise: NoiseSource, clients: Clients, stream: Stream
+    ) -> Tensor:
+        plan = self.plan(torch.empty(shape))
+        rows = (math.prod(shape) // plan.dim, plan.dim)
+        draws = noise.random_bytes(clients, (*stream, "discrete"))
+        drawn = torch.from_numpy(sample(self.local_stddev(plan), rows, draws))
+        return drawn.double().reshape(shape) / float(self.scale)
+
+    def words(self) -> str:
+        return (
+            f"each {self.per} clipped to L2 norm {self.clip_l2:g}; the sum carries discrete "
+            f"Gaussian noise of {self.noise_multiplier:.4g} times the sensitivity"
+        )
+
+    @classmethod
+    def booked_words(cls, mechanism: Mechanism, clip_l2: float) -> str:
+        return (
+            f"Each {mechanism.per} clipped to L2 norm {clip_l2:g}, under masks; the sum carries "
+            f"discrete Gaussian noise, noise multiplier {mechanism.noise_multiplier:.4g}."
+        )
+
+
+def _discrete(
+    rule: DistributedDiscrete, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream
+) -> NDArray[np.int64]:
+    """Return every unit clipped, rounded to the grid, and given its share of the noise.
+
+    Seeded noise is drawn client by client, so that it does not depend on who shares a host.
+    """
+    if not noise.protects and len(clients) > 1:
+        numbers = clients.numbers()
+        parts = [
+            _discrete(rule, values[i : i + 1], noise, Clients.of([n]), stream)
+            for i, n in enumerate(numbers)
+        ]
+        return np.concatenate(parts)
+    plan = rule.plan(values)
+    units = clip_l2(values, rule.clip_l2, rule.per).reshape(-1, plan.dim).numpy()
+    draws = noise.generator(clients, (*stream, "rounding"))
+    rounded = round_rows(units, plan, draws)
+    added = sample(
+        rule.local_stddev(plan), rounded.shape, noise.random_bytes(clients, (*stream, "discrete"))
+    )
+    return (rounded + added).reshape(len(values), -1)
+
+
+DEFENCE = DistributedDiscrete
