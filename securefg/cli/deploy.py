@@ -168,7 +168,7 @@ def ledger(kit: Kit) -> None:
     """At a site: what has left it, and what this month has cost."""
     from collections import Counter
 
-    from securefg.flare.provisioning import home_of
+    from securefg.flare.kits import home_of
     from securefg.site.books import MONTH, SiteBooks
     from securefg.site.policy import POLICY_FILE, Budget, load_policy
 
