@@ -32,7 +32,8 @@ from audits.uploads import unit_norms
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Host, Site
 from securefg.foundation.streams import derive_seed
-from securefg.privacy.defence import Law, NoisyUpload
+from securefg.privacy.defence import NoisyUpload
+from securefg.privacy.law import Law
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol import codec

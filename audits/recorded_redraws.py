@@ -22,7 +22,7 @@ from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.engines import hosting
 from securefg.federation.channel import Channel
-from securefg.privacy.defence import Law
+from securefg.privacy.law import Law
 from securefg.privacy.noise import NoiseSource
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value

@@ -20,8 +20,9 @@ from audits.mechanisms.results import Check, LawResult, MechanismResult, law_lev
 from audits.noise_law import LawTest
 from audits.uploads import Host, MakeChannel, audited_shape, claimed_fields
 from securefg.privacy.accountants import claim
-from securefg.privacy.defence import Law, NoisyUpload
+from securefg.privacy.defence import NoisyUpload
 from securefg.privacy.influence import NOTHING
+from securefg.privacy.law import Law
 from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease

@@ -20,7 +20,7 @@ from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest
 from audits.uploads import Host, unit_norms
-from securefg.privacy.defence import Law
+from securefg.privacy.law import Law
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients, Turn
 

@@ -22,7 +22,8 @@ from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest, joint_tests, law_tests
 from audits.uploads import Host, unit_norms
-from securefg.privacy.defence import Law, NoisyUpload
+from securefg.privacy.defence import NoisyUpload
+from securefg.privacy.law import Law
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError
-from securefg.privacy.defence import Asked, Floats, Law, NoisyUpload, Stream
+from securefg.privacy.defence import Asked, NoisyUpload, Stream
 from securefg.privacy.influence import Influence
+from securefg.privacy.law import Floats, Law
 from securefg.privacy.ledger import Reach
 from securefg.privacy.noise import NoiseSource
 from securefg.protocol.codec import Clients

@@ -1,4 +1,4 @@
-"""`securefg list`: methods, attacks, datasets, partitions and configs, with one line each."""
+"""`securefg list`: what a config or a command may name, with one line each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Kind(StrEnum):
     """What can be listed."""
 
     methods = "methods"
+    defences = "defences"
     datasets = "datasets"
     partitions = "partitions"
     attacks = "attacks"
@@ -34,9 +35,10 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
 
 
 def rows(kind: str) -> Rows:
-    """Header and lines for one of methods, datasets, partitions, attacks, configs."""
+    """Header and lines for one kind of things."""
     return {
         "methods": _methods,
+        "defences": _defences,
         "datasets": _datasets,
         "partitions": _partitions,
         "attacks": _attacks,
@@ -55,6 +57,20 @@ def _methods() -> Rows:
         except Exception as error:  # of somebody else's package: the others are listed
             lines.append((name, f"cannot be loaded: {error}"))
     return ("method", ""), lines
+
+
+def _defences() -> Rows:
+    from securefg.privacy.defence import find_defence
+    from securefg.settings.privacy import defence_names
+
+    lines: list[tuple[str, ...]] = []
+    for name in defence_names():
+        try:
+            found = find_defence(name)
+            lines.append((name, "masks" if found.needs_masks else "", found.about))
+        except Exception as error:  # of somebody else's package: the others are listed
+            lines.append((name, "", f"cannot be loaded: {error}"))
+    return ("defence", "needs", ""), lines
 
 
 def _datasets() -> Rows:

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.special import ndtri_exp
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module
 from securefg.privacy.influence import Influence
+from securefg.privacy.law import Law
 from securefg.privacy.ledger import NO_BOUND, Accounting, Mechanism, Reach
 from securefg.privacy.noise import NoiseSource
 from securefg.protocol.codec import Clients
@@ -32,7 +29,6 @@ from securefg.settings.privacy import DEFENCES, Adjacency, Per, shipped_defences
 from securefg.settings.secagg import Threat
 
 Stream = tuple[str | int, ...]
-Floats = NDArray[np.float64]
 
 HEADROOM_BITS: Final = 2
 """Numbers all over the ring pass for a sum within the bound with a probability of 1/4 each."""
@@ -116,41 +112,6 @@ class SumPlan:
     def unit_dim(self, per: Per) -> int:
         """Return how many numbers one clipped unit has."""
         return self.dim if per == "message" else self.dim // self.num_rows
-
-
-@dataclass(frozen=True)
-class Law:
-    """The distribution of the noise on every number of one client's value, symmetric around 0.
-
-    sd           its standard deviation
-    step         the step of the grid that unmasked uploads lie on; 0 where there is none
-    log_equal    a bound on the logarithm of the chance that two draws of a number are equal
-    log_tail     log P[noise > x sd] for x >= 0; None for a Gaussian, discrete or not
-    is_discrete  the noise is a whole number of steps, and so is the value, rounded at random
-    """
-
-    sd: float
-    step: float = 0.0
-    log_equal: float = -24 * math.log(2)
-    log_tail: Callable[[Floats], Floats] | None = None
-    is_discrete: bool = False
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether sums and trade-offs of Gaussian noise hold for it, exactly or nearly."""
-        return self.log_tail is None
-
-    @property
-    def is_normal(self) -> bool:
-        """Whether the noise is `sd` times the normal numbers of a source, one for one."""
-        return self.is_gaussian and not self.is_discrete
-
-    def normal_scores(self, noise: Floats) -> Floats:
-        """Return standard normal numbers if `noise`, in standard deviations, follows the law."""
-        if self.log_tail is None:
-            return noise
-        scores: Floats = -np.sign(noise) * ndtri_exp(self.log_tail(np.abs(noise)))
-        return scores
 
 
 class Defence(ABC):

@@ -59,6 +59,7 @@ OWN = By("test_own_code.py::test_a_method_that_nobody_knows_is_attacked_and_its_
 ATTACK = By("test_own_code.py::test_an_attack_from_outside_the_packages_runs")
 NETWORK = By("test_own_code.py::test_a_network_from_a_users_file_trains_under_masks_in_processes")
 OWN_DATA = By("test_own_code.py::test_own_dataset_and_partition_run_and_need_trust_to_be_audited")
+OWN_DEFENCE = By("test_own_code.py::test_own_defence_runs_is_audited_and_drawn_as_a_curve")
 TABLES = By("test_documented.py::test_the_page_on_tables_is_gone_from_top_to_bottom")
 RESUMED = By("test_interrupt.py::test_ctrl_c_leaves_a_run_that_can_be_resumed")
 READERS = Not("stands for a module of the reader's")
@@ -89,6 +90,7 @@ TABLE: list[tuple[str, str, How]] = [
     ("docs/own_method.md", "", OWN),
     ("docs/data.md", "securefg run two_rings.yaml", OWN_DATA),
     ("docs/own_attack.md", "", ATTACK),
+    ("docs/own_defence.md", "", OWN_DEFENCE),
     ("docs/own_network.md", "", NETWORK),
     ("docs/other_defences.md", "securefg audit mechanism my_package", READERS),
     ("", "securefg list", Here()),

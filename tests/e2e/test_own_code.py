@@ -1,4 +1,4 @@
-"""Methods, attacks, networks, datasets and partitions from outside run as the docs say."""
+"""Methods, defences, attacks, networks, datasets and partitions from outside run as documented."""
 
 from __future__ import annotations
 
@@ -150,3 +150,39 @@ def test_own_dataset_and_partition_run_and_need_trust_to_be_audited(tmp_path: Pa
     assert "--trust-modules imports it" in refused.stderr
     trusted = securefg("audit", str(run), "--only", "promises", "--trust-modules", cwd=tmp_path)
     assert trusted.returncode == 0, trusted.stderr
+
+
+def test_own_defence_runs_is_audited_and_drawn_as_a_curve(tmp_path: Path) -> None:
+    copy("own_defence", tmp_path)
+    ran = securefg("run", "laplace.yaml", "--quiet", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    refused = securefg("audit", str(run), "--only", "promises", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--trust-modules imports it" in refused.stderr
+    wanted = ("--only", "promises", "--trials", "1000")
+    done = securefg("audit", str(run), "--trust-modules", *wanted, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    recorded = [f for f in findings(run) if f["attack"] == "recorded_noise"]
+    assert [f["verdict"] for f in recorded] == ["NOT_DETECTED"]
+    drawn = securefg("curve", "curve.yaml", cwd=tmp_path)
+    assert drawn.returncode in (0, 1), drawn.stderr + drawn.stdout
+    page = tmp_path / "curves" / "curve"
+    points = json.loads((page / "data.json").read_text())["points"]
+    noisy = [p for p in points if p["defence"] == "laplace"]
+    assert [(p["epsilon"], p["failed"]) for p in noisy] == [(8.0, ""), (64.0, "")]
+    assert "every client adds Laplace noise to its own upload" in (page / "curve.html").read_text()
+
+
+def test_own_defence_of_an_installed_package_is_listed(tmp_path: Path) -> None:
+    package = tmp_path / "site"
+    (package / "noise-1.0.dist-info").mkdir(parents=True)
+    (package / "noise-1.0.dist-info" / "METADATA").write_text("Name: noise\nVersion: 1.0\n")
+    (package / "noise-1.0.dist-info" / "entry_points.txt").write_text(
+        "[securefg.defences]\nmy_noise = laplace\n"
+    )
+    copy("own_defence", package)
+    listed = securefg("list", "defences", cwd=tmp_path, path=package)
+    assert listed.returncode == 0, listed.stderr
+    assert "my_noise" in listed.stdout
+    assert "cannot be loaded" not in listed.stdout

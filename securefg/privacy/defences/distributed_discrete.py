@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.privacy.defence import Asked, Law, NoisyUpload, Stream, SumPlan
+from securefg.privacy.defence import Asked, NoisyUpload, Stream, SumPlan
 from securefg.privacy.discrete_gaussian import LARGEST_SIGMA, rho_of_sum, sample
 from securefg.privacy.influence import Influence
+from securefg.privacy.law import Law
 from securefg.privacy.ledger import Mechanism, Reach
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.rounding import RoundingPlan, round_rows

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from securefg.foundation.units import plural
-from securefg.privacy.defence import Law, NoisyUpload, Stream
+from securefg.privacy.defence import NoisyUpload, Stream
 from securefg.privacy.influence import Influence
+from securefg.privacy.law import Law
 from securefg.privacy.ledger import Mechanism, Reach
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.stages import clip_l2, sensitivity_l2
