@@ -196,8 +196,7 @@ class Endpoint:
                 f"{self.method.name}: constants: found no {', '.join(missing)}; expected all "
                 f"fields of {admitted.reply.kind} from Host.constants; nothing was sent"
             )
-        fields = dict.fromkeys(admitted.reply.declarations)
-        return admitted.reply(**{**fields, **{name: known[name] for name in planned}})
+        return admitted.reply.made_of({name: known[name] for name in planned})
 
     def measure(self, framed: Body) -> list[LocalScore]:
         return self.score(*self.admit_release(framed))
