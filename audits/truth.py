@@ -89,8 +89,9 @@ class Truth:
     def spoken(self) -> Spoken:
         """What is uploaded, sent and released in this run, by meaning."""
         x, settings = self.experiment, self.config.method
-        planned = x.method.planned(settings, self.config.training, x.public)
-        uploads = {(p.message.kind, p.field): self._as_sent(p) for p in planned}
+        planned = x.method.releases(settings, self.config.training, x.public)
+        sent_here = [release for release in planned if release.leaves(bare=x.policy.bare)]
+        uploads = {(p.message.kind, p.field): self._as_sent(p) for p in sent_here}
         release = x.method.release
         released = {
             (release.kind, name): self.meanings[release.kind, name]

@@ -21,7 +21,9 @@ from audits.empirical_epsilon import mu_of_epsilon
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split, undirected
 from securefg.methods.two_sums.features import (
+    COARSE,
     CONSTANT,
+    FINE,
     class_sums,
     cut,
     known_labels,
@@ -37,7 +39,6 @@ from securefg.methods.two_sums.features import (
 from securefg.methods.two_sums.settings import Settings
 from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
 from securefg.run.assembly import prepare
-from securefg.run.choosing import COARSE, FINE
 from securefg.settings.config import parse_config
 
 Variant = Callable[["Trial"], Tensor]

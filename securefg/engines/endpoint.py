@@ -200,8 +200,7 @@ class Endpoint:
                 f"{self.method.name}: constants: found no {', '.join(missing)}; expected all "
                 f"fields of {admitted.reply.kind} from Host.constants; nothing was sent"
             )
-        fields = dict.fromkeys(admitted.reply.declarations)
-        return admitted.reply(**{**fields, **{name: known[name] for name in planned}})
+        return admitted.reply.made_of({name: known[name] for name in planned})
 
     def score(self, release: Message, at_end: bool) -> list[LocalScore]:
         """Return an admitted model's score on each client's own nodes."""

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from securefg.federation.roles import Replies
+from securefg.federation.roles import Replies, State, require_replies
 from securefg.foundation.errors import PrivacyError
+from securefg.privacy.policy import Policy
 from securefg.privacy.sums import ExactSums
+from securefg.protocol.census import census_of
+from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, Size
 from securefg.protocol.messages import Message
 
 M = TypeVar("M", bound=Message)
+CENSUS: Final = "census."
+"""Names of censuses in a checkpoint begin so."""
+
+
+class Ask(Protocol):
+    """Sends a request to clients, by default to all, and gathers their replies."""
+
+    def __call__(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]: ...
 
 
 # --------------------------------------------------------------------------------------- client
@@ -76,10 +87,66 @@ def _limit_of(request: type[Message]) -> str | None:
 # --------------------------------------------------------------------------------------- server
 
 
-def counted(replies: Replies[Message]) -> dict[str, Tensor]:
+class Censuses:
+    """The constants that were counted, and the asks that they stand around.
+
+    ask  sends a request as it is and gathers the replies, through masks where there are any
+    """
+
+    def __init__(self, policy: Policy, ask: Ask) -> None:
+        self._policy, self._ask = policy, ask
+        self._counted: dict[str, State] = {}
+        self._share_summed: float | None = None
+
+    def ask(
+        self, request: Message, reply: type[M], clients: Clients | None, round: int
+    ) -> Replies[M]:
+        """Ask for what the policy lets leave, and give back all that a server may read. Constants
+        are counted before the first ask, over all clients."""
+        exact = self._policy.exact
+        if not exact.constants(reply):
+            return self._ask(request, reply, clients)
+        if reply.kind not in self._counted:
+            self._counted[reply.kind] = self._taken(reply, round)
+        census = self._counted[reply.kind]
+        asked = with_summable_rows(request, reply, census, self._policy.min_holders)
+        replies = self._ask(asked, reply, clients)
+        rows = summable_rows_of(asked)
+        if rows is not None:
+            self._share_summed = float(rows.float().mean())
+        return with_constants(exact, replies, reply, asked, census)
+
+    def _taken(self, reply: type[Message], round: int) -> State:
+        census = census_of(reply)
+        assert census is not None
+        replies = self._ask(census.asked_in(round), census.reply, None)
+        return counted(require_replies(replies, round))
+
+    def state(self) -> State:
+        """Return all that was counted: it is not counted again after a restart."""
+        return {
+            f"{CENSUS}{kind}/{name}": total
+            for kind, census in self._counted.items()
+            for name, total in census.items()
+        }
+
+    def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
+        for key, total in state.items():
+            kind, _, name = key.removeprefix(CENSUS).partition("/")
+            self._counted.setdefault(kind, {})[name] = total
+
+    def facts(self) -> dict[str, float]:
+        """Figures for the summary: the share of nodes whose rows may be summed."""
+        share = self._share_summed
+        return {} if share is None else {"share_of_nodes_released": share}
+
+
+def counted(replies: Replies[M]) -> State:
     """Return the sums of a census; sizes and holders are whole numbers."""
-    found = {}
-    for name, value in ({} if replies.message is None else replies.message.values()).items():
+    found: State = {}
+    assert replies.message is not None
+    for name, value in replies.message.values().items():
         if isinstance(value, Tensor):
             total, means = replies.sum(name), replies.message.declarations[name].means
             found[name] = total.round() if isinstance(means, Size | Holdings) else total

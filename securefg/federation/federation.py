@@ -14,24 +14,18 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from securefg.federation.census import (
-    counted,
-    summable_rows_of,
-    with_constants,
-    with_summable_rows,
-)
+from securefg.federation.census import Censuses
 from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.journal import Entry, Journal, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
 from securefg.federation.recorder import BLAMED, Recorder, Traffic
-from securefg.federation.roles import Cohort, Replies, State, require_replies
+from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import Diverged, ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec
 from securefg.protocol.arrays import Stored, all_finite, concatenated
-from securefg.protocol.census import census_of
 from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
@@ -42,8 +36,6 @@ from securefg.secagg.statements import request_hash
 from securefg.settings.secagg import SecureAggregationSettings
 
 M = TypeVar("M", bound=Message)
-CENSUS = "census."
-"""Names of what a federation keeps in a checkpoint begin so."""
 UPLOAD_STEP = 4
 """Of a masked session: keys, roster, shares come before; seeded noise is drawn by the step."""
 
@@ -104,8 +96,7 @@ class Federation(Cohort):
         self._session_start = 0
         self._sent_at: dict[type[Message], int] = {}
         self._planned: dict[type[Message], list[Mechanism]] = {}
-        self._censuses: dict[str, dict[str, Tensor]] = {}
-        self._share_summed: float | None = None
+        self.censuses = Censuses(policy, self._ask)
 
     @property
     def traffic(self) -> Traffic:
@@ -118,46 +109,9 @@ class Federation(Cohort):
     def begin_round(self, number: int) -> None:
         self._round, self._step, self._masked_asks = number, 0, 0
 
-    def state(self) -> State:
-        """Return the censuses that were taken: none is taken twice."""
-        return {
-            f"{CENSUS}{kind}/{name}": total
-            for kind, census in self._censuses.items()
-            for name, total in census.items()
-        }
-
-    def restore(self, state: State) -> None:
-        """Take up the censuses that `state` gave."""
-        for key, total in state.items():
-            kind, _, name = key.removeprefix(CENSUS).partition("/")
-            self._censuses.setdefault(kind, {})[name] = total
-
-    def facts(self) -> dict[str, float]:
-        """Figures for the summary: of a method's rows, how many may be summed."""
-        share = self._share_summed
-        return {} if share is None else {"share_of_nodes_released": share}
-
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
-        """Ask through masks where the policy has them. Where sums are exact, constants are counted
-        before the first ask, over all clients."""
-        exact = self._policy.exact
-        if not exact.constants(reply):
-            return self._ask(request, reply, clients)
-        census = self._census(reply)
-        asked = with_summable_rows(request, reply, census, self._policy.min_holders)
-        replies = self._ask(asked, reply, clients)
-        rows = summable_rows_of(asked)
-        if rows is not None:
-            self._share_summed = float(rows.float().mean())
-        return with_constants(exact, replies, reply, asked, census)
-
-    def _census(self, reply: type[Message]) -> dict[str, Tensor]:
-        census = census_of(reply)
-        assert census is not None
-        if reply.kind not in self._censuses:
-            asked = self._ask(census.request(number=self._round), census.reply, None)
-            self._censuses[reply.kind] = counted(require_replies(asked, self._round))
-        return self._censuses[reply.kind]
+        """Ask, through masks where the policy has them, and count constants once where it must."""
+        return self.censuses.ask(request, reply, clients, self._round)
 
     def _ask(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
         if self._policy.masks(reply):
@@ -229,7 +183,7 @@ class Federation(Cohort):
         self._step = before.step - 1
         self._exchange(request, Redone, before.clients, REDO)
         self._step = before.last
-        message = reply(**{**dict.fromkeys(reply.declarations), **before.fields})
+        message = reply.made_of(before.fields)
         return Replies(message, before.clients, (), before.sums)
 
     def _opened(

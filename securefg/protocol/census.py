@@ -24,13 +24,24 @@ class Census:
     request: type[Message]
     reply: type[Message]
 
+    def asked_in(self, round: int) -> Message:
+        """Return the request, as it is sent in a round."""
+        make: Any = self.request
+        request: Message = make(number=round)
+        return request
 
-@cache
+
 def census_of(reply: type[Message]) -> Census | None:
     """Return the census of a reply; None where it has no constants, or nothing else.
 
     A reply of constants alone is its own census: a method asks for it once.
     """
+    key: Any = reply
+    return _census_of(key)
+
+
+@cache
+def _census_of(reply: Any) -> Census | None:
     private = {name: d for name, d in reply.declarations.items() if d.is_private}
     constants = {name: d for name, d in private.items() if d.constant and d.scope == "sum"}
     if not constants or len(constants) == len(private):

@@ -23,9 +23,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from torch import Tensor
 
@@ -38,7 +39,7 @@ Scalar = bool | int | float | str
 Value = Tensor | Scalar | None
 
 ALLOWED_TYPES = (Tensor, bool, int, float, str, NoneType)
-RESERVED = {"kind", "declarations", "optional", "types", "values"}
+RESERVED = {"kind", "declarations", "optional", "types", "values", "made_of"}
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,11 @@ class Message:
         cls.kind = kind
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         _check_types(cls)
+
+    @classmethod
+    def made_of(cls, fields: Mapping[str, Value]) -> Self:
+        """Return a message with these fields, and None in all others."""
+        return cls(**{**dict.fromkeys(cls.declarations), **fields})
 
     def values(self) -> dict[str, Value]:
         """Return the value of every field, by name."""

@@ -24,7 +24,7 @@ import safetensors.torch
 from pydantic import ConfigDict, TypeAdapter
 from safetensors import SafetensorError
 
-from securefg.federation.federation import CENSUS, Federation
+from securefg.federation.census import CENSUS, Censuses
 from securefg.federation.roles import Server, State
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import sync_path, write_atomically, write_json
@@ -73,13 +73,13 @@ class Checkpoint:
     path: Path
     progress: Progress
 
-    def restore(self, server: Server, federation: Federation) -> None:
+    def restore(self, server: Server, censuses: Censuses) -> None:
         """Give both their states back; one of another shape has a digest made anew."""
         path = self.path / "server.safetensors"
         try:
             state = safetensors.torch.load(path.read_bytes())
             kept = {name: value for name, value in state.items() if name.startswith(CENSUS)}
-            federation.restore(kept)
+            censuses.restore(kept)
             server.restore({name: value for name, value in state.items() if name not in kept})
         except (SafetensorError, KeyError, ValueError) as error:
             raise RunFolderError(f"{path}: not this server's state: {error!r}") from error

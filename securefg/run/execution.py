@@ -179,7 +179,7 @@ class Run:
         server = method.make_server(self._x.public, config.method, config.training, federation)
         self._facts = server.facts
         if self._checkpoint:
-            self._checkpoint.restore(server, federation)
+            self._checkpoint.restore(server, federation.censuses)
         known = with_truth(self._x)
         evaluator = self._evaluator = (
             method.make_evaluator(known.union, config.method, known.public.device)
@@ -284,7 +284,7 @@ class Run:
         self, number: int, federation: Federation, server: Server, engine: Engine
     ) -> None:
         assert self._ledger.file is not None
-        traffic, state = federation.traffic, {**server.state(), **federation.state()}
+        traffic, state = federation.traffic, {**server.state(), **federation.censuses.state()}
         sync_path(self._folder.metrics_path)
         progress = Progress(
             config_hash=self._config.hash,
@@ -337,7 +337,7 @@ class Run:
             stopped=reason,
             seconds=self._seconds(),
             attempts=self._attempt,
-            facts=only_finite({**self._facts(), **federation.facts()}),
+            facts=only_finite({**self._facts(), **federation.censuses.facts()}),
             recovered=recovered_by_algebra(self._x, records),
             blamed=federation.blamed,
             chain=self._transcript.chain,

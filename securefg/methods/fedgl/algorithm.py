@@ -173,8 +173,7 @@ class FedGLServer(Server):
         return self._globals
 
     def _distributed(self, found: State) -> Globals:
-        nothing = dict.fromkeys(Globals.declarations)
-        return Globals(**{**nothing, "index_size": self._info.num_nodes, **found})
+        return Globals.made_of({"index_size": self._info.num_nodes, **found})
 
     def _pseudo_labels(self, replies: Replies[Update]) -> Tensor:
         """Lines 12-13: fuse the predictions, keep the confident ones."""

@@ -71,10 +71,25 @@ def test_the_census_is_taken_once(lying: tuple[FedGLServer, Federation]) -> None
     _, federation = lying
     census = census_of(Update)
     assert census is not None
-    federation.ask(census.request(number=1), census.reply)
+    federation.ask(census.asked_in(1), census.reply)
     federation.begin_round(2)
     with pytest.raises(PrivacyError, match="found a request in 2 rounds; expected 1"):
-        federation.ask(census.request(number=2), census.reply)
+        federation.ask(census.asked_in(2), census.reply)
+
+
+def test_census_of_a_checkpoint_is_not_taken_again(tmp_path: Path) -> None:
+    run = deployed(tmp_path)
+    with started(run) as (server, federation):
+        server.round(1)
+        model, counted = server.state(), federation.censuses.state()
+    assert list(counted) == ["census.fedgl.Update/holds"]
+    with started(run, 2) as (server, federation):
+        server.restore(model)
+        federation.censuses.restore(counted)
+        federation.begin_round(2)
+        server.round(2)
+    sums = [r.kind for r in run.records() if r.sender == "sum"]
+    assert sums == ["fedgl.UpdateCensus.sum", "fedgl.Update.sum", "fedgl.Update.sum"]
 
 
 def test_nor_after_a_restart_that_no_checkpoint_is_loaded_in(tmp_path: Path) -> None:

@@ -69,4 +69,4 @@ def test_a_census_that_noise_was_not_planned_for_is_not_taken(tmp_path: Path) ->
     run, census = Deployed.new(config(tmp_path, private, SIX, EQUAL)), census_of(FedGLUpdate)
     assert census is not None
     with run.started() as (_, server), pytest.raises(RoundAborted, match="the plan has 0"):
-        server.ask(census.request(number=1), census.reply)
+        server.ask(census.asked_in(1), census.reply)
