@@ -28,7 +28,8 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     ran = securefg("run", "fedsage.yaml", "--quiet", "--set", "training.rounds=12", cwd=here)
     assert ran.returncode == 0, ran.stderr
     (run,) = (here / "runs").iterdir()
-    done = securefg("audit", str(run), "--trust-modules", "--attack", "margin", cwd=here)
+    own = ("--attack", "margin", "--attack", "hubs")
+    done = securefg("audit", str(run), "--trust-modules", *own, cwd=here)
     assert done.returncode == 0, done.stderr + done.stdout
     return run, done.stdout
 
@@ -65,6 +66,13 @@ def test_what_was_not_attacked_is_listed_and_not_green(audited: tuple[Path, str]
 def test_an_attack_from_outside_the_packages_runs(audited: tuple[Path, str]) -> None:
     own = [f for f in findings(audited[0]) if f["attack"] == "margin"]
     assert [f["verdict"] for f in own] == ["LEAK"]
+
+
+def test_question_from_outside_with_its_game_is_measured(audited: tuple[Path, str]) -> None:
+    (own,) = [f for f in findings(audited[0]) if f["attack"] == "hubs"]
+    assert own["metric"] == "AUC over nodes with many links and others"
+    assert own["measured"] is True
+    assert own["targets"] > 100
 
 
 def test_an_attack_that_raises_is_a_finding_and_the_others_go_on(
