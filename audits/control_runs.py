@@ -59,6 +59,7 @@ def bared(config: RunConfig) -> RunConfig:
 
 
 def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:
+    """Return the config of the positive control: the same run without its defences."""
     bare = bared(config)
     training = bare.training.model_copy(
         update={"rounds": min(rounds, config.training.rounds), "patience": None}

@@ -55,6 +55,7 @@ class ForeignTruth:
 
     @classmethod
     def of(cls, path: Path) -> ForeignTruth:
+        """Read an exchange of another framework, and check it."""
         found = cls(path, read_exchange(path))
         found.check()
         return found
@@ -89,6 +90,7 @@ class ForeignTruth:
 
     @cached_property
     def meanings(self) -> dict[Place, Meaning]:
+        """Return what the uploaded and the sent field mean, by place."""
         upload, sent = self.exchange.upload, self.exchange.sent
         found: dict[Place, Meaning] = {
             (upload.kind, upload.field): Weights("network", change=upload.holds == "change")
@@ -99,6 +101,7 @@ class ForeignTruth:
 
     @property
     def spoken(self) -> Spoken:
+        """Return which meanings cross, and which of them are uploads."""
         upload = (self.exchange.upload.kind, self.exchange.upload.field)
         sent = {place: m for place, m in self.meanings.items() if place != upload}
         return Spoken({upload: self.meanings[upload]}, sent)
@@ -117,6 +120,7 @@ class ForeignTruth:
 
     @cached_property
     def uploads(self) -> list[Message]:
+        """Return the uploads as the server saw them."""
         seen = self.view(Adversary.parse("server"))
         return seen.uploads(Weights())
 
@@ -157,6 +161,7 @@ class ForeignTruth:
         return found
 
     def view(self, adversary: Adversary) -> View:
+        """Return what this adversary saw of the exchange."""
         exchange = self.exchange
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a tear is the integrity check's to report

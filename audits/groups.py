@@ -4,18 +4,26 @@ How exposed a target is: where it is so, the share of the others that its score 
 mean is the AUC); where a guess is compared, its outcome. Groups are by degree, class and client,
 and none of fewer than five targets is told; of single targets, never more than how far the ten most
 exposed stand out, beside what chance or the prior gives the best ten.
+
+A guess picks out the targets above a score that few others reach. Of people who are all protected
+alike, the ten that an attack is surest of are members no more often than anybody else. A mean gain
+of .005 is within every interval. Ten members among the ten highest scores have a chance of 1 in 1
+000.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from attacks.base import Array
 from audits import metrics
-from audits.games.base import BinaryGame, Game, OutcomeGame
+from audits.games.base import BinaryGame, Game, OutcomeGame, somebody_elses
+from audits.metrics import LEAST_FALSE_POSITIVES, clopper_pearson
 from audits.truth import Truth
 from securefg.run.findings import Group
 
@@ -106,3 +114,65 @@ def _by_degree(degrees: Ids) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
             name = f"degree {low}" if high == low else f"degree {low} to {int(high)}"
             yield "degree", name, (degrees >= low) & (degrees <= high)
             low = int(high) + 1
+
+
+FALSE_ALARMS = (0.05, 0.1, 0.2)
+
+
+def picked_targets(game: Game, guess: Array) -> dict[str, float]:
+    """Return counts at the lowest rate of false alarms that the number of other targets can show.
+
+    Only games about single nodes are counted.
+
+    picked_of  targets of which the game's question is true; picked  those above the threshold
+    """
+    if not isinstance(game, BinaryGame) or "node" not in game.unit:
+        return {}
+    if game.question.ids.ndim != 1:
+        return {}
+    ones, others = guess[game.truth == 1], np.sort(guess[game.truth == 0])[::-1]
+    for rate in FALSE_ALARMS:
+        allowed = rate * len(others)
+        if allowed >= LEAST_FALSE_POSITIVES - 1e-9:
+            threshold = others[min(math.floor(allowed + 1e-9), len(others) - 1)]
+            count = float((ones > threshold).sum())
+            return {"picked": count, "picked_of": float(len(ones)), "picked_false_alarms": rate}
+    return {}
+
+
+MOST_EXPOSED = 10
+LEAST_OF_EACH = 10 * MOST_EXPOSED
+
+
+def tail_chance(game: Game, guess: Array, rng: np.random.Generator) -> float | None:
+    """Return the chance that ten targets stand out as the ten most exposed do.
+
+    None where targets are few, or where an outcome is only right or wrong, which a lucky guess is.
+    """
+    if isinstance(game, BinaryGame):
+        return _among(game.truth == 1, guess, game.prior_scores)
+    if isinstance(game, OutcomeGame):
+        own, others = game.gains(guess), game.gains(guess, somebody_elses(game.truth, rng))
+        if len(np.unique(own)) > MOST_EXPOSED:
+            so = np.repeat([True, False], len(own))
+            return _among(so, np.concatenate([own, others]), None)
+    return None
+
+
+def _among(so: NDArray[np.bool_], scores: Array, prior: Array | None) -> float | None:
+    """Return the chance of as many among the ten best, by the share of all, or of the prior's."""
+    if min(int(so.sum()), int((~so).sum())) < LEAST_OF_EACH:
+        return None
+    share = float(so.mean())
+    if prior is not None:
+        share = max(share, clopper_pearson(_best(so, prior), MOST_EXPOSED).high)
+    return float(bdtrc(_best(so, scores) - 1, MOST_EXPOSED, min(share, 1.0)))
+
+
+def _best(so: NDArray[np.bool_], scores: Array) -> int:
+    """Return how many of the ten best scores are so; ties with the tenth count as they fall on
+    average, rounded down."""
+    last = np.partition(scores, scores.size - MOST_EXPOSED)[scores.size - MOST_EXPOSED]
+    above, tied = scores > last, scores == last
+    room = MOST_EXPOSED - int(above.sum())
+    return int(so[above].sum() + room * so[tied].mean() + 1e-9)

@@ -48,9 +48,11 @@ class Repeatable(Claiming):
         self._draws = count()
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        """Draw normals that differ from draw to draw."""
         return super().normal(shape, clients, (*name, "draw", next(self._draws)))
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        """Return a generator that differs from draw to draw."""
         return super().generator(clients, (*name, "draw", next(self._draws)))
 
 
@@ -58,6 +60,7 @@ class TorchNoise(SeededNoise):
     """A torch generator seeded afresh at every draw."""
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        """Draw normals from a torch generator that is seeded afresh."""
         generator = torch.Generator().manual_seed(self._seed)
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
@@ -66,6 +69,7 @@ class NumpyNoise(SeededNoise):
     """A numpy generator seeded afresh at every draw."""
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        """Draw normals from a numpy generator that is seeded afresh."""
         return torch.from_numpy(np.random.default_rng(self._seed).standard_normal(tuple(shape)))
 
 

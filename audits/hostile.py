@@ -52,6 +52,7 @@ class Hostile:
 
     @property
     def words(self) -> str:
+        """Return what the inserted node has, for the finding."""
         parts = {
             "links": self.links + self.hubs,
             "shared helpers": self.helpers,

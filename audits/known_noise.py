@@ -39,6 +39,7 @@ class Bared:
 
 
 def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
+    """Return what was seen, with noise taken off that an adversary can draw again."""
     policy, method = experiment.policy, experiment.method
     seeded = not policy.protects and any(not rule.is_bare for rule in policy.rules.values())
     if not seeded and method.own_noise is None:

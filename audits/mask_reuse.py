@@ -49,6 +49,8 @@ class Probe(Message, kind="mask_reuse.Probe"):
 
 
 class Coins(Message, kind="mask_reuse.Coins"):
+    """A message whose masked numbers show whether masks were used twice."""
+
     numbers: Tensor = private(
         "sum", "coin flips of the victim, zeros of all others", means=Other("coins")
     )

@@ -62,6 +62,7 @@ class Plan:
 
     @property
     def attacks(self) -> list[AnyAttack]:
+        """Return the attacks that could be loaded."""
         return [found for found in self._found.values() if isinstance(found, Attack)]
 
     @property
@@ -77,6 +78,7 @@ class Plan:
 
     @property
     def promises(self) -> bool:
+        """Return whether the promises of the run are checked too."""
         return PROMISES in self.only or not (self.only or self.attacks_only)
 
     @property
@@ -134,6 +136,7 @@ class Task:
 
 
 def adversaries_of(plan: Plan, attack: AnyAttack) -> Iterator[str]:
+    """Return the adversaries in whose place this attack is run."""
     if not plan.adversaries:
         yield from (DEFAULT_ADVERSARY[kind] for kind in sorted(attack.adversaries))
     for text in plan.adversaries:

@@ -19,10 +19,8 @@ from audits.coverage import AT_HOME
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
-from audits.groups import groups, top_ten
-from audits.picked_targets import picked_targets
+from audits.groups import groups, picked_targets, tail_chance, top_ten
 from audits.plan import Task
-from audits.tail import tail_chance
 from audits.truth import Truth
 from audits.verdicts import LARGEST_TRACE, Evidence, judge, judge_computed, smallest_gain
 from securefg.foundation.interval import Interval
@@ -200,6 +198,7 @@ class Player:
         return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, measured=False)
 
     def view(self, truth: Audited, adversary: str) -> View:
+        """Return what an adversary saw of the run, or of its control; made once."""
         key = (truth is self._truth, adversary)
         with self._making:
             if key not in self._views:

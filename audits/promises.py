@@ -69,6 +69,7 @@ def _games(truth: Truth, trials: int, seed: int, thorough: bool) -> list[Result]
 
 
 def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
+    """Return the finding for one check of a mechanism."""
     shown: dict[str, Any] = (
         {"estimator": "law", "confidence": 1 - result.level, "targets": result.numbers}
         if isinstance(result, LawResult)
@@ -96,6 +97,7 @@ def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
 
 
 def integrity(truth: Truth) -> Finding:
+    """Return whether the transcript is the recorded one, by its hash chain."""
     started = time.monotonic()
     broken = broken_link(truth.folder.transcript, truth.folder.summary().transcript_chain)
     return Finding(

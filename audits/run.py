@@ -48,6 +48,7 @@ class Audit:
 
     @property
     def worst(self) -> Verdict:
+        """Return the worst verdict of all findings."""
         found = {finding.verdict for finding in self.findings}
         return next((v for v in WORST_FIRST if v in found), Verdict.INCONCLUSIVE)
 
@@ -117,6 +118,7 @@ class Auditing:
         control: Callable[[int], Audited | None],
         defended: bool,
     ) -> Audit:
+        """Check the promises, play all attacks, and return what was found."""
         player = Player(self._truth, self._plan.seed, self._smallest, defended)
         tasks = list(self._tasks(player))
         self._keep(self._unmet)

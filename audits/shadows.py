@@ -1,12 +1,17 @@
 """Shadow models for membership inference: GCNs of the run's shape, trained many at a time.
 
-With `audit.shadows: method` they are federations of the run's own config (`method_shadows`).
+With `audit.shadows: method` they are federations of the run's own config (second half).
 
 Every shadow trains on half of the targets, drawn anew class by class, as long as the released model
 was trained; it starts from weights of its own. Every group of shadows sees a graph of its own, with
 a share of the edges left out, since what the federation trained on is not the whole graph either;
 all are queried on the whole graph. What a method adds to a GCN (pseudo labels, weights per user) is
 left out. Made once per run and kept in its audit folder, under a hash of all they depend on.
+
+A shadow of the method is what the run was: the same clients, graph, channels and noise, for as many
+rounds as the released model took, from a seed of its own. Of the targets a half trains, drawn anew;
+whoever trains beside them trains in every shadow. Nothing of the run is asked: every shadow has a
+folder of its own, which is deleted.
 """
 
 from __future__ import annotations
@@ -14,8 +19,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import statistics
+import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,18 +30,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attacks.base import CannotAttack
 from attacks.membership import said_around
 from attacks.questions import Shadows
-from audits.method_shadows import train_method_shadows
+from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.npz import read_npz
-from securefg.foundation.streams import numpy_stream, torch_stream
+from securefg.foundation.streams import derive_seed, numpy_stream, torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs, normalized_adjacency
 from securefg.protocol.meanings import Layout
+from securefg.run.assembly import Experiment
 
 VERSION = 2
 GROUP = 16
@@ -183,3 +192,62 @@ def _stored(path: Path, shadows: Shadows) -> Shadows:
     np.savez(buffer, logits=shadows.logits, member=shadows.member, around=shadows.around)
     write_atomically(path, buffer.getvalue())
     return shadows
+
+
+def seconds_for(truth: Truth, count: int) -> float:
+    """An estimate, from what the run's own rounds took."""
+    per_round = statistics.fmean(line["seconds"] for line in truth.folder.metrics())
+    return count * per_round * int(truth.folder.summary().best_round)
+
+
+def train_method_shadows(
+    truth: Truth, targets: NDArray[np.int64], members: NDArray[np.bool_]
+) -> Shadows:
+    """One federation per row of `members`, one after the other."""
+    allowed, wanted = truth.config.audit.shadow_seconds, seconds_for(truth, len(members))
+    if wanted > allowed:
+        raise CannotAttack(
+            f"{len(members)} shadows of the method would take {wanted:.0f} s; "
+            f"audit.shadow_seconds is {allowed:g}"
+        )
+    logits, around = [], []
+    for number, member in enumerate(members):
+        answers = _answers(truth, targets, member, number)
+        logits.append(answers[targets])
+        around.append(said_around(answers, truth.graph.edge_index.numpy(), targets))
+    return Shadows(np.stack(logits), members, np.stack(around).astype(np.float32))
+
+
+def _answers(
+    truth: Truth, targets: NDArray[np.int64], member: NDArray[np.bool_], number: int
+) -> NDArray[np.float32]:
+    experiment = redrawn(truth.experiment, targets, member, number)
+    rounds = int(truth.folder.summary().best_round)
+    with tempfile.TemporaryDirectory(prefix="securefg-shadow-") as folder:
+        shadow = federate(experiment, new_truth(experiment, Path(folder)).folder, rounds)
+        if shadow.refused:
+            raise CannotAttack(f"a shadow of the method was refused: {shadow.refused[0]}")
+        found = shadow.truth.answers
+    assert found is not None  # the game asks of runs that answer
+    answers: NDArray[np.float32] = found.numpy()
+    return answers
+
+
+def redrawn(
+    experiment: Experiment, targets: NDArray[np.int64], member: NDArray[np.bool_], number: int
+) -> Experiment:
+    """The experiment from another seed, with these of the targets in training."""
+    x, train = experiment, experiment.union.split.train.clone()
+    train[torch.from_numpy(targets)] = torch.from_numpy(member)
+    seed = derive_seed(x.config.seed, "shadow", number)
+    return replace(
+        x,
+        config=throwaway(x.config).model_copy(update={"seed": seed}),
+        public=replace(x.public, seed=derive_seed(seed, "server")),
+        union=_training(x.union, train),
+        shards=[replace(s, graph=_training(s.graph, train[s.node_ids])) for s in x.shards],
+    )
+
+
+def _training(graph: Graph, train: torch.Tensor) -> Graph:
+    return replace(graph, split=replace(graph.split, train=train))

@@ -53,6 +53,7 @@ class SiteTruth(Truth):
     releases: tuple[Release, ...] = ()
 
     def claimed(self, unit: Unit) -> float | None:
+        """Return the epsilon that the site's own books give per unit."""
         policy, ledger = self.experiment.policy, Ledger(self.experiment.partition.num_clients)
         ledger.record(list(self.releases))
         found = claim(ledger.profiles(), unit, policy.delta, population=policy.population)
@@ -65,6 +66,7 @@ class SiteTruth(Truth):
 
     @cached_property
     def attempts(self) -> int:
+        """Return how often the run was started or resumed."""
         return max((r.attempt for r in read_transcript(self.folder.transcript)), default=1)
 
 
@@ -94,6 +96,7 @@ def site_findings(kit: Path, findings: Sequence[Finding]) -> SiteFindings:
 
 
 def site_truth(kit: Path) -> SiteTruth:
+    """Return the truth that a site can audit: its own data and its own record."""
     own = load_site_kit(kit)
     job = Job.read(plan_path(kit))
     folder = RunFolder(own.home / "runs" / job.run)

@@ -42,6 +42,7 @@ class Truth:
 
     @classmethod
     def of(cls, folder: RunFolder) -> Truth:
+        """Return the truth of a finished run, from its folder."""
         folder.summary()  # raises where the run has not finished
         require_data_here(folder)  # before any is loaded: what lies here may be somebody else's
         experiment = prepare(folder.config())
@@ -60,14 +61,17 @@ class Truth:
 
     @property
     def method_name(self) -> str:
+        """Return the name of the run's method."""
         return self.experiment.method.name
 
     @property
     def config(self) -> RunConfig:
+        """Return the run's config."""
         return self.experiment.config
 
     @property
     def device(self) -> torch.device:
+        """Return the device on which models are evaluated."""
         return self.experiment.public.device
 
     def claimed(self, unit: Unit) -> float | None:
@@ -82,6 +86,7 @@ class Truth:
 
     @cached_property
     def networks(self) -> Networks:
+        """Return the layouts of the networks whose weights or rows cross."""
         x = self.experiment
         return x.method.networks(x.config.method, x.public, derive_seed(x.config.seed, "clients"))
 
@@ -134,6 +139,7 @@ class Truth:
 
     @cached_property
     def release(self) -> Message | None:
+        """Return the released model; None where the run released none."""
         return read_release(self.folder.path / "model.safetensors", self.experiment.method)
 
     @cached_property
@@ -167,6 +173,7 @@ class Truth:
         return found
 
     def features(self) -> NDArray[np.float32]:
+        """Return the features of all nodes, (nodes, features)."""
         found: NDArray[np.float32] = self.graph.features.numpy()
         return found
 

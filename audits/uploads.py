@@ -38,7 +38,8 @@ CHUNK_NUMBERS = 1 << 22
 class Sealing(Protocol):
     """A channel, or a mutant of one."""
 
-    def seal(self, message: Message, turn: Turn) -> Sealed: ...
+    def seal(self, message: Message, turn: Turn) -> Sealed:
+        """Apply the rules to a message and book it."""
 
 
 MakeChannel = Callable[[Policy], Sealing]
@@ -60,6 +61,7 @@ class Unbooked(Ledger):
 
 
 def open_channel(policy: Policy, noise: NoiseSource) -> Channel:
+    """Return a channel with this noise and a ledger of its own."""
     return Channel(policy, noise, Unbooked(0), NoMasks())
 
 
@@ -93,6 +95,7 @@ class Host:
 
     @property
     def message(self) -> type[Message]:
+        """Return the type of the audited message."""
         return self.releases[0].message
 
     @property
@@ -114,9 +117,11 @@ class Host:
 
     @property
     def group(self) -> int:
+        """Return the number of clients per trial: the cohort and its companion."""
         return self.cohort + self.companion
 
     def shape(self, release: PlannedRelease) -> tuple[int, int]:
+        """Return rows and numbers per row of a release."""
         if self.rows is None:
             return release.num_rows, release.dim // release.num_rows
         rows, width = audited_shape(self.policy, release, self.rows)

@@ -89,6 +89,7 @@ class Evidence:
 
     @property
     def stands_out(self) -> bool:
+        """Return whether the most exposed targets stand out beyond chance."""
         return self.tail is not None and self.tail < STANDS_OUT
 
 

@@ -15,13 +15,15 @@ import yaml
 from audits.curves.plan import Asked, CurvePlan, Level, Setting
 from audits.curves.pooled import (
     has_power,
+    monitored,
     most_exposed,
+    no_skill,
     over_seeds_and_targets,
     pooled_prior,
     pooled_verdict,
+    score_of,
 )
 from audits.curves.recommend import choose
-from audits.curves.scores import monitored, no_skill, score_of
 from audits.plan import PROMISES, Plan
 from audits.settings import audit_settings
 from securefg.data.partition import Partition
@@ -83,6 +85,7 @@ def collect(
 
 
 def findings_of(folder: RunFolder) -> Path:
+    """Return the path of a run's findings."""
     return folder.path / "audit" / "findings.json"
 
 

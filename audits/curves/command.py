@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from audits.curves.collect import collect
+from audits.curves.collect import collect, is_audited
 from audits.curves.plan import CurvePlan, plan_curve
 from audits.curves.recommend import awaiting_default_audit
 from audits.curves.settings import load_curve
-from audits.curves.work import RunAndAudit
+from audits.plan import Plan
+from audits.run import audit
 from securefg.foundation.errors import ConfigError, InputError, PrivacyError
 from securefg.foundation.files import write_json
 from securefg.reports.curve.data import CurveData
 from securefg.reports.curve.page import build_curve_page
 from securefg.run.assembly import prepare
+from securefg.run.observing import Observer
+from securefg.settings.config import RunConfig
 from securefg.settings.shipped import find_config
-from securefg.sweep import Failure, SweepOutcome, find_run, sweep
+from securefg.sweep import Failure, Runs, SweepOutcome, find_run, sweep
 from securefg.sweep.display import Display
 
 
 @dataclass(frozen=True)
 class CurveOutcome:
+    """What a curve wrote, and what failed on the way."""
+
     data: CurveData
     page: Path
     failed: tuple[Failure, ...]
@@ -92,5 +97,35 @@ def audit_by_default(
 
 
 def carry_out(plan: CurvePlan, home: Path, jobs: int, display: Display | None) -> SweepOutcome:
+    """Run and audit what is missing, so many points at a time."""
     work = RunAndAudit(plan.audits, home / "controls")
     return sweep(plan.points, home / "runs", jobs, work, display)
+
+
+@dataclass(frozen=True)
+class RunAndAudit:
+    """Configs are looked up by their hash; one without a plan (a reference level) is only run.
+
+    controls  where runs with the defences off are kept, one for all strengths of a defence
+    """
+
+    plans: Mapping[str, Plan]
+    controls: Path
+
+    def finished(self, config: RunConfig) -> bool:
+        """Return whether the run has ended and was audited on the curve's own terms."""
+        folder = find_run(config.output.root, config.hash)
+        if folder is None or not folder.finished:
+            return False
+        return config.hash not in self.plans or is_audited(folder, self.plans[config.hash])
+
+    def execute(self, config: RunConfig, observer: Observer) -> bool:
+        """Run a point and audit it; return whether both were completed."""
+        runs = Runs()
+        if not runs.finished(config) and not runs.execute(config, observer):
+            return False
+        folder = find_run(config.output.root, config.hash)
+        plan = self.plans.get(config.hash)
+        if plan is not None and folder is not None:
+            audit(folder.path, plan, controls=self.controls)
+        return True

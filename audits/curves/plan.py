@@ -26,6 +26,7 @@ class Setting:
 
     @property
     def key(self) -> str:
+        """Return the name of the setting: series, defence and epsilon."""
         strength = "" if self.epsilon is None else f" ε={self.epsilon:g}"
         return f"{self.series} · {self.defence}{strength}"
 
@@ -76,6 +77,7 @@ class CurvePlan:
 
     @property
     def points(self) -> list[Point]:
+        """Return all runs: those of the settings, then those of the levels."""
         settings = [point for setting in self.settings for point in setting.runs]
         return settings + [point for level in self.levels for point in level.runs]
 

@@ -21,7 +21,7 @@ from attacks.base import CannotAttack
 from attacks.questions import Array, Question
 from audits import metrics
 from audits.closed_form import MakeForm
-from audits.pairs import pair_auc, pair_gain
+from audits.metrics import pair_auc, pair_gain
 from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
@@ -134,7 +134,7 @@ class Game(ABC):
 class BinaryGame(Game):
     """truth  1 where it is so, 0 where not; prior_scores  a guess made without the run, if any.
 
-    Where targets are pairs of nodes, intervals redraw the nodes (`audits.pairs`).
+    Where targets are pairs of nodes, intervals redraw the nodes (`audits.metrics`).
 
     shared_sd  how far one draw of noise that all targets share moves the AUC by itself, beyond
                what noise of their own would: an interval over targets does not show it

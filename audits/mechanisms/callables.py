@@ -82,10 +82,12 @@ class Measured:
 
     @property
     def counted(self) -> EpsilonBound:
+        """Return the bound that counts for the claimed noise."""
         return self.gaussian if self.claim.noise == "gaussian" else self.bound
 
     @property
     def verdict(self) -> str:
+        """Return the verdict: more was shown than was claimed, or not."""
         if self.counted.epsilon > self.claim.epsilon:
             return "VIOLATION"
         return "INCONCLUSIVE" if self.counted.ceiling <= self.claim.epsilon else "NOT_DETECTED"
@@ -101,6 +103,7 @@ class Game:
     read: Callable[[Floats], float]
 
     def scores(self, release: Release, value: Floats, trials: int, rounds: int) -> Floats:
+        """Return (trials,) scores of the released value, summed over the rounds."""
         found = np.empty(trials)
         for trial in range(trials):
             outputs = [np.asarray(release(value.copy()), np.float64) for _ in range(rounds)]

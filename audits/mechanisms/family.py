@@ -25,6 +25,7 @@ Play = Callable[[int, float], list[Result]]
 
 
 def play_family(play: Play, seed: int, confidence: float = 0.95) -> list[Result]:
+    """Play the checks, and again on fresh trials those that suspect a violation."""
     first = play(seed, confidence)
     if not any(result.suspected for result in first):
         return first

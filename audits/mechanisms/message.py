@@ -43,6 +43,7 @@ class Slot:
     pattern: Floats
 
     def canary(self, coins: Floats, loudness: float = 1.0) -> Floats:
+        """Return (trials, rows, numbers): the canary where the coin is 1."""
         return (coins * self.size * loudness)[:, None, None] * self.pattern
 
     def score(self, seen: Floats) -> Floats:
@@ -73,6 +74,7 @@ class AuditedMessage:
         return min(release.count for release in self.claimed)
 
     def host(self, *, companion: bool = False, rows: int | None = 1, alone: bool = False) -> Host:
+        """Return a host of the audit's own that seals messages through a new channel."""
         channel = self.make_channel(self.policy)
         return Host(self.policy, self.releases, channel, companion, rows, alone)
 
@@ -224,6 +226,7 @@ class AuditedMessage:
 
     @property
     def level(self) -> float:
+        """Return the level of a single test of the noise's law."""
         return law_level(self.confidence)
 
     def unit_of(self, release: PlannedRelease) -> Unit:

@@ -62,24 +62,29 @@ class MechanismResult:
 
     @property
     def lower(self) -> float:
+        """Return the largest epsilon that was shown."""
         return self.best.epsilon
 
     @property
     def ceiling(self) -> float:
+        """Return the largest epsilon that so many trials could have shown."""
         return max(bound.ceiling for bound in self._bounds)
 
     @property
     def suspected(self) -> bool:
+        """Return whether fresh trials have to confirm it."""
         return self.verdict == "VIOLATION"
 
     @property
     def verdict(self) -> Verdict:
+        """Return the verdict by what was shown, and by what could have been."""
         if self.lower > self.claimed:
             return "VIOLATION"
         return "INCONCLUSIVE" if self.ceiling <= self.claimed else "NOT_DETECTED"
 
     @property
     def because(self) -> str:
+        """Return the reason in words, with the figures."""
         best, claimed = self.best, f"{self.claimed:.4g}"
         shown = f"epsilon {best.epsilon:.4g} was shown at {best.confidence:.1%} over {best.trials}"
         match self.verdict:
@@ -111,20 +116,24 @@ class LawResult:
 
     @property
     def failed(self) -> LawTest | None:
+        """Return the worst test that failed, if any did."""
         return worst(self.tests, self.level)
 
     @property
     def suspected(self) -> bool:
+        """Return whether fresh draws have to confirm it."""
         return self.failed is not None
 
     @property
     def verdict(self) -> Verdict:
+        """Return the verdict: a severe failure is a violation."""
         if self.failed is None:
             return "NOT_DETECTED"
         return "VIOLATION" if self.failed.severe else "INCONCLUSIVE"
 
     @property
     def because(self) -> str:
+        """Return the reason in words, with the figures."""
         if self.failed is None:
             return f"{len(self.tests)} tests of {self.numbers} numbers find the claimed noise"
         return f"{self.failed.words} ({self.failed.name}, p = {self.failed.p:.1e})"

@@ -38,6 +38,7 @@ LEAST_TRIALS, MOST_TRIALS = 6, 256
 
 
 def play_whole(message: AuditedMessage) -> list[LawResult]:
+    """Test the noise of every field against its claimed law, clip and grid."""
     host = message.host(rows=None)
     room = max(1, NUMBERS // (4 * host.numbers_per_trial))
     rounds = spread(message.shared_rounds, max(3, room // LEAST_TRIALS))

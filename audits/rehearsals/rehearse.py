@@ -1,21 +1,165 @@
-"""`securefg rehearse`: every active attack, or some, on federations that are deleted afterwards."""
+"""`securefg rehearse`: every active attack, or some, on federations that are deleted afterwards.
+
+One config is dealt out with its defences and without, and lied to. The table shows, beside the
+verdicts, what each lie was and who could notice.
+"""
 
 from __future__ import annotations
 
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from rich.table import Table
 
 from attacks import active, get_active
-from audits.rehearsals.stage import Stage
-from securefg.run.assembly import Experiment
-from securefg.run.findings import Finding
+from attacks.active.base import ActiveAttack, Request, Told
+from attacks.base import CannotAttack, View
+from attacks.questions import Question
+from audits.control_runs import bared, is_defended
+from audits.games import make_game
+from audits.plan import Task
+from audits.player import Player
+from audits.rehearsals.throwaway import Rehearsed, federate, new_truth, throwaway
+from audits.table import escape
+from audits.truth import Truth
+from securefg.foundation.streams import numpy_stream
+from securefg.protocol.transcript import Adversary
+from securefg.run.assembly import Experiment, prepare
+from securefg.run.findings import Finding, Verdict
 from securefg.settings.config import RunConfig
 from securefg.site.policy import JobRefused, SitePolicy
+
+SERVER = "server"
+MANY_REASONS = 2
+
+
+class Stage:
+    """Plays active attacks; everything that it makes lies under `root`."""
+
+    def __init__(self, config: RunConfig, root: Path, seed: int) -> None:
+        self._root, self._seed, self._made = root, seed, 0
+        self._config = throwaway(config)
+        self.experiment = prepare(self._config)
+        self._defended = is_defended(self.experiment.policy)
+        self._honest: dict[int, Truth] = {}
+
+    def play(self, attack: ActiveAttack) -> Finding:
+        """On clients as the config defends them, with the positive control, and beside it what the
+        same guess gains where nobody lies."""
+        reason = self._unmet(attack)
+        if reason is not None:
+            return self.unplayed(attack, f"not run: {reason}")
+        lied = self._lied(self.experiment, attack)
+        player = self._player(lied.truth, self._defended)
+        if self._defended:
+            player.control = self._lied(prepare(bared(self._config)), attack).truth
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # as in an audit: attacks on noise divide by zero
+            finding, _ = player.play(Task(attack, SERVER))
+            honest, _ = self._player(self._told_nothing(attack), False).play(Task(attack, SERVER))
+        return _completed(finding, honest, lied)
+
+    def unplayed(self, attack: ActiveAttack, because: str, failed: bool = False) -> Finding:
+        """Return the finding of an attack that was not played, or that failed."""
+        return Finding(
+            adversary=SERVER,
+            attack=attack.name,
+            method=self.experiment.method.name,
+            metric=attack.question.name,
+            unit="-",
+            verdict=Verdict.INCONCLUSIVE,
+            because=because,
+            measured=failed,
+            failed=failed,
+            assumptions=(attack.assumes,),
+        )
+
+    def _unmet(self, attack: ActiveAttack) -> str | None:
+        truth = self._new(self.experiment)
+        try:
+            reason = truth.spoken.unmet(attack) or attack.applies_to(_before(truth))
+            if reason is None:
+                self._targets(truth, attack)  # raises where there is nothing to ask
+        except CannotAttack as error:
+            return str(error)
+        return reason
+
+    def _player(self, truth: Truth, defended: bool) -> Player:
+        return Player(truth, self._seed, self._config.audit.smallest_gain, defended)
+
+    def _lied(self, experiment: Experiment, attack: ActiveAttack) -> Rehearsed:
+        truth = self._new(experiment)
+        known, targets = _before(truth), self._targets(truth, attack)
+        rng = numpy_stream(self._seed, "lie", attack.name)
+        lie = partial(_lie, attack, known, targets, rng)
+        return federate(experiment, truth.folder, self._rounds(attack), lie)
+
+    def _told_nothing(self, attack: ActiveAttack) -> Truth:
+        rounds = self._rounds(attack)
+        if rounds not in self._honest:
+            folder = self._new(self.experiment).folder
+            self._honest[rounds] = federate(self.experiment, folder, rounds).truth
+        return self._honest[rounds]
+
+    def _rounds(self, attack: ActiveAttack) -> int:
+        return min(attack.rounds, self._config.training.rounds)
+
+    def _targets(self, truth: Truth, attack: ActiveAttack) -> Question:
+        """What the adversary wants to know: the same that it is asked afterwards."""
+        rng = numpy_stream(self._seed, "targets", attack.question.name, SERVER)
+        return make_game(attack.question, truth, Adversary.parse(SERVER), rng).question
+
+    def _new(self, experiment: Experiment) -> Truth:
+        self._made += 1
+        return new_truth(experiment, self._root / str(self._made))
+
+
+def _lie(
+    attack: ActiveAttack,
+    known: View,
+    question: Question,
+    rng: np.random.Generator,
+    request: Request,
+) -> Sequence[Told]:
+    return attack.lie(known, question, request, rng)
+
+
+def _before(truth: Truth) -> View:
+    """What the server knows before anything was sent."""
+    x = truth.experiment
+    return View(
+        adversary=Adversary.parse(SERVER),
+        public=x.public,
+        meanings=truth.meanings,
+        networks=truth.networks,
+        training=x.config.training,
+        release_kind=x.method.release.kind,
+    )
+
+
+def _completed(finding: Finding, honest: Finding, lied: Rehearsed) -> Finding:
+    """With what the lie was, what was refused, and what the same guess gains without a lie."""
+    details = {
+        **finding.details,
+        "requests": float(lied.requests),
+        "lies": float(lied.lies),
+        "norm_beside_honest": lied.largest,
+        "refused": float(len(lied.refused)),
+    }
+    if honest.gain is not None:
+        details["gain_without_lie"] = honest.gain.value
+    because = finding.because
+    if lied.refused:
+        shown = "; ".join(dict.fromkeys(lied.refused[:MANY_REASONS]))
+        because = f"{because}; refused: {shown}"
+    return finding.model_copy(update={"details": details, "because": because})
 
 
 @dataclass(frozen=True)
@@ -67,3 +211,23 @@ def floor_of(experiment: Experiment) -> str:
 def _in_words(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+
+
+def lies_table(findings: list[Finding]) -> Table:
+    """A row per attack that was played."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("lie", "gain without it", "requests", "refused", "what a client could notice"):
+        table.add_column(name, overflow="fold")
+    for finding in findings:
+        told = finding.details
+        if "lies" not in told:
+            continue
+        honest = told.get("gain_without_lie")
+        table.add_row(
+            escape(finding.attack.replace("_", " ")),
+            "-" if honest is None else f"{honest:+.3f}",
+            f"{told['requests']:.0f}, {told['lies']:.0f} of them lies",
+            f"{told['refused']:.0f} rounds",
+            escape(get_active(finding.attack).noticed),
+        )
+    return table

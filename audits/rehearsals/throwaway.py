@@ -2,30 +2,95 @@
 
 Nothing of a real run is touched: the folder is new, the engine is in this process whatever the
 config says, and no site is asked. What clients refuse is kept in words, and the next round goes on.
+
+The cohort lies: what a method's server asks is replaced by what a lie says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
+
+from torch import Tensor
 
 from attacks.active.base import Request, Told
-from audits.rehearsals.lying import LyingCohort
+from attacks.base import Place
 from audits.truth import Truth
 from securefg.federation.federation import Federation, Secure
 from securefg.federation.journal import Journal
+from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import SecurefgError
 from securefg.privacy.ledger import Ledger
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec
+from securefg.protocol.codec import Clients
+from securefg.protocol.meanings import Meaning
+from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter
 from securefg.run.assembly import Experiment, enrol, start_engine
 from securefg.run.folder import RunFolder
 from securefg.run.release_file import write_release
 from securefg.settings.config import RunConfig
 from securefg.settings.secagg import SecureAggregationSettings
+
+M = TypeVar("M", bound=Message)
+
+
+class LyingCohort(Cohort):
+    """Stands between a method's server and the federation; the clients behind it are real.
+
+    requests, lies  how many requests were sent, and how many of them the protocol would not send
+    largest         the largest norm of a field that was sent, beside the protocol's own
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        meanings: Mapping[Place, Meaning],
+        lie: Callable[[Request], Sequence[Told]],
+    ) -> None:
+        self._cohort, self._meanings, self._lie = cohort, meanings, lie
+        self.num_clients, self.round = cohort.num_clients, 0
+        self.requests = self.lies = 0
+        self.largest = 1.0
+
+    def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
+        """Ask what the lie says; the replies to its last request go to the server."""
+        told = list(self._lie(self._described(request, reply))) or [Told()]
+        self.requests += len(told)
+        self.lies += len(told) - 1 + bool(told[-1].changes or told[-1].clients)
+        for one in told[:-1]:
+            self._cohort.ask(self._changed(request, one), reply, one.clients or clients)
+        return self._cohort.ask(
+            self._changed(request, told[-1]), reply, told[-1].clients or clients
+        )
+
+    def noise_stddev(self, replies: Replies[M], field: str) -> float:
+        """Return the standard deviation of the noise in a sum of replies."""
+        return self._cohort.noise_stddev(replies, field)
+
+    def _described(self, request: Message, reply: type[Message]) -> Request:
+        return Request(self.round, request.values(), self._of(request.kind), self._wanted(reply))
+
+    def _wanted(self, reply: type[Message]) -> tuple[Meaning, ...]:
+        return tuple(self._of(reply.kind).values())
+
+    def _of(self, kind: str) -> dict[str, Meaning]:
+        return {name: meaning for (of, name), meaning in self._meanings.items() if of == kind}
+
+    def _changed(self, request: Message, told: Told) -> Message:
+        for name, value in told.changes.items():
+            honest = request.values()[name]
+            if not isinstance(honest, Tensor) or not isinstance(value, Tensor):
+                continue
+            if float(honest.double().norm()) > 0:
+                ratio = float(value.double().norm() / honest.double().norm())
+                self.largest = max(self.largest, ratio)
+        return type(request)(**{**request.values(), **told.changes})
+
 
 Lies = Callable[[Request], Sequence[Told]]
 
@@ -70,6 +135,7 @@ def _any_cohort(secure: Secure) -> SecureAggregationSettings:
 
 
 def no_lie(request: Request) -> Sequence[Told]:
+    """Change nothing."""
     return ()
 
 

@@ -58,7 +58,7 @@ def rehearse(
 
 
 def _show(console: Console, found: Rehearsal) -> None:
-    from audits.rehearsals.table import lies_table
+    from audits.rehearsals.rehearse import lies_table
 
     show_findings(console, found.findings, lies_table(found.findings))
     floor = f"would take no part: {found.floor}" if found.floor else "would take part"

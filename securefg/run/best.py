@@ -47,6 +47,7 @@ class Best:
             self.improved = number if training.monitor == "either" else self.improved
 
     def is_stale(self, number: int, patience: int | None) -> bool:
+        """Return whether the score has not improved for more than `patience` rounds."""
         return patience is not None and number - self.improved > patience and number > 1
 
 

@@ -85,10 +85,12 @@ class Checkpoint:
             raise RunFolderError(f"{path}: not this server's state: {error!r}") from error
 
     def best_body(self) -> bytes:
+        """Return the encoded release of the best round so far."""
         return (self.path / "best.bin").read_bytes()
 
     @property
     def hosts(self) -> Path:
+        """Return the folder with the states of the hosts."""
         return self.path / "hosts"
 
 

@@ -20,6 +20,7 @@ DIVERGED: Final = "diverged: "
 
 
 def require_finite_model(round: int, release: Message) -> None:
+    """Raise `Diverged` where a released model holds NaN or infinity."""
     for name, value in release.values().items():
         if isinstance(value, Tensor) and value.is_floating_point() and not value.isfinite().all():
             raise Diverged.at(round, f"the released {release.kind}.{name}")

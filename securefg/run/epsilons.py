@@ -66,6 +66,7 @@ def planned_epsilons(experiment: Setup) -> dict[Unit, ClaimedEpsilon]:
 
 
 def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> ClaimedEpsilon:
+    """Return the claim for the summary, with the reasons for which it is not private."""
     because = [*claim.because, *([] if protects or not claim.private else [SEEDED])]
     given = tuple(f"{what}, given to the server" for what in claim.given)
     return ClaimedEpsilon(

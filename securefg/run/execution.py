@@ -350,6 +350,7 @@ class Run:
 
 
 def finite(value: float) -> float | None:
+    """Return the number, or None where it is NaN or infinite, which JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 

@@ -23,6 +23,8 @@ NOT_RECORDED = "terms that were not recorded"
 
 
 class Verdict(StrEnum):
+    """What a finding concludes, from a broken promise to no leak detected."""
+
     VIOLATION = "VIOLATION"
     LEAK = "LEAK"
     TRACE = "TRACE"

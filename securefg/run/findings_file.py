@@ -162,6 +162,7 @@ class FindingsFile:
         ]
 
     def replace_coverage(self, findings: Iterable[Finding]) -> None:
+        """Replace the findings about what no attack measured."""
         self.findings = [f for f in self.findings if f.attack not in COVERAGE]
         self.add(findings)
 
@@ -291,10 +292,12 @@ def says_something(finding: Finding) -> bool:
 
 
 def is_broken(finding: Finding) -> bool:
+    """Return whether the attack failed or was not run, so that it measured nothing."""
     return finding.failed or not finding.measured
 
 
 def severity(finding: Finding) -> tuple[int, float]:
+    """Return a key that is larger for a worse finding: by verdict, then by gain."""
     gained = finding.gain.value if finding.gain else finding.epsilon_lower
     return -WORST_FIRST.index(finding.verdict), gained or 0.0
 

@@ -137,6 +137,7 @@ def _is_another(shard: Shard, stored: Fingerprints) -> bool:
 
 
 def of_shard(shard: Shard) -> str:
+    """Return the digest of a client's nodes, features, labels, edges and split."""
     parts = _of_graph(shard.graph)
     return _hash(str(shard.client), shard.node_ids, shard.public, *parts.values())
 

@@ -87,6 +87,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
+        """Open a run's folder; raise where it holds no run."""
         if not (path / "config.yaml").is_file():
             raise RunFolderError(f"{path}: not a run folder (it has no config.yaml)")
         require_plain(path)
@@ -122,6 +123,7 @@ class RunFolder:
         return config
 
     def summary(self) -> Summary:
+        """Return the summary; raise where the run has not finished."""
         path = self.path / "summary.json"
         if not path.is_file():
             raise RunFolderError(
@@ -148,6 +150,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
+        """Return whether the run has ended and written its summary."""
         return (self.path / "summary.json").is_file()
 
     @property
@@ -158,30 +161,37 @@ class RunFolder:
 
     @property
     def metrics_path(self) -> Path:
+        """Return the path of the figures by round."""
         return self.path / "metrics.jsonl"
 
     @property
     def ledger_path(self) -> Path:
+        """Return the path of the booked releases."""
         return self.path / "ledger.jsonl"
 
     @property
     def transcript(self) -> Path:
+        """Return the folder of the recorded messages."""
         return self.path / "transcript"
 
     @property
     def checkpoints(self) -> Path:
+        """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def identities(self) -> Path:
+        """Return the folder of the clients' signing keys."""
         return self.path / "private" / "identities"
 
     @property
     def memories(self) -> Path:
+        """Return the folder of what clients remember of masked sessions."""
         return self.path / "private" / "memories"
 
     @property
     def shards(self) -> Path:
+        """Return the folder of the clients' data."""
         return self.path / "private" / "shards"
 
 

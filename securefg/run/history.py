@@ -70,6 +70,7 @@ History = tuple[Entry, ...]
 
 
 def new_entry(what: Literal["run", "audit", "unknown"], **more: object) -> Entry:
+    """Return an entry for the history with the time and the version."""
     today = datetime.now(UTC).date().isoformat()
     common = {"what": what, "day": today, "version": versions()["securefg"]}
     return Entry.model_validate({**common, **more})
@@ -102,10 +103,12 @@ def write_history(folder: Path, entries: Sequence[Entry]) -> None:
 
 
 def digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of every file that exists, by name."""
     return {name: digest(folder / name) for name in names if (folder / name).is_file()}
 
 
 def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

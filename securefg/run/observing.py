@@ -33,18 +33,27 @@ class RoundReport:
 class Observer(Protocol):
     """Watches a run. `stop_requested` is asked after every round."""
 
-    def started(self, experiment: Setup, first_round: int) -> None: ...
-    def round_done(self, report: RoundReport) -> None: ...
-    def stop_requested(self) -> bool: ...
+    def started(self, experiment: Setup, first_round: int) -> None:
+        """Hear that a run starts at this round."""
+
+    def round_done(self, report: RoundReport) -> None:
+        """Hear the figures of a round."""
+
+    def stop_requested(self) -> bool:
+        """Return whether the run is to stop after this round."""
 
 
 class Silent:
     """An observer that says nothing and never stops."""
 
-    def started(self, experiment: Setup, first_round: int) -> None: ...
-    def round_done(self, report: RoundReport) -> None: ...
+    def started(self, experiment: Setup, first_round: int) -> None:
+        """Ignore the start."""
+
+    def round_done(self, report: RoundReport) -> None:
+        """Ignore the round."""
 
     def stop_requested(self) -> bool:
+        """Never ask for a stop."""
         return False
 
 
@@ -55,12 +64,15 @@ class Several:
     observers: tuple[Observer, ...] = ()
 
     def started(self, experiment: Setup, first_round: int) -> None:
+        """Tell every observer of the start."""
         for observer in self.observers:
             observer.started(experiment, first_round)
 
     def round_done(self, report: RoundReport) -> None:
+        """Tell every observer of the round."""
         for observer in self.observers:
             observer.round_done(report)
 
     def stop_requested(self) -> bool:
+        """Ask every observer; one that wants a stop is enough."""
         return True in [observer.stop_requested() for observer in self.observers]

@@ -38,6 +38,7 @@ class Interrupt:
 
     @property
     def requested(self) -> bool:
+        """Return whether a signal asked for a stop."""
         return self.number is not None
 
     def __enter__(self) -> Self:
@@ -67,11 +68,14 @@ class Quiet:
 
     def __exit__(self, *error: object) -> None: ...
 
-    def started(self, experiment: Setup, first_round: int) -> None: ...
+    def started(self, experiment: Setup, first_round: int) -> None:
+        """Print nothing."""
 
-    def round_done(self, report: RoundReport) -> None: ...
+    def round_done(self, report: RoundReport) -> None:
+        """Print nothing."""
 
     def stop_requested(self) -> bool:
+        """Return whether a signal asked for a stop."""
         return self._interrupt.requested
 
 
@@ -84,11 +88,13 @@ class Lines(Quiet):
         self._rounds, self._first, self._began, self._last = 0, 1, time.monotonic(), 0.0
 
     def started(self, experiment: Setup, first_round: int) -> None:
+        """Print what is run, and start the clock."""
         self._rounds = experiment.config.training.rounds
         self._first, self._began = first_round, time.monotonic()
         self._console.print(opening(experiment, first_round), highlight=False, soft_wrap=True)
 
     def round_done(self, report: RoundReport) -> None:
+        """Print a line every few seconds, and one for the last round."""
         now = time.monotonic()
         if now - self._last < SECONDS_BETWEEN_LINES and report.round != self._rounds:
             return
@@ -122,15 +128,18 @@ class Bar(Lines):
         self._progress.stop()
 
     def started(self, experiment: Setup, first_round: int) -> None:
+        """Print what is run, and show the bar."""
         self._console.print(opening(experiment, first_round), highlight=False)
         total = experiment.config.training.rounds
         self._progress.update(self._task, total=total, completed=first_round - 1)
 
     def round_done(self, report: RoundReport) -> None:
+        """Move the bar to this round."""
         self._progress.update(self._task, completed=report.round, description=figures(report))
 
 
 def opening(experiment: Setup, first_round: int) -> str:
+    """Return the first lines: what is run, and what its epsilons are about."""
     config, clients = experiment.config, experiment.public.num_clients
     again = f", going on with round {first_round}" if first_round > 1 else ""
     start = (
@@ -153,6 +162,7 @@ def about_epsilon(experiment: Setup) -> list[str]:
 
 
 def figures(report: RoundReport) -> str:
+    """Return the scores, epsilons and traffic of a round in one line."""
     epsilon = " ".join(f"ε/{unit} {_number(value)}" for unit, value in report.epsilon.items())
     dropped = f"  dropped {report.dropped}" if report.dropped else ""
     scores = (

@@ -72,6 +72,7 @@ def ended_audits(path: Path) -> list[EndedAudit]:
 
 
 def last_audit(history: History, record: str | None) -> Entry | None:
+    """Return the history's last entry about these findings, if there is one."""
     own = [e for e in history if e.what == "audit" and e.record == record]
     return own[-1] if own else None
 

@@ -41,6 +41,7 @@ def summarize(
     chain: str,
     quality: tuple[Quality | None, Quality | None] = (None, None),
 ) -> Summary:
+    """Return the summary of a finished run: scores, claims, traffic and choices."""
     config, known = experiment.config, with_truth(experiment)
     best = next((m for m in metrics if m["round"] == best_round), {})
     masking = config.privacy.secure_aggregation

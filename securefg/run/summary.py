@@ -78,15 +78,20 @@ class ClaimedEpsilon(Settings):
 
 
 class ByteCount(Settings):
+    """Bytes of message bodies, and of what frames them."""
+
     payload: int
     envelope: int
 
     @property
     def total(self) -> int:
+        """Return the bytes of bodies and frames together."""
         return self.payload + self.envelope
 
 
 class BothWays(Settings):
+    """Bytes from the clients and to them."""
+
     up: ByteCount
     down: ByteCount
 

@@ -23,9 +23,11 @@ class TensorBoard(Silent):
         self._writer = SummaryWriter(str(folder))
 
     def started(self, experiment: Setup, first_round: int) -> None:
+        """Write the config as text."""
         self._writer.add_text("config", experiment.config.model_dump_json(indent=2))
 
     def round_done(self, report: RoundReport) -> None:
+        """Write the figures of a round."""
         names = COUNTS if report.aborted else (*SCORES, *COUNTS)
         figures = {name: float(getattr(report, name)) for name in names}
         figures |= {f"epsilon/{u}": e for u, e in report.epsilon.items() if e is not None}

@@ -11,7 +11,7 @@ from attacks.questions import Question
 from audits import metrics
 from audits.blind import at_chance, over_draws
 from audits.games.base import BinaryGame, OutcomeGame
-from audits.pairs import pair_auc, pair_gain
+from audits.metrics import pair_auc, pair_gain
 from audits.plan import Plan
 from audits.run import audit
 from securefg.foundation.interval import Interval

@@ -16,7 +16,7 @@ from attacks.questions import Question
 from audits.games import load_game
 from audits.games import shipped as shipped_games
 from audits.games.base import BinaryGame
-from audits.picked_targets import picked_targets
+from audits.groups import picked_targets
 from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import worst_sentence
 from securefg.run.findings import Finding, Verdict

@@ -14,8 +14,8 @@ from attacks.membership import MEMBERSHIP_LIRA, MEMBERSHIP_LOSS, MEMBERSHIP_RMIA
 from attacks.questions import Question
 from audits import shadows as shadow_training
 from audits.games.membership import MembershipGame, balanced, membership
-from audits.method_shadows import redrawn
 from audits.metrics import auc
+from audits.shadows import redrawn
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.run import runner

@@ -7,7 +7,7 @@ import pytest
 
 from attacks.questions import Question
 from audits.games.base import BinaryGame, OutcomeGame
-from audits.tail import tail_chance
+from audits.groups import tail_chance
 from audits.verdicts import STANDS_OUT, Evidence, judge
 from securefg.foundation.interval import Interval
 from securefg.run.findings import Verdict
