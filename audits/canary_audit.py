@@ -23,7 +23,7 @@ from audits.empirical_epsilon import (
     one_run_gdp_bound,
     several_trainings,
 )
-from audits.mechanisms.family import CANARIES
+from audits.mechanisms.results import CANARIES
 from audits.truth import Truth
 from securefg.data.canaries import Canaries, with_canaries
 from securefg.data.graph import Graph

@@ -30,7 +30,7 @@ from attacks.models import sent_models
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.laws import chi2_quantile
-from audits.mechanisms.family import FAMILY_LEVEL
+from audits.mechanisms.results import FAMILY_LEVEL
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.npz import read_npz

@@ -20,7 +20,7 @@ from audits.uploads import Unbooked
 from securefg.federation.channel import Channel
 from securefg.federation.roles import Replies
 from securefg.privacy.defence import Asked, find_defence
-from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import MaskedField
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec

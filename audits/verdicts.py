@@ -29,7 +29,7 @@ A gain that the law of the noise gives (`audits.closed_form`) needs no control a
 | below it | TRACE |
 
 VIOLATION is for promises alone: at a family-wise level over all checks of an audit, and confirmed
-on fresh trials (`audits.mechanisms.family`).
+on fresh trials (`audits.mechanisms.results`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 
 from securefg.foundation.errors import RoundAborted
 from securefg.privacy.defences.plain import Plain
-from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import MaskedField
 from securefg.secagg.keys import KeyPair
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.prg import Keystream

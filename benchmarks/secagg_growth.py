@@ -30,7 +30,8 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.reports.figures.canvas import Scale, coordinate, element, ticks
-from securefg.secagg import boxes, shamir
+from securefg.secagg import session as boxes
+from securefg.secagg import shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext, ratcheted, session_root
 from securefg.secagg.graph import LEAST_DEGREE, choose

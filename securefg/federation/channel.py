@@ -18,7 +18,7 @@ from securefg.federation.census import without_constants
 from securefg.foundation.errors import BudgetExceeded, PrivacyError, ProtocolError
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
-from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import MaskedField
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
 from securefg.privacy.stages import num_rows

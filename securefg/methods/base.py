@@ -17,7 +17,7 @@ from securefg.federation.evaluation import Evaluator, LocalScore
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.foundation.streams import torch_stream
-from securefg.privacy.population import Population
+from securefg.privacy.influence import Population
 from securefg.privacy.releases import Disclosure, PlannedRelease
 from securefg.privacy.sums import with_census
 from securefg.protocol.bounds import Bound, reals

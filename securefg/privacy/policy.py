@@ -8,11 +8,9 @@ from dataclasses import dataclass, field, replace
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
 from securefg.privacy.defence import Asked, Defence, NoisyUpload, find_defence, local_defences
-from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence
+from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence, Population
 from securefg.privacy.ledger import Mechanism, OpenedBy
-from securefg.privacy.masked import MaskedField
-from securefg.privacy.masking_plan import masked_fields
-from securefg.privacy.population import Population
+from securefg.privacy.masking_plan import MaskedField, masked_fields
 from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.sums import ExactSums, exact_sums
 from securefg.protocol.messages import Message

@@ -12,8 +12,17 @@ from audits.empirical_epsilon import gaussian_bound, moments_bound
 from audits.mechanisms import audit as audit_module
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.callables import Claim, Release, measure
-from audits.mechanisms.family import CANARIES, FAMILY_LEVEL, PLAYED_AGAIN, RECORDED, play_family
-from audits.mechanisms.results import LawResult, MechanismResult, Result, law_level
+from audits.mechanisms.results import (
+    CANARIES,
+    FAMILY_LEVEL,
+    PLAYED_AGAIN,
+    RECORDED,
+    LawResult,
+    MechanismResult,
+    Result,
+    law_level,
+    play_family,
+)
 from audits.noise_law import LawTest
 from securefg.run.assembly import Experiment, prepare
 from securefg.settings.config import parse_config

@@ -22,8 +22,8 @@ from audits.mask_reuse import COINS, audit_masks, coins_bound
 from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
 from audits.mechanisms.message import AuditedMessage
+from audits.mechanisms.redraw import guess_seeds
 from audits.mechanisms.results import MechanismResult, violations
-from audits.mechanisms.seed import guess_seeds
 from audits.uploads import WIDTH, Host, claimed_fields, open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed

@@ -21,9 +21,9 @@ from securefg.methods.two_sums.features import moved_by_node, neighbour_moves, r
 from securefg.methods.two_sums.settings import Settings
 from securefg.privacy.accountants import claim
 from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.influence import Population
 from securefg.privacy.noise import SeededNoise
 from securefg.privacy.policy import Policy, make_policy
-from securefg.privacy.population import Population
 from securefg.protocol.codec import Clients, Turn
 from securefg.secagg.ring import to_ring
 from securefg.settings.execution import TrainingSettings

@@ -14,10 +14,9 @@ from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.defences.dp_sgd import DpSgd
 from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.defences.plain import Plain
-from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence
+from securefg.privacy.influence import NOTHING, WHOLE_MESSAGE, Influence, Population
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy, make_policy
-from securefg.privacy.population import Population
 from securefg.privacy.private_training import TrainingPlan
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients

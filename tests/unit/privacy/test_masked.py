@@ -15,7 +15,7 @@ from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.defences.plain import Plain
 from securefg.privacy.ledger import Ledger
-from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import MaskedField
 from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec

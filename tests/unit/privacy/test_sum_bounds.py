@@ -8,7 +8,7 @@ import pytest
 from securefg.foundation.errors import RoundAborted
 from securefg.privacy.defence import finest_scale
 from securefg.privacy.defences.plain import Plain
-from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import MaskedField
 from securefg.secagg.quantise import Grid
 from securefg.secagg.ring import Ring
 

@@ -14,7 +14,7 @@ from securefg.methods.fedavg.algorithm import Update as Trained
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
 from securefg.methods.ppfl_deepwalk.algorithm import DeepWalkServer
-from securefg.privacy.masked import MaskedField
+from securefg.privacy.masking_plan import MaskedField
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record
