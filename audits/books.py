@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from audits.empirical_epsilon import epsilon_of_mu
+from audits.findings.record import Finding, Verdict
 from audits.truth import Truth
 from securefg.data.partition import MANY_CLIENTS
 from securefg.foundation.errors import RunFolderError
@@ -28,9 +29,8 @@ from securefg.privacy.accountants import claims
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
-from securefg.run.assembly import Experiment
-from securefg.run.epsilons import planned_epsilons
-from securefg.run.findings import Finding, Verdict
+from securefg.runs.assembly import Experiment
+from securefg.runs.epsilons import planned_epsilons
 from securefg.settings.privacy import Unit
 
 TOLERANCE = 1e-6

@@ -23,12 +23,12 @@ from audits.empirical_epsilon import (
     one_run_gdp_bound,
     several_trainings,
 )
+from audits.findings.record import Finding, Verdict
 from audits.mechanisms.results import CANARIES
 from audits.truth import Truth
 from securefg.data.canaries import Canaries, with_canaries
 from securefg.data.graph import Graph
 from securefg.privacy.defence import NoisyUpload
-from securefg.run.findings import Finding, Verdict
 
 UNIT = "node with its edges"
 SHARE_GUESSED = 1 / 3

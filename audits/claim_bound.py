@@ -8,12 +8,12 @@ import torch
 
 from attacks.base import AnyAttack
 from audits.closed_form import bound_of_claim
+from audits.findings.record import Finding, Verdict
 from audits.games.base import BinaryGame, Game
 from audits.truth import Truth
 from securefg.privacy.defence import Defence, NoisyUpload
 from securefg.protocol.meanings import Answers
-from securefg.run.epsilons import ANSWERS, AT_HOME
-from securefg.run.findings import Finding, Verdict
+from securefg.runs.epsilons import ANSWERS, AT_HOME
 from securefg.settings.privacy import Unit
 
 UNITS: tuple[Unit, ...] = ("client", "row", "node", "edge")

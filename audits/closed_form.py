@@ -22,11 +22,11 @@ from scipy.special import ndtr, ndtri
 
 from attacks.base import Array, View
 from audits.empirical_epsilon import mu_of_epsilon
+from audits.findings.record import Basis
 from securefg.foundation.interval import Interval
 from securefg.foundation.roots import root_between
 from securefg.privacy.accountants import Step, tightest
 from securefg.privacy.discrete_gaussian import sum_gap
-from securefg.run.findings import Basis
 
 LABEL_DRAWS = 400
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from audits.findings.history import require_as_it_ended
 from audits.truth import Truth
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.versions import versions
 from securefg.privacy.policy import Policy
 from securefg.protocol.transcript import broken_link
-from securefg.run import runner
-from securefg.run.folder import RunFolder
-from securefg.run.history import require_as_it_ended
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import PrivacySettings
 from securefg.sweep.cache import find_run, locked

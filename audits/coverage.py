@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from attacks import attack_names, attack_or_error
 from attacks.base import AnyAttack, Attack, Need, Place, in_words, options
+from audits.findings.record import NOT_ASKED, Finding, Verdict
 from securefg.protocol.meanings import Answers, Meaning, Public, Release, Weights
-from securefg.run.findings import NOT_ASKED, Finding, Verdict
 
 ADVERSARIES = {
     "server": "the server",

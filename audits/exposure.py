@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.findings.record import Finding, Verdict
 from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
@@ -25,10 +26,9 @@ from securefg.foundation.streams import numpy_stream
 from securefg.models.appnp import neighbourhood_sums, operator_matrix
 from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
 from securefg.protocol.transcript import read_transcript
-from securefg.run import recovered
-from securefg.run.findings import Finding, Verdict
-from securefg.run.opened import Opened, read_opened
-from securefg.run.recovered_holders import HolderSums
+from securefg.runs import recovered
+from securefg.runs.opened import Opened, read_opened
+from securefg.runs.recovered_holders import HolderSums
 from securefg.secagg.exposure import Exposure, linear_exposure, num_exposed
 
 ATTACK = "linear_exposure"

@@ -29,6 +29,7 @@ from attacks.base import Array, CannotAttack, Message, Place, View
 from attacks.models import sent_models
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
+from audits.findings.record import Finding, Verdict
 from audits.laws import chi2_quantile
 from audits.mechanisms.results import FAMILY_LEVEL
 from securefg.federation.roles import PublicInfo
@@ -37,7 +38,6 @@ from securefg.foundation.npz import read_npz
 from securefg.protocol.exchange import Claim, Exchange, read_exchange
 from securefg.protocol.meanings import Meaning, Weights
 from securefg.protocol.transcript import Adversary, broken_link, view
-from securefg.run.findings import Finding, Verdict
 
 METHOD = "foreign"
 ALPHA = FAMILY_LEVEL

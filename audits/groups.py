@@ -22,10 +22,10 @@ from scipy.special import bdtrc
 
 from attacks.base import Array
 from audits import metrics
+from audits.findings.record import Group
 from audits.games.base import BinaryGame, Game, OutcomeGame, somebody_elses
 from audits.metrics import LEAST_FALSE_POSITIVES, clopper_pearson
 from audits.truth import Truth
-from securefg.run.findings import Group
 
 LEAST, TEN, MANY_CLIENTS = 5, 10, 20
 OF_NODES = ("row", "node", "label of a node", "node with its edges")

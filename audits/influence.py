@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from attacks.base import CannotAttack
+from audits.findings.record import Finding, Verdict
 from audits.hostile import Hostile, first_tries, further_tries
 from audits.replay import replying
 from audits.truth import Truth
@@ -28,7 +29,6 @@ from securefg.data.graph import undirected
 from securefg.data.shard import Shard
 from securefg.foundation.streams import numpy_stream
 from securefg.privacy.releases import PlannedRelease
-from securefg.run.findings import Finding, Verdict
 
 ATTACK = "declared_influence"
 EACH = 12

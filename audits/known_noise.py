@@ -22,7 +22,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Scalar
 from securefg.protocol.transcript import Seen
-from securefg.run.assembly import Experiment
+from securefg.runs.assembly import Experiment
 
 MANY = 2_000_000
 """Discrete noise of more numbers than this takes minutes to draw again, and is left on."""

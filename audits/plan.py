@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from attacks import attack_names, attack_or_error, get_attack
 from attacks.base import AnyAttack, Attack
+from audits.findings.record import EndedAudit
 from audits.games import load_game
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.transcript import Adversary
-from securefg.run.findings import EndedAudit
 from securefg.settings.execution import JUDGING, AuditSettings
 
 DEFAULT_ADVERSARY = {

@@ -16,6 +16,7 @@ from audits.blind import at_chance as no_gain
 from audits.claim_bound import bound_of_claims
 from audits.closed_form import ClosedForm
 from audits.coverage import AT_HOME
+from audits.findings.record import Finding, Verdict
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
@@ -27,7 +28,6 @@ from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.transcript import Adversary
-from securefg.run.findings import Finding, Verdict
 
 Audited = Truth | ForeignTruth
 BLIND_DRAWS = 10

@@ -18,6 +18,7 @@ from typing import Any
 from audits.books import reconciled
 from audits.canary_audit import canaries
 from audits.exposure import exposures
+from audits.findings.record import Finding, Verdict
 from audits.guesses import Repeatable
 from audits.influence import influences
 from audits.mechanisms.audit import audit_experiment
@@ -27,9 +28,8 @@ from audits.truth import Truth
 from audits.uploads import open_channel
 from securefg.foundation.streams import derive_seed
 from securefg.protocol.transcript import broken_link
-from securefg.run.assembly import prepare
-from securefg.run.execution import finite
-from securefg.run.findings import Finding, Verdict
+from securefg.runs.assembly import prepare
+from securefg.runs.execution import finite
 
 Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 

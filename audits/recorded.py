@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from audits.findings.record import Finding, Verdict
 from audits.mechanisms.results import RECORDED, LawResult
 from audits.mechanisms.whole import claimed_noise, has_grid, off_grid_test
 from audits.noise_law import LawTest, joint_tests, law_tests, worst
@@ -46,8 +47,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Record, read_transcript
-from securefg.run.assembly import hosts_of
-from securefg.run.findings import Finding, Verdict
+from securefg.runs.assembly import hosts_of
 
 SECONDS = 60.0
 """So long is the run played again; later rounds are tested by their structure alone."""

@@ -22,6 +22,8 @@ from attacks.base import CannotAttack
 from audits.claim_bound import are_promises_kept
 from audits.control_runs import control_of, is_defended
 from audits.coverage import not_asked, unread, untaken
+from audits.findings.file import FindingsFile
+from audits.findings.record import WORST_FIRST, Finding, Verdict
 from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import has_closed_form
 from audits.plan import PROMISES, Plan, Task, adversaries_of
@@ -32,9 +34,7 @@ from audits.truth import Truth
 from securefg.foundation.lock import owned
 from securefg.foundation.side_by_side import TookTooLong, side_by_side
 from securefg.protocol.exchange import is_foreign
-from securefg.run.findings import WORST_FIRST, Finding, Verdict
-from securefg.run.findings_file import FindingsFile
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from securefg.settings.execution import AuditSettings
 
 

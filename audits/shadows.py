@@ -43,7 +43,7 @@ from securefg.foundation.streams import derive_seed, numpy_stream, torch_stream
 from securefg.models.batched_gcn import BatchedGcns
 from securefg.models.gcn import gcn_inputs, normalized_adjacency
 from securefg.protocol.meanings import Layout
-from securefg.run.assembly import Experiment
+from securefg.runs.assembly import Experiment
 
 VERSION = 2
 GROUP = 16

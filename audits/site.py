@@ -17,6 +17,7 @@ import torch
 
 from audits.books import Said, as_planned, crossed, headers, worst_of
 from audits.control_runs import is_defended
+from audits.findings.record import Finding, Verdict
 from audits.mechanisms.audit import audit_experiment
 from audits.plan import Plan
 from audits.promises import Checks, mechanism_finding
@@ -35,9 +36,8 @@ from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Release
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import broken_link, last_link, read_transcript
-from securefg.run.assembly import Experiment
-from securefg.run.findings import Finding, Verdict
-from securefg.run.folder import RunFolder
+from securefg.runs.assembly import Experiment
+from securefg.runs.folder import RunFolder
 from securefg.settings.privacy import Unit
 from securefg.site.books import SiteBooks
 from securefg.site.findings import SiteFindings

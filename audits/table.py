@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich import markup
 from rich.table import Table
 
+from audits.findings.record import COVERAGE, WORST_FIRST, Finding, Verdict
 from securefg.foundation.interval import Interval
 from securefg.foundation.quoting import printable
-from securefg.run.findings import COVERAGE, WORST_FIRST, Finding, Verdict
 
 COLOUR = {
     Verdict.VIOLATION: "bold white on red",

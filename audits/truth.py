@@ -21,10 +21,10 @@ from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Meaning, Networks, Other, Weights
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
-from securefg.run.assembly import Experiment, prepare
-from securefg.run.fingerprints import require_data_here, require_same_data
-from securefg.run.folder import RunFolder
-from securefg.run.release_file import read_release
+from securefg.runs.assembly import Experiment, prepare
+from securefg.runs.fingerprints import require_data_here, require_same_data
+from securefg.runs.folder import RunFolder
+from securefg.runs.release_file import read_release
 from securefg.settings.config import RunConfig
 from securefg.settings.execution import AuditSettings
 from securefg.settings.privacy import Unit

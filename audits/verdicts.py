@@ -37,8 +37,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audits.closed_form import ClosedForm
+from audits.findings.record import Verdict
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Verdict
 
 SMALLEST = {"AUC": 0.05, "share": 0.05, "cosine": 0.02}
 """By the first word of a metric. An AUC of .05 above chance decides one comparison in twenty that

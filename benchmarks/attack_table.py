@@ -24,7 +24,7 @@ from typing import Any
 from attacks import attack_names
 from audits.plan import Plan
 from audits.run import audit
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import load_config
 from securefg.sweep.cache import find_run
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from securefg.models.appnp import propagation_matrix
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.secagg.exposure import linear_exposure
 from securefg.settings.config import load_config
 

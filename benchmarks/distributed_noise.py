@@ -15,7 +15,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import load_config
 
 MANY = "configs/fedgl_cora_distributed.yaml"

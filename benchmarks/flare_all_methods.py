@@ -17,7 +17,7 @@ import checkout  # noqa: F401  (before what lies in tests)
 
 from securefg.flare.launch import start
 from securefg.foundation.errors import SecurefgError
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig, parse_config
 from tests.contract.test_engines import CONFIGS, small_version
 

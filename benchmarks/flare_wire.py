@@ -25,9 +25,9 @@ from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.local import LocalProcesses
 from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
-from securefg.run.assembly import prepare
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Silent
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Silent
 from tests.e2e.flare_line import Line
 from tests.small import config
 

@@ -18,7 +18,7 @@ from pathlib import Path
 RUN = """
 import json, os, sys, time
 from pathlib import Path
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import load_config
 if sys.argv[1] == "off":
     os.fsync = lambda handle: None

@@ -26,7 +26,7 @@ from securefg.methods.gfl_appnp import algorithm as gfl_appnp
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape
 from securefg.protocol.codec import Clients, Turn
-from securefg.run.assembly import Experiment, prepare
+from securefg.runs.assembly import Experiment, prepare
 from securefg.settings.config import load_config
 
 

@@ -31,7 +31,7 @@ from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import load_config
 from securefg.settings.privacy import PrivacySettings
 

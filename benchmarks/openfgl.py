@@ -27,10 +27,10 @@ from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
 from securefg.data.shard import Shard
-from securefg.run import runner
-from securefg.run.assembly import Experiment, prepare
-from securefg.run.observing import Silent
-from securefg.run.summary import Summary
+from securefg.runs import runner
+from securefg.runs.assembly import Experiment, prepare
+from securefg.runs.observing import Silent
+from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig, load_config
 
 HIDDEN, DROPOUT = 64, 0.5

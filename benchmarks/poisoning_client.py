@@ -41,7 +41,7 @@ from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Layout
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import load_config
 
 ROUNDS, CLIENT = 13, Adversary.parse("client:0")

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from private_baselines import best_degree
 
-from securefg.run import runner
-from securefg.run.assembly import prepare
-from securefg.run.summary import Summary
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
+from securefg.runs.summary import Summary
 from securefg.settings.config import load_config
 from securefg.sweep.cache import find_run
 

@@ -38,7 +38,7 @@ from securefg.methods.two_sums.features import (
 )
 from securefg.methods.two_sums.settings import Settings
 from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import parse_config
 
 Variant = Callable[["Trial"], Tensor]

@@ -30,7 +30,7 @@ from securefg.methods.label_propagation.algorithm import LEAST, known_rows
 from securefg.methods.two_sums.features import cut, own_rows
 from securefg.models.appnp import propagate
 from securefg.models.gcn import normalized_adjacency
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import load_config
 
 EPSILONS = (math.inf, 32, 16, 8, 4, 2)

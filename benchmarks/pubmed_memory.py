@@ -11,7 +11,7 @@ from pathlib import Path
 
 from limits import Row
 
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import load_config
 
 

@@ -27,8 +27,8 @@ FEDGL = {"name": "fedgl"}
 
 def measured(method: str, silo: int, above: int, root: Path) -> dict[str, float]:
     """In this process: CPU seconds of the second round, in all, and peak memory in GiB."""
-    from securefg.run.observing import RoundReport, Silent
-    from securefg.run.runner import start
+    from securefg.runs.observing import RoundReport, Silent
+    from securefg.runs.runner import start
     from securefg.settings.config import parse_config
 
     ends: list[float] = []

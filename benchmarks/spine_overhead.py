@@ -25,8 +25,8 @@ from securefg.privacy.ledger import Ledger
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter
-from securefg.run.assembly import Experiment, prepare, start_engine
-from securefg.run.folder import RunFolder
+from securefg.runs.assembly import Experiment, prepare, start_engine
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import load_config
 
 M = TypeVar("M", bound=Message)

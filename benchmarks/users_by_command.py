@@ -26,8 +26,8 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 def measured(num_users: int, root: Path) -> dict[str, float]:
     """In this process: its CPU seconds by round, in all, and its peak memory in GiB."""
-    from securefg.run.observing import RoundReport, Silent
-    from securefg.run.runner import start
+    from securefg.runs.observing import RoundReport, Silent
+    from securefg.runs.runner import start
     from securefg.settings.config import load_config
 
     ends: list[float] = []

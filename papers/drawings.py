@@ -15,7 +15,7 @@ from securefg.reports.figures.canvas import Figure, LegendEntry
 from securefg.reports.figures.charts import LineChart, Series, draw_lines
 from securefg.reports.partition import partition_section
 from securefg.reports.rounds import MAX_POINTS
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 Group = Callable[[str], str]
 

@@ -15,9 +15,9 @@ from papers.spreads import Scatter, draw_scatter
 from securefg.foundation.errors import RunFolderError
 from securefg.methods.registry import get_method
 from securefg.reports.figures.canvas import Figure
-from securefg.run.assembly import prepare
-from securefg.run.folder import RunFolder
-from securefg.run.release_file import read_release
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
+from securefg.runs.release_file import read_release
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from papers.statistics import Estimate
 from securefg.reports.figures.canvas import Figure
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

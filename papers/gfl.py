@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from papers.drawings import over_columns, over_rounds, over_seeds
 from papers.entry import SCORE, Cell, Entry, Source, Unit
 from papers.readers import global_accuracy, stored
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 PAPER = "Graph Federated Learning with Hidden Representation Sharing (GFL-APPNP)."
 QUICK = ("training.rounds=2",)

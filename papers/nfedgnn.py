@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from papers.drawings import over_columns, over_rounds
 from papers.entry import MEBIBYTES, Cell, Entry, Reader, Source, Unit
 from papers.readers import global_accuracy, stored, uplink_mebibytes
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 PAPER = "One Node Per User: Node-Level Federated Learning for Graph Neural Networks (nFedGNN)."
 QUICK = ("training.rounds=2",)

@@ -8,7 +8,7 @@ from functools import cached_property
 from papers.entry import Cell
 from papers.plan import Plan
 from papers.statistics import Estimate, estimate
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from securefg.sweep import find_runs
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from papers.drawings import metrics_over_rounds, over_columns
 from papers.entry import POINTS, Cell, Entry, Reader, Source
 from papers.readers import stored
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 PAPER = "PPFL-GNN, a privacy-preserving federated graph neural network framework."
 QUICK = ("training.rounds=2",)

@@ -7,7 +7,7 @@ from typing import Any
 
 from papers.entry import Reader
 from securefg.foundation.errors import RunFolderError
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 
 def stored(folder: RunFolder, *keys: str) -> float:

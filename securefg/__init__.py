@@ -7,10 +7,25 @@ results (`securefg/api.py`). Importing securefg loads nothing else: names are fo
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from securefg import run as _room
+if TYPE_CHECKING:
+    from securefg.api import (
+        Array,
+        Attack,
+        AuditResult,
+        CannotAttack,
+        CurveResult,
+        Observer,
+        Question,
+        RoundReport,
+        RunResult,
+        View,
+        audit,
+        curve,
+        open_run,
+        run,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,27 +46,13 @@ __all__ = [
 ]
 
 
-class _Callable(ModuleType):
-    """The room `securefg.run`, which has the name of the verb: called, it is `api.run`."""
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return _api().run(*arguments, **named)
-
-
-_room.__class__ = _Callable
-
-
-def _api() -> Any:
-    from securefg.foundation.extensions import require_own_packages
-
-    require_own_packages()
-    return importlib.import_module("securefg.api")
-
-
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'securefg' has no attribute {name!r}")
-    return getattr(_api(), name)
+    from securefg.foundation.extensions import require_own_packages
+
+    require_own_packages()
+    return getattr(importlib.import_module("securefg.api"), name)
 
 
 def __dir__() -> list[str]:

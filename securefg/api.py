@@ -23,8 +23,8 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.yaml_text import read_yaml
 from securefg.models.given import reference
 from securefg.reports.objects import AuditResult, CurveResult, RunResult
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Observer, RoundReport, Several
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Observer, RoundReport, Several
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.shipped import find_config
 

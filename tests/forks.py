@@ -19,7 +19,7 @@ import torch_geometric.nn  # noqa: F401  (what forks would import one by one)
 
 import audits.run  # noqa: F401
 import securefg.reports
-import securefg.run.runner
+import securefg.runs.runner
 from securefg.cli import main as cli
 from securefg.engines import nursery as room
 from securefg.foundation import extensions

@@ -24,6 +24,10 @@ from audits.curves.pooled import (
     score_of,
 )
 from audits.curves.recommend import choose
+from audits.findings.file import is_whole
+from audits.findings.history import read_history
+from audits.findings.record import COVERAGE, NOT_ASKED, Finding, Verdict
+from audits.findings.stored import last_audit, read_findings
 from audits.plan import PROMISES, Plan
 from audits.settings import audit_settings
 from securefg.data.partition import Partition
@@ -38,12 +42,8 @@ from securefg.reports.curve.data import (
     Series,
     Timing,
 )
-from securefg.run.findings import COVERAGE, NOT_ASKED, Finding, Verdict
-from securefg.run.findings_file import is_whole
-from securefg.run.folder import RunFolder
-from securefg.run.history import read_history
-from securefg.run.stored_findings import last_audit, read_findings
-from securefg.run.summary import ClaimedEpsilon, Summary
+from securefg.runs.folder import RunFolder
+from securefg.runs.summary import ClaimedEpsilon, Summary
 from securefg.settings.privacy import Unit
 from securefg.sweep import Failure, Point, fault_of, find_runs
 

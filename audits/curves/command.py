@@ -16,8 +16,8 @@ from securefg.foundation.errors import ConfigError, InputError, PrivacyError
 from securefg.foundation.files import write_json
 from securefg.reports.curve.data import CurveData
 from securefg.reports.curve.page import build_curve_page
-from securefg.run.assembly import prepare
-from securefg.run.observing import Observer
+from securefg.runs.assembly import prepare
+from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.settings.shipped import find_config
 from securefg.sweep import Failure, Runs, SweepOutcome, find_run, sweep

@@ -15,11 +15,11 @@ import statistics
 from collections.abc import Sequence
 
 from audits.closed_form import ClosedForm
+from audits.findings.record import Finding, Verdict
 from audits.verdicts import Evidence, judge, judge_computed, smallest_gain
 from securefg.federation.quality import Quality
 from securefg.foundation.interval import Interval, interval
-from securefg.run.findings import Finding, Verdict
-from securefg.run.summary import Summary
+from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
 
 

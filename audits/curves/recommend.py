@@ -32,10 +32,10 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from attacks import attack_names
+from audits.findings.record import COVERAGE, Verdict
 from audits.plan import PROMISES
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
-from securefg.run.findings import COVERAGE, Verdict
 from securefg.settings.privacy import Unit
 
 LEAST_SEEDS = 3

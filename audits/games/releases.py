@@ -28,7 +28,7 @@ from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary
-from securefg.run.assembly import Experiment
+from securefg.runs.assembly import Experiment
 
 M = TypeVar("M", bound=Message)
 RELEASE_TARGETS = 300

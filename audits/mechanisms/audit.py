@@ -27,7 +27,7 @@ from securefg.engines.hosting import noise_source
 from securefg.federation.channel import Channel
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.run.assembly import Experiment
+from securefg.runs.assembly import Experiment
 
 
 def audit_experiment(

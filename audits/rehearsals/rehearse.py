@@ -23,6 +23,7 @@ from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import CannotAttack, View
 from attacks.questions import Question
 from audits.control_runs import bared, is_defended
+from audits.findings.record import Finding, Verdict
 from audits.games import make_game
 from audits.plan import Task
 from audits.player import Player
@@ -31,8 +32,7 @@ from audits.table import escape
 from audits.truth import Truth
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.transcript import Adversary
-from securefg.run.assembly import Experiment, prepare
-from securefg.run.findings import Finding, Verdict
+from securefg.runs.assembly import Experiment, prepare
 from securefg.settings.config import RunConfig
 from securefg.site.policy import JobRefused, SitePolicy
 

@@ -30,9 +30,9 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter
-from securefg.run.assembly import Experiment, enrol, start_engine
-from securefg.run.folder import RunFolder
-from securefg.run.release_file import write_release
+from securefg.runs.assembly import Experiment, enrol, start_engine
+from securefg.runs.folder import RunFolder
+from securefg.runs.release_file import write_release
 from securefg.settings.config import RunConfig
 from securefg.settings.secagg import SecureAggregationSettings
 

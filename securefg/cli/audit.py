@@ -20,9 +20,9 @@ from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
 if TYPE_CHECKING:
+    from audits.findings.record import Finding
     from audits.plan import Plan
     from audits.run import Audit
-    from securefg.run.findings import Finding
 
 
 class Gate(StrEnum):
@@ -87,8 +87,8 @@ def audit(
 
         measure_mechanism(run, target, min(trials, 20_000), seed, overrides or [], as_json)
         return
+    from audits.findings.record import Verdict
     from audits.plan import Plan
-    from securefg.run.findings import Verdict
 
     plan = Plan(
         only=tuple(only or ()),
@@ -138,8 +138,8 @@ def _pages(run: Path) -> Path:
     now: none is left that tells of earlier ones."""
     from securefg.reports import build_report
     from securefg.reports.exports import build_dpo_page
-    from securefg.run.folder import RunFolder
-    from securefg.run.seal import sign_page
+    from securefg.runs.folder import RunFolder
+    from securefg.runs.seal import sign_page
 
     folder = RunFolder.open(run)
     page = build_report(folder)

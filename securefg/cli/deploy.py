@@ -240,7 +240,7 @@ def fetch(
     from securefg.cli.summary import summary_table
     from securefg.flare.admin import log_in
     from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
-    from securefg.run.folder import RunFolder
+    from securefg.runs.folder import RunFolder
 
     plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
     target = out / plan.run
@@ -275,11 +275,11 @@ def audit(
     ] = Path("site_findings.json"),
 ) -> None:
     """At a site: audit its own part of the run, show what it would share, and sign that."""
+    from audits.findings.record import Verdict
     from audits.plan import Plan
     from audits.site import audit_site, site_findings
     from audits.table import findings_table, not_measured_table
     from securefg.flare.kits import load_site_kit
-    from securefg.run.findings import Verdict
     from securefg.site.findings import shared
 
     found = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))

@@ -11,7 +11,7 @@ from securefg.foundation.quoting import printable
 
 def doctor() -> None:
     """Versions, extras, data and devices; small runs are compared, and a GPU is proved by one."""
-    from securefg.run.doctor import examined
+    from securefg.runs.doctor import examined
 
     console, wrong = Console(), False
     for line in examined():

@@ -19,8 +19,8 @@ def explain(
     from rich.table import Table
 
     from securefg.cli.summary import add_epsilons
-    from securefg.run.assembly import prepare
-    from securefg.run.epsilons import planned_epsilons
+    from securefg.runs.assembly import prepare
+    from securefg.runs.epsilons import planned_epsilons
     from securefg.settings.config import load_config
 
     found = planned_epsilons(prepare(load_config(config, overrides or [])))

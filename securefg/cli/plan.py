@@ -18,8 +18,8 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from securefg.run.choosing import settled
-    from securefg.run.planning import WORTH, plan, published
+    from securefg.runs.choosing import settled
+    from securefg.runs.planning import WORTH, plan, published
     from securefg.settings.config import load_config
 
     given = load_config(config, overrides or [])

@@ -47,8 +47,8 @@ def report(
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
     from securefg.reports.exports import build_dpo_page, export
-    from securefg.run.folder import RunFolder
-    from securefg.run.seal import sign_page
+    from securefg.runs.folder import RunFolder
+    from securefg.runs.seal import sign_page
 
     folder = RunFolder.open(run)
     folder.summary()

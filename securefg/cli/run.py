@@ -32,11 +32,11 @@ def run(
     from securefg.cli.summary import summary_table
     from securefg.flare import launch
     from securefg.reports import build_report
-    from securefg.run.divergence import DIVERGED
-    from securefg.run.folder import RunFolder
-    from securefg.run.progress import Bar, Interrupt, Lines, Quiet
-    from securefg.run.seal import sign_page
-    from securefg.run.summary import ABORTED
+    from securefg.runs.divergence import DIVERGED
+    from securefg.runs.folder import RunFolder
+    from securefg.runs.progress import Bar, Interrupt, Lines, Quiet
+    from securefg.runs.seal import sign_page
+    from securefg.runs.summary import ABORTED
     from securefg.settings.config import load_config
 
     if resume is not None and config is None and overrides:

@@ -82,7 +82,7 @@ def entries(root: Path) -> list[Entry]:
 
 def _entry(path: Path) -> Entry:
     from securefg.foundation.errors import RunFolderError
-    from securefg.run.summary import read_summary
+    from securefg.runs.summary import read_summary
 
     finished, accuracy = (path / "summary.json").is_file(), ""
     if finished:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.table import Table
 
 from securefg.foundation.units import bytes_text
-from securefg.run.summary import ClaimedEpsilon, Recovered, Summary
+from securefg.runs.summary import ClaimedEpsilon, Recovered, Summary
 from securefg.settings.privacy import Unit
 
 

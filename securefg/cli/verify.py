@@ -24,8 +24,8 @@ def verify(
     quiet: Quietly = False,
 ) -> None:
     """Check the hash chain, the fingerprints of the data, and the signatures of the pages."""
-    from securefg.run.folder import RunFolder
-    from securefg.run.seal import verify_run
+    from securefg.runs.folder import RunFolder
+    from securefg.runs.seal import verify_run
 
     with only_known_modules(unless=trust_modules):
         checks = verify_run(RunFolder.open(run), key)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from securefg.flare.admin import require_flare
-from securefg.run import runner
-from securefg.run.execution import Outcome
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Observer
-from securefg.run.runner import Execute
+from securefg.runs import runner
+from securefg.runs.execution import Outcome
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Observer
+from securefg.runs.runner import Execute
 from securefg.settings.config import RunConfig
 
 

@@ -31,10 +31,10 @@ from securefg.flare.server_run import OUTCOME, STOP
 from securefg.foundation.errors import RunFailed
 from securefg.foundation.files import write_atomically
 from securefg.foundation.json_text import read_json
-from securefg.run.assembly import Experiment, hosts_of
-from securefg.run.execution import Outcome
-from securefg.run.folder import RunFolder, read_json_lines
-from securefg.run.observing import Observer, RoundReport
+from securefg.runs.assembly import Experiment, hosts_of
+from securefg.runs.execution import Outcome
+from securefg.runs.folder import RunFolder, read_json_lines
+from securefg.runs.observing import Observer, RoundReport
 from securefg.site.job import Job, Sizes, spread
 from securefg.site.policy import SitePolicy
 

@@ -25,7 +25,7 @@ from securefg.privacy.accountants import claim
 from securefg.privacy.defence import NoisyUpload
 from securefg.privacy.private_training import PrivateTraining
 from securefg.protocol.codec import Clients
-from securefg.run.assembly import hosts_of, prepare
+from securefg.runs.assembly import hosts_of, prepare
 from securefg.settings.config import RunConfig
 from securefg.settings.data import DataSettings, SplitSettings
 from securefg.site.books import SiteBooks

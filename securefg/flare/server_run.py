@@ -24,12 +24,12 @@ from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.files import write_json
 from securefg.foundation.lock import owned
 from securefg.methods.registry import get_method
-from securefg.run.assembly import Setup, prepare
-from securefg.run.checkpoint import last_checkpoint
-from securefg.run.device import choose_device
-from securefg.run.execution import Outcome, Run
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Silent
+from securefg.runs.assembly import Setup, prepare
+from securefg.runs.checkpoint import last_checkpoint
+from securefg.runs.device import choose_device
+from securefg.runs.execution import Outcome, Run
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Silent
 from securefg.settings.config import parse_config
 from securefg.site.certificates import Root, Signer
 from securefg.site.job import Job

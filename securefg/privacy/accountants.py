@@ -17,8 +17,8 @@ from scipy.special import log_ndtr
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.roots import root_between
+from securefg.privacy.influence import Population
 from securefg.privacy.ledger import Ledger, Mechanism, Reach
-from securefg.privacy.population import Population
 from securefg.settings.privacy import Unit
 
 # Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from audits.findings.record import Finding
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.units import (
@@ -33,8 +34,7 @@ from securefg.reports.findings_section import (
 )
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
-from securefg.run.findings import Finding
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 NONE = "–"
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from audits.findings.record import Finding
 from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.quoting import printable
@@ -24,8 +25,7 @@ from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
 from securefg.reports.verdicts import verdicts
-from securefg.run.findings import Finding
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 
 def export(folder: RunFolder, kind: str) -> Path:

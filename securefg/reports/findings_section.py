@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from audits.findings.record import WORST_FIRST, Finding
 from securefg.foundation.units import number, plural, significant
 from securefg.reports.curve.words import (
     VERDICT_WORDS,
@@ -14,7 +15,6 @@ from securefg.reports.curve.words import (
     capital,
     signed,
 )
-from securefg.run.findings import WORST_FIRST, Finding
 
 _RATES = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
 

@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from audits.findings.record import WORST_FIRST, Finding, Verdict
+from audits.findings.stored import findings_of
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.reports.curve.data import CurveData
@@ -16,11 +18,9 @@ from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
 from securefg.reports.rounds import curves
-from securefg.run.findings import WORST_FIRST, Finding, Verdict
-from securefg.run.folder import RunFolder
-from securefg.run.observing import RoundReport
-from securefg.run.stored_findings import findings_of
-from securefg.run.summary import Summary
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import RoundReport
+from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
 
 

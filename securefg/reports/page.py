@@ -21,7 +21,7 @@ from securefg.reports.partition import partition_section
 from securefg.reports.results import Results, read_results
 from securefg.reports.rounds import curves
 from securefg.reports.templating import render_page
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 
 def _same(results: Results) -> str:

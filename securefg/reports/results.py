@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.findings.history import require_as_it_ended
+from audits.findings.record import Finding
+from audits.findings.stored import findings_of
 from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import read_bounded
@@ -21,14 +24,11 @@ from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Mechanism, Release, read_ledger
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
-from securefg.run.findings import Finding
-from securefg.run.folder import RunFolder, read_json_lines
-from securefg.run.history import require_as_it_ended
-from securefg.run.metrics_file import most_told
-from securefg.run.observing import RoundReport
-from securefg.run.reconcile import unbooked
-from securefg.run.stored_findings import findings_of
-from securefg.run.summary import ClaimedEpsilon, Summary
+from securefg.runs.folder import RunFolder, read_json_lines
+from securefg.runs.metrics_file import most_told
+from securefg.runs.observing import RoundReport
+from securefg.runs.reconcile import unbooked
+from securefg.runs.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
 
 

@@ -9,7 +9,7 @@ from securefg.foundation.units import bytes_text, delta_text, epsilon_text, perc
 from securefg.reports.figures.canvas import Figure, LegendEntry
 from securefg.reports.figures.charts import LineChart, Series, draw_lines, line_numbers
 from securefg.reports.results import Results
-from securefg.run.observing import RoundReport
+from securefg.runs.observing import RoundReport
 
 MAX_POINTS = 400
 

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from securefg.foundation.units import delta_text, epsilon_text
 from securefg.privacy.accountants import steps_for
 from securefg.reports.results import Booked, Results
-from securefg.run.summary import ClaimedEpsilon
+from securefg.runs.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from audits.findings.record import Finding
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.foundation.settings import explain_fault
-from securefg.run.findings import Finding
 from securefg.site.certificates import Root, Signer
 
 PURPOSE = "site-findings"

@@ -20,7 +20,7 @@ from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
-from securefg.run.choosing import settled
+from securefg.runs.choosing import settled
 from securefg.settings.config import RunConfig, parse_config
 from securefg.site.plan import RUN_NAME
 

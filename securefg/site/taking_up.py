@@ -28,7 +28,7 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release, ledger_file, rea
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
-from securefg.run.device import choose_device
+from securefg.runs.device import choose_device
 from securefg.site.books import SiteBooks
 from securefg.site.certificates import Root, Signer
 from securefg.site.job import Job

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from audits.findings.history import require_as_it_ended
 from securefg.flare import launch
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_json
 from securefg.foundation.json_text import read_json
 from securefg.foundation.quoting import shown
-from securefg.run.folder import RunFolder
-from securefg.run.history import require_as_it_ended
-from securefg.run.observing import Observer
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
 
 SECONDS_BETWEEN_TRIES = 0.1

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from securefg.run.progress import Interrupt
+from securefg.runs.progress import Interrupt
 from securefg.sweep.cache import At, Ended, Failure, Point, Runs, Work, forget_failure, keep_failure
 from securefg.sweep.display import Display, Running, Silence, Status
 

@@ -18,8 +18,8 @@ import traceback
 from multiprocessing.connection import Connection
 
 from securefg.foundation.errors import SecurefgError
-from securefg.run.assembly import Setup
-from securefg.run.observing import RoundReport
+from securefg.runs.assembly import Setup
+from securefg.runs.observing import RoundReport
 from securefg.sweep.cache import At, Ended, Failure, Point, Work, locked
 
 PARENT_IS_GONE = 3

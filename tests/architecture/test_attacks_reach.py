@@ -75,8 +75,8 @@ def test_an_attack_reads_nothing_but_its_view(path: Path) -> None:
 
 
 def test_the_fence_sees_an_attack_that_reads_the_private_folder() -> None:
-    bad = "from pathlib import Path\nfrom securefg.run.folder import RunFolder\nopen('private/x')"
-    assert reaches(ast.parse(bad)) == {"pathlib", "securefg.run.folder", "open"}
+    bad = "from pathlib import Path\nfrom securefg.runs.folder import RunFolder\nopen('private/x')"
+    assert reaches(ast.parse(bad)) == {"pathlib", "securefg.runs.folder", "open"}
 
 
 @pytest.mark.parametrize(

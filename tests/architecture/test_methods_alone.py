@@ -14,7 +14,7 @@ METHODS = ROOT / "securefg" / "methods"
 NAMES = set(SHIPPED) - {"alone"}  # a word of English too: its imports are looked for all the same
 MAY_NAME = {
     "securefg/api.py",  # what a notebook calls: a model of one's own is averaged
-    "securefg/run/doctor.py",  # a config that it runs
+    "securefg/runs/doctor.py",  # a config that it runs
 }
 MASKING = {"mask", "masks", "masked", "bare", "census", "noise", "noised", "noisy"}
 

@@ -20,10 +20,10 @@ from securefg.methods.registry import get_method
 from securefg.models.gcn import GcnShape
 from securefg.models.network import keep_mask
 from securefg.models.sparse import DenseMatrix
-from securefg.run import assembly
-from securefg.run.device import choose_device
-from securefg.run.folder import RunFolder
-from securefg.run.release_file import read_release
+from securefg.runs import assembly
+from securefg.runs.device import choose_device
+from securefg.runs.folder import RunFolder
+from securefg.runs.release_file import read_release
 from securefg.settings.config import RunConfig
 from securefg.settings.data import CsbmSettings
 from tests.contract.test_engines import CONFIGS, finished, small_version, unlike

@@ -20,10 +20,10 @@ SAFETENSORS = {
     "securefg/data/partition.py": "safe_open maps the file, and checks its header against its size",
     "securefg/data/shard.py": "safe_open",
     "securefg/flare/coordinator.py": "safe_open",
-    "securefg/run/release_file.py": "safe_open",
+    "securefg/runs/release_file.py": "safe_open",
     "securefg/data/sources.py": "our own cache, named by the digest of what it was made from",
     "securefg/engines/endpoint.py": "a host's own state, behind the checkpoint's digests",
-    "securefg/run/checkpoint.py": "behind the checkpoint's digests",
+    "securefg/runs/checkpoint.py": "behind the checkpoint's digests",
     "securefg/protocol/arrays.py": "bytes of a message, whose length the codec has checked",
 }
 """Who reads safetensors: no array there can be larger than the file that it lies in."""

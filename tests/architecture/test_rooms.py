@@ -30,10 +30,15 @@ def table() -> dict[str, set[str]]:
 
 
 def room_of(module: str) -> str | None:
-    """`attacks`, or the part of `securefg` that a module is in; None for other packages."""
+    """`attacks`, or the part of `securefg` that a module is in; None for other packages.
+
+    What audits found (`audits.findings`) is a room of its own, which pages and runs may read.
+    """
     first, _, rest = module.partition(".")
     if first == "securefg":
         return rest.partition(".")[0] or None
+    if f"{module}.".startswith("audits.findings."):
+        return "findings"
     if module == RELATIVE:
         return module
     return first if first in PACKAGES else None
@@ -49,7 +54,7 @@ def imported(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Attribute) and _root(node) == "securefg":
-            found.add(ast.unparse(node))  # securefg.run.folder, after `import securefg`
+            found.add(ast.unparse(node))  # securefg.runs.folder, after `import securefg`
         elif isinstance(node, ast.Call) and _called(node) in IMPORTERS:
             texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
             found |= {text for text in texts if isinstance(text, str)}
@@ -80,7 +85,7 @@ def files() -> list[Path]:
 
 def test_every_folder_is_a_room_of_the_table() -> None:
     folders = {path.parent.name for path in Path("securefg").glob("*/*.py")}
-    assert folders | set(PACKAGES[1:]) == set(table())
+    assert folders | set(PACKAGES[1:]) | {"findings"} == set(table())
 
 
 @pytest.mark.parametrize("path", files(), ids=str)
@@ -112,25 +117,25 @@ def test_the_fence_sees_a_room_that_imports_upward() -> None:
     assert trespasses("protocol", "from securefg.federation.roles import Host", rooms) == {
         "federation"
     }
-    assert trespasses("secagg", "def f():\n    from securefg import run", rooms) == {"run"}
-    assert trespasses("run", "import audits.verdicts", rooms) == {"audits"}
+    assert trespasses("secagg", "def f():\n    from securefg import runs", rooms) == {"runs"}
+    assert trespasses("runs", "import audits.verdicts", rooms) == {"audits"}
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "from ..run import folder",
-        "from .. import run",
+        "from ..runs import folder",
+        "from .. import runs",
         "from securefg import api",
         "from securefg.api import run",
-        "import securefg\nsecurefg.run.folder.RunFolder",
-        "import importlib\nimportlib.import_module('securefg.run.folder')",
-        "from importlib import import_module\nimport_module(f'securefg.run.{x}')",
-        "__import__('securefg.run')",
+        "import securefg\nsecurefg.runs.folder.RunFolder",
+        "import importlib\nimportlib.import_module('securefg.runs.folder')",
+        "from importlib import import_module\nimport_module(f'securefg.runs.{x}')",
+        "__import__('securefg.runs')",
     ],
 )
 def test_the_fence_sees_other_ways_up(source: str) -> None:
-    assert trespasses("protocol", source, table()) & {"run", FRONT, RELATIVE}
+    assert trespasses("protocol", source, table()) & {"runs", FRONT, RELATIVE}
 
 
 def test_settings_import_no_network() -> None:

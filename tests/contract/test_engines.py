@@ -11,8 +11,8 @@ import pytest
 
 from securefg.foundation.errors import BudgetExceeded, RunFailed
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig, load_config, parse_config
 from tests.small import CSBM, config
 

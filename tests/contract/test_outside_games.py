@@ -18,6 +18,7 @@ import torch
 from attacks.base import CannotAttack
 from attacks.questions import KnownEdges, Question
 from audits import games
+from audits.findings.record import Finding, Verdict
 from audits.games import load_game, make_game
 from audits.games.base import GAMES, BinaryGame, Game, OutcomeGame, Played
 from audits.games.labels import class_ratios
@@ -28,8 +29,7 @@ from audits.truth import Truth
 from securefg.data.given import store
 from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:data.split")  # a class that does not train

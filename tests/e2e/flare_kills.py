@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.flare import launch
-from securefg.run.execution import Outcome
+from securefg.runs.execution import Outcome
 from tests.e2e.dying import STAGES
 from tests.small import config
 

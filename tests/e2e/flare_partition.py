@@ -18,9 +18,9 @@ from pathlib import Path
 from securefg.flare import local
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.local import LocalProcesses
-from securefg.run.assembly import prepare
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Silent
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Silent
 from tests.e2e.flare_line import Line
 from tests.small import config
 

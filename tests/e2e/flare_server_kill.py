@@ -13,9 +13,9 @@ from pathlib import Path
 from securefg.flare import launch as runner
 from securefg.flare.local import LocalProcesses, run_locally
 from securefg.foundation.errors import RunFailed
-from securefg.run.assembly import prepare
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Silent
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Silent
 from tests.small import config
 
 MASKED = "privacy.secure_aggregation={min_holders: 1}"

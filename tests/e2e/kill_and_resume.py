@@ -17,8 +17,8 @@ import time
 import traceback
 from pathlib import Path
 
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
 from tests.small import config
 

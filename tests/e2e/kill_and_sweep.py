@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 from safetensors.torch import load_file
 
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.sweep import Point, find_run, pool, sweep
 from tests.forks import fork_worker
 from tests.small import config

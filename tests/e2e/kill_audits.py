@@ -21,14 +21,14 @@ import psutil
 import yaml
 
 from audits.curves.command import draw_curve
+from audits.findings.file import is_whole
+from audits.findings.record import Verdict
+from audits.findings.stored import read_findings
 from audits.plan import Plan
 from audits.run import audit
 from securefg.protocol.transcript import broken_link, read_transcript
-from securefg.run import runner
-from securefg.run.findings import Verdict
-from securefg.run.findings_file import is_whole
-from securefg.run.folder import RunFolder
-from securefg.run.stored_findings import read_findings
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.sweep import pool
 from tests.e2e.kill_and_sweep import gone
 from tests.forks import fork_worker

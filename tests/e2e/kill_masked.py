@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.e2e.kill_and_resume import break_until_done
 from tests.small import config
 

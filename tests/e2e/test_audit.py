@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from audits.findings.record import Finding, Verdict
+from audits.findings.stored import read_findings
 from audits.plan import Plan
 from audits.run import audit
 from securefg.cli.main import app
 from securefg.foundation.errors import InputError
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
-from securefg.run.folder import RunFolder
-from securefg.run.stored_findings import read_findings
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.forks import securefg
 from tests.small import config
 

@@ -14,9 +14,9 @@ from securefg.foundation.errors import CodecError
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
-from securefg.run.folder import RunFolder
-from securefg.run.observing import RoundReport, Silent
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import RoundReport, Silent
 from tests.small import config, tree
 
 

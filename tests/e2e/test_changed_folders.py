@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from audits.findings.history import note_the_end
+from audits.findings.record import Verdict
 from audits.run import Plan, audit
 from securefg.cli.main import app
 from securefg.foundation.errors import SecurefgError
 from securefg.reports import build_report
 from securefg.reports.objects import RunResult
 from securefg.reports.results import Results, read_results
-from securefg.run import runner
-from securefg.run.findings import Verdict
-from securefg.run.folder import RunFolder
-from securefg.run.history import note_the_end
-from securefg.run.seal import sign_page, verify_run
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
+from securefg.runs.seal import sign_page, verify_run
 from tests.small import config
-from tests.unit.run.interrupted import NOISE, WEIGHTS_ALONE
+from tests.unit.runs.interrupted import NOISE, WEIGHTS_ALONE
 
 PROMISES = Plan(only=("promises",), trials=1000)
 ORDER = [Verdict.VIOLATION, Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.NOT_DETECTED]

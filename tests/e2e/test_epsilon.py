@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from securefg.foundation.errors import ConfigError
-from securefg.run import runner
-from securefg.run.folder import RunFolder
-from securefg.run.observing import RoundReport, Silent
-from securefg.run.summary import Summary
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import RoundReport, Silent
+from securefg.runs.summary import Summary
 from tests.small import config
 
 WEIGHTS_ALONE = "method={name: fedgl, pseudo_labels: false, pseudo_graph: false, weighting: equal}"

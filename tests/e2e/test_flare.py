@@ -21,9 +21,9 @@ from securefg.flare import launch as runner
 from securefg.flare.kits import Kits, Plan, provision
 from securefg.flare.local import LocalProcesses, run_locally
 from securefg.protocol.codec import Clients
-from securefg.run.assembly import prepare
-from securefg.run.folder import RunFolder
-from securefg.run.observing import Silent
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import Silent
 from tests.e2e.test_flare_doors import reviewed
 from tests.small import config, tree
 

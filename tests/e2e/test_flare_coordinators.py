@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.run import runner
+from securefg.runs import runner
 from tests.e2e.flare_rehearsal import deployment, parties
 from tests.e2e.test_flare_siege import weights
 from tests.small import config

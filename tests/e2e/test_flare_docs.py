@@ -18,7 +18,7 @@ from securefg.cli.main import app
 from securefg.flare.admin import ADMIN
 from securefg.flare.guard.doors import RESULT
 from securefg.flare.local import free_port
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.e2e.test_flare_doors import OPEN, OPEN_TO_ALL
 
 pytest.importorskip("nvflare")

@@ -20,7 +20,7 @@ import pytest
 
 from securefg.flare.app_files import JOB_FILE, write_flare_job
 from securefg.flare.kits import FederationPlan, Kits
-from securefg.run import runner
+from securefg.runs import runner
 from tests.e2e.flare_rehearsal import Parties, deployment, listening, parties
 from tests.e2e.flare_strangers import contexts, knock
 from tests.e2e.flare_strangers import drawn as strangers_words

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 import securefg
+from audits.findings.file import FindingsFile
+from audits.findings.record import Finding, Verdict
 from securefg.cli import main as cli
 from securefg.foundation.errors import InputError
 from securefg.foundation.lock import owned
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
-from securefg.run.findings_file import FindingsFile
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.small import config
 
 HARM = "from pathlib import Path\nPath(__file__).with_suffix('.ran').write_text('')\n"

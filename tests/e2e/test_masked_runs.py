@@ -14,8 +14,8 @@ import torch
 
 from securefg.foundation.errors import ConfigError, MaskingRefused, RoundAborted
 from securefg.protocol.transcript import Adversary, Record, read_transcript, view
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.small import config
 from tests.unit.secagg.session_world import everything_made
 

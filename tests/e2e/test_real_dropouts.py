@@ -7,8 +7,8 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.small import config
 
 HALVES = "pseudo_labels: false, pseudo_graph: false"

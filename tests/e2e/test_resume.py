@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from securefg.run import runner
-from securefg.run.folder import RunFolder
-from securefg.run.observing import RoundReport, Silent
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import RoundReport, Silent
 from tests.small import config
 
 SEEDED = "mechanism: distributed_discrete, noise_multiplier: 1, noise_rng: seeded"

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from securefg.protocol.transcript import broken_link, read_transcript
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.forks import command, ended, in_a_fork
 from tests.fuzz.mutations import LONG
 from tests.small import config, tree

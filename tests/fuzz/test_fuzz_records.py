@@ -17,13 +17,13 @@ from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.transcript import Adversary, broken_link, view
 from securefg.reports.exports import as_markdown
 from securefg.reports.results import read_results
-from securefg.run import runner
-from securefg.run.checkpoint import last_checkpoint
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.checkpoint import last_checkpoint
+from securefg.runs.folder import RunFolder
 from securefg.site.packets import Packet, read_route
 from tests.fuzz.mutations import answered, many, mutated
 from tests.small import config
-from tests.unit.run.interrupted import NOISE, interrupted
+from tests.unit.runs.interrupted import NOISE, interrupted
 
 BODY = codec.encode_fields({"x": torch.arange(6.0).reshape(2, 3), "n": 3, "name": "a"})
 FRAME = codec.frame(Envelope(1, 2, 3, "server", "client-0", "m.Update", Clients.of([0, 1]), BODY))

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from audits.findings.file import is_whole
 from securefg.protocol.transcript import broken_link
-from securefg.run import runner
-from securefg.run.findings_file import is_whole
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import load_config
 from tests.forks import command, ended, in_a_fork
 from tests.small import config, tree
-from tests.unit.run.interrupted import NOISE, interrupted
+from tests.unit.runs.interrupted import NOISE, interrupted
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from securefg.protocol import codec
-from securefg.run.release_file import write_release
+from securefg.runs.release_file import write_release
 
 
 def test_the_same_release_is_the_same_file_every_time(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from audits.findings.history import read_history
 from securefg.foundation.errors import BooksDamaged, RunFolderError
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.transcript import TranscriptWriter, broken_link, read_transcript
-from securefg.run.history import read_history
-from securefg.run.seal import read_manifest
+from securefg.runs.seal import read_manifest
 from securefg.site.books import SiteBooks, open_books
 
 VALUES: dict[str, Any] = {

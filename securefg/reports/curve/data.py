@@ -12,7 +12,7 @@ from pydantic import Field
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.settings import Settings
-from securefg.run.summary import ClaimedEpsilon
+from securefg.runs.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
 
 SCHEMA = 2

@@ -43,7 +43,7 @@ from securefg.reports.figures.canvas import Figure
 from securefg.reports.findings_section import finding_anchor
 from securefg.reports.page import build_report
 from securefg.reports.templating import render_page
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

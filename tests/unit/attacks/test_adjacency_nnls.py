@@ -16,7 +16,7 @@ from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.meanings import Predictions
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from tests.small import config
 
 SERVER = Adversary.parse("server")

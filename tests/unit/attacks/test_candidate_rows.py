@@ -11,14 +11,14 @@ import torch
 from attacks import get_attack
 from attacks.base import Noise
 from attacks.candidates import _compact, _gaussian
+from audits.findings.record import Finding
 from audits.games.candidates import neighbours_say, percentiles
 from audits.games.kriging import Kriged
 from audits.plan import Task
 from audits.player import Player
 from audits.truth import Truth
 from securefg.models.two_layer_mlp import compact_jacobian, mean_hidden
-from securefg.run import runner
-from securefg.run.findings import Finding
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

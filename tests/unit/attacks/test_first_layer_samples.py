@@ -12,7 +12,7 @@ from attacks.samples import samples_of_change, spans_everything
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

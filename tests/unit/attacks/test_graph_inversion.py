@@ -19,7 +19,7 @@ from audits.games.candidates import RecordGame
 from audits.games.links import EdgeGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from tests import small
 
 RNG, SERVER = np.random.default_rng, Adversary.parse("server")

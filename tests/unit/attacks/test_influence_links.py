@@ -15,7 +15,7 @@ from audits.games import make_game
 from audits.games.links import LinkGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from tests import small
 
 ME, RNG = Adversary.parse("client:0"), np.random.default_rng

@@ -16,7 +16,7 @@ from audits.games import make_game
 from audits.games.membership import MembershipGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from tests import small
 
 RNG, ME = np.random.default_rng, Adversary.parse("client:0")

@@ -17,7 +17,7 @@ from audits.games import make_game
 from audits.games.base import BinaryGame
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

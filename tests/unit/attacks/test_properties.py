@@ -26,7 +26,7 @@ from securefg.federation.roles import PublicInfo
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Layer, Layout, Matrix, Weights
 from securefg.protocol.transcript import Adversary, Record, Seen
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from tests.small import config
 
 CLASSES, HIDDEN, CLIENTS = 3, 8, 20

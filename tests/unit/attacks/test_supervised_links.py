@@ -17,7 +17,7 @@ from audits.games.links import LinkGame
 from audits.truth import Truth
 from securefg.models.gcn import normalized_adjacency
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from tests import small
 
 RNG = np.random.default_rng

@@ -8,16 +8,16 @@ import pytest
 
 from attacks import get_attack
 from audits.coverage import AT_HOME
+from audits.findings.record import Finding, Verdict
 from audits.plan import Plan
 from audits.run import audit
 from audits.truth import Truth
 from securefg.methods.registry import get_method
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
-from securefg.run.epsilons import ANSWERS
-from securefg.run.epsilons import AT_HOME as STAY_AT_HOME
-from securefg.run.findings import Finding, Verdict
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.epsilons import ANSWERS
+from securefg.runs.epsilons import AT_HOME as STAY_AT_HOME
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import parse_config
 from securefg.settings.methods import SHIPPED
 from tests.unit.methods.test_two_sums import PRIVATE, tree

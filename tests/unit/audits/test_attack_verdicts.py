@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from attacks.questions import Question
+from audits.findings.record import Verdict
 from audits.games.base import BinaryGame, Game, OutcomeGame
 from audits.verdicts import SMALLEST, Evidence, judge, smallest_gain
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Verdict
 
 ALIKE = np.zeros(40)
 LEAK, SILENT, UNKNOWN = Verdict.LEAK, Verdict.NOT_DETECTED, Verdict.INCONCLUSIVE

@@ -12,14 +12,14 @@ import torch
 from attacks.features import LINEAR_EXPOSURE
 from attacks.questions import FirstLatents
 from audits.exposure import coalition_exposures, exposures
+from audits.findings.record import Finding, Verdict
 from audits.games import make_game
 from audits.promises import promises
 from audits.truth import Truth
 from securefg.models.appnp import dense_adjacency, neighbourhood_sums, operator_matrix
 from securefg.protocol.meanings import GraphOperator, NodeRows
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

@@ -14,6 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from attacks import get_attack
+from audits.findings.record import NOT_ASKED, Finding, Verdict
+from audits.findings.stored import read_findings
 from audits.plan import Plan
 from audits.run import audit
 from securefg.cli.common import PART_FAILED
@@ -28,10 +30,8 @@ from securefg.protocol.exchange import (
     Layer,
     Upload,
 )
-from securefg.run.findings import NOT_ASKED, Finding, Verdict
-from securefg.run.stored_findings import read_findings
 from securefg.settings.execution import AuditSettings
-from tests.unit.run.written_over import write_over
+from tests.unit.runs.written_over import write_over
 
 OWN = """
 import numpy as np

@@ -10,13 +10,13 @@ import pytest
 from attacks.questions import Question
 from audits import metrics
 from audits.blind import at_chance, over_draws
+from audits.findings.record import Verdict
 from audits.games.base import BinaryGame, OutcomeGame
 from audits.metrics import pair_auc, pair_gain
 from audits.plan import Plan
 from audits.run import audit
 from securefg.foundation.interval import Interval
-from securefg.run import runner
-from securefg.run.findings import Verdict
+from securefg.runs import runner
 from tests import small
 
 GAME = """

@@ -16,11 +16,11 @@ from audits.closed_form import (
     label_form,
     membership_form,
 )
+from audits.findings.record import Verdict
 from audits.metrics import auc
 from audits.verdicts import judge_computed
 from securefg.foundation.interval import Interval
 from securefg.privacy.discrete_gaussian import sample
-from securefg.run.findings import Verdict
 
 DELTA = 8e-5
 

@@ -13,6 +13,9 @@ from attacks import get_attack
 from attacks.questions import Question
 from audits.claim_bound import are_promises_kept, bound_of_claims
 from audits.closed_form import bound_of_claim, gain_of_distance
+from audits.findings.file import FindingsFile
+from audits.findings.record import Finding, Verdict
+from audits.findings.stored import read_findings
 from audits.games import has_closed_form, make_game
 from audits.games.base import BinaryGame
 from audits.noise_of_sums import noise_of_sum
@@ -26,11 +29,8 @@ from securefg.foundation.streams import numpy_stream
 from securefg.privacy.defences import distributed_discrete
 from securefg.protocol.meanings import Statistic
 from securefg.protocol.transcript import Adversary
-from securefg.run.findings import Finding, Verdict
-from securefg.run.findings_file import FindingsFile
-from securefg.run.folder import RunFolder
-from securefg.run.runner import start
-from securefg.run.stored_findings import read_findings
+from securefg.runs.folder import RunFolder
+from securefg.runs.runner import start
 from securefg.settings.config import parse_config
 from tests.unit.methods.test_two_sums import PRIVATE, tree
 

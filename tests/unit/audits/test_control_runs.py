@@ -9,10 +9,10 @@ import pytest
 
 from audits.control_runs import control_of
 from audits.truth import Truth
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from tests.small import config
-from tests.unit.run.interrupted import NOISE, WEIGHTS_ALONE
+from tests.unit.runs.interrupted import NOISE, WEIGHTS_ALONE
 
 
 def with_more_accuracy(control: RunFolder) -> None:

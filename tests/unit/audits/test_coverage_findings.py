@@ -13,6 +13,7 @@ from attacks import get_attack
 from attacks.base import Attack, Need
 from attacks.questions import ClientLinks
 from audits.coverage import Spoken, unread, untaken
+from audits.findings.record import COVERAGE, Verdict
 from audits.games import load_game
 from audits.plan import Plan
 from securefg.foundation.errors import ConfigError
@@ -26,7 +27,6 @@ from securefg.protocol.meanings import (
     Public,
     Weights,
 )
-from securefg.run.findings import COVERAGE, Verdict
 
 MODEL, FIRST, SECOND = ("m.Update", "weights"), ("m.Update", "first"), ("m.Update", "second")
 ODD, CLAIMED = ("m.Update", "odd"), ("m.Update", "mask")

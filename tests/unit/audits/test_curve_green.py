@@ -9,11 +9,11 @@ import pytest
 from audits.curves.collect import _leaks
 from audits.curves.plan import Asked
 from audits.curves.recommend import choose
+from audits.findings.record import Finding, Verdict
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Limits, Series, Timing
 from securefg.reports.curve.page import render_curve
-from securefg.run.findings import Finding, Verdict
-from securefg.run.summary import ClaimedEpsilon
+from securefg.runs.summary import ClaimedEpsilon
 
 SERIES = Series(name="s", method="m", dataset="d", clients=3)
 ATTACKS = ("membership_loss", "similar_links")

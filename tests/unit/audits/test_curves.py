@@ -19,13 +19,13 @@ from audits.curves.recommend import (
     objections,
 )
 from audits.curves.settings import load_curve
+from audits.findings.record import Finding, Verdict
 from audits.run import audit
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, RunRef, Series
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
-from securefg.run.summary import ClaimedEpsilon
+from securefg.runs import runner
+from securefg.runs.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit
 from securefg.sweep import fault_of, find_run, find_runs
 from tests.small import config as small_config
@@ -328,7 +328,7 @@ def test_a_defence_on_other_data_is_not_above_training_alone(tmp_path: Path) -> 
 def test_point_whose_run_has_no_score_has_failed(tmp_path: Path) -> None:
     """A run whose every round aborts has no score; as a score of zero it would be a result."""
     (tmp_path / "run.yaml").write_text(
-        yaml.safe_dump(tree(tmp_path / "runs", "tests.unit.run.absent"))
+        yaml.safe_dump(tree(tmp_path / "runs", "tests.unit.runs.absent"))
     )
     masked = {"name": "secagg", "privacy": {"secure_aggregation": {}}}
     sweep = {"config": "run.yaml", "set": ["training.rounds=1"], "defences": [masked]}

@@ -13,11 +13,11 @@ from audits.curves.collect import _leaks
 from audits.curves.command import CurveOutcome, draw_curve
 from audits.curves.plan import Asked, plan_curve
 from audits.curves.settings import load_curve
+from audits.findings.record import Verdict
+from audits.findings.stored import read_findings
 from audits.plan import Plan
 from securefg.foundation.errors import ConfigError
-from securefg.run.findings import Verdict
-from securefg.run.folder import RunFolder
-from securefg.run.stored_findings import read_findings
+from securefg.runs.folder import RunFolder
 from securefg.sweep import pool
 from tests.forks import fork_worker
 from tests.unit.audits.test_curve_green import ATTACKS, found_by, is_green, page, point

@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 from attacks import get_attack
+from audits.findings.record import Verdict
 from audits.plan import Task
 from audits.player import Player
 from audits.truth import Truth
-from securefg.run import runner
-from securefg.run.findings import Verdict
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 
 SEEDS = 200

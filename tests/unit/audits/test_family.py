@@ -24,7 +24,7 @@ from audits.mechanisms.results import (
     play_family,
 )
 from audits.noise_law import LawTest
-from securefg.run.assembly import Experiment, prepare
+from securefg.runs.assembly import Experiment, prepare
 from securefg.settings.config import parse_config
 from tests.small import tree
 

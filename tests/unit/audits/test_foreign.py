@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from attacks.base import Message
 from attacks.samples import samples_of_change
+from audits.findings.record import Finding, Verdict
 from audits.foreign import judge_spread
 from audits.plan import Plan
 from audits.run import audit
@@ -33,7 +34,6 @@ from securefg.protocol.exchange import (
 )
 from securefg.protocol.meanings import Weights
 from securefg.protocol.transcript import Adversary, broken_link, view
-from securefg.run.findings import Finding, Verdict
 
 WIDTH, SIGMA, CLIP = 200, 5.0, 1.0
 CLAIM = Claim(epsilon=4.0, delta=1e-5, clip_l2=CLIP, sigma=SIGMA)

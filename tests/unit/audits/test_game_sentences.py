@@ -13,13 +13,13 @@ import pytest
 
 from attacks import active, get_active, get_attack, shipped
 from attacks.questions import Question
+from audits.findings.record import Finding, Verdict
 from audits.games import load_game
 from audits.games import shipped as shipped_games
 from audits.games.base import BinaryGame
 from audits.groups import picked_targets
 from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import worst_sentence
-from securefg.run.findings import Finding, Verdict
 
 NOT_MEASURED = re.compile(r"\b(people|persons?|customers?|patients?|names?|named|naming)\b", re.I)
 TRAINING = re.compile(r"\btrain\w*", re.I)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attacks.questions import Question
+from audits.findings.record import Finding, Group, Verdict
 from audits.games.base import BinaryGame, OutcomeGame
 from audits.groups import LEAST, exposure, groups, top_ten
 from audits.metrics import auc
@@ -17,8 +18,7 @@ from audits.truth import Truth
 from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import describe_coverage, findings_section
 from securefg.reports.templating import render_page
-from securefg.run.assembly import prepare
-from securefg.run.findings import Finding, Group, Verdict
+from securefg.runs.assembly import prepare
 from securefg.site.findings import SiteFindings
 from tests.small import config
 

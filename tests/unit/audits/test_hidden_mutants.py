@@ -16,6 +16,7 @@ from torch import Tensor
 from audits.books import reconciled
 from audits.curves.collect import _counts, _unchecked
 from audits.curves.plan import Asked
+from audits.findings.record import Finding, Verdict
 from audits.influence import influences
 from audits.mechanisms.linked import play_across
 from audits.mechanisms.training import by_tensors, training_tests
@@ -29,7 +30,6 @@ from securefg.privacy.defences.dp_sgd import DpSgd
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.private_training import TrainingPlan
 from securefg.privacy.stages import clip_l2
-from securefg.run.findings import Finding, Verdict
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import Secret
 from tests.unit.audits.test_channel_mutants import Edit, Upload, audited

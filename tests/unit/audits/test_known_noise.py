@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from audits.control_runs import is_defended
+from audits.findings.record import Verdict
 from audits.plan import Plan
 from audits.run import audit
 from audits.truth import Truth
 from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.protocol.transcript import Adversary, view
-from securefg.run import runner
-from securefg.run.findings import Verdict
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

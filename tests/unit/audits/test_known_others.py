@@ -15,7 +15,7 @@ from audits.metrics import auc
 from audits.truth import Truth
 from securefg.privacy.accountants import Step, exact_gaussian
 from securefg.protocol.transcript import Adversary, read_transcript
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests.unit.methods.test_two_sums import PRIVATE, tree
 

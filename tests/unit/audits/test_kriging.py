@@ -11,7 +11,7 @@ from audits.games.kriging import known_apart, kriged, walk_kernel
 from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

@@ -15,7 +15,7 @@ from audits.games.base import BinaryGame
 from audits.games.links import answers_alike, link_prior
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

@@ -35,7 +35,7 @@ from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
-from securefg.run.assembly import Experiment, prepare
+from securefg.runs.assembly import Experiment, prepare
 from securefg.secagg import client as secagg_client
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import Secret

@@ -14,13 +14,13 @@ from attacks.base import CannotAttack
 from audits import canary_audit
 from audits.canary_audit import canaries, canary_scores, judged, over_trainings
 from audits.empirical_epsilon import several_trainings
+from audits.findings.record import Verdict
 from audits.games.membership import membership
 from audits.promises import promises
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
-from securefg.run.findings import Verdict
-from securefg.run.summary import ClaimedEpsilon
+from securefg.runs import runner
+from securefg.runs.summary import ClaimedEpsilon
 from securefg.settings.config import parse_config
 from tests import small
 

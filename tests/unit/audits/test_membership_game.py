@@ -18,7 +18,7 @@ from audits.metrics import auc
 from audits.shadows import redrawn
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

@@ -16,7 +16,7 @@ from audits.uploads import open_channel
 from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import parse_config
 from tests.unit.methods.test_two_sums import PRIVATE, tree
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from audits.books import reconciled
+from audits.findings.record import Finding, Verdict
 from audits.influence import influences
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.redraw import play_birthdays, play_redraw
@@ -29,10 +30,9 @@ from securefg.methods.two_sums import features
 from securefg.privacy.defences import distributed_discrete
 from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.noise import SystemNoise
-from securefg.run import assembly
-from securefg.run.assembly import Experiment, prepare
-from securefg.run.findings import Finding, Verdict
-from securefg.run.runner import start
+from securefg.runs import assembly
+from securefg.runs.assembly import Experiment, prepare
+from securefg.runs.runner import start
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import Secret
 from securefg.settings.config import parse_config

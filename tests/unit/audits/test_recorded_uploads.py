@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from audits.books import reconciled
+from audits.findings.record import Verdict
 from audits.mechanisms.training import by_modules, by_tensors, training_tests
 from audits.noise_law import worst
 from audits.recorded import recorded_noise
@@ -28,9 +29,8 @@ from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.ledger import LOG, ledger_file
 from securefg.privacy.noise import SeededNoise, SystemNoise
 from securefg.privacy.private_training import TrainingPlan
-from securefg.run.findings import Verdict
-from securefg.run.folder import RunFolder
-from securefg.run.runner import start
+from securefg.runs.folder import RunFolder
+from securefg.runs.runner import start
 from securefg.settings.config import parse_config
 from tests.small import tree
 

@@ -15,15 +15,15 @@ from typer.testing import CliRunner
 from attacks import active, get_active, get_attack
 from attacks.active.base import Request, Told
 from audits.control_runs import bared, undefended
+from audits.findings.record import Finding, Verdict
 from audits.rehearsals.rehearse import Rehearsal, rehearse
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.meanings import Weights
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
-from securefg.run.assembly import prepare
-from securefg.run.findings import Finding, Verdict
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
 from securefg.settings.config import RunConfig
 from tests.small import config
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audits.findings.record import Verdict
 from audits.influence import influences
 from audits.recorded import recorded_noise
 from audits.truth import Truth
@@ -17,8 +18,7 @@ from securefg.methods.two_sums import algorithm as two_sums
 from securefg.privacy.defences import distributed_discrete
 from securefg.privacy.defences.distributed_discrete import round_rows
 from securefg.privacy.stages import clip_l2
-from securefg.run.findings import Verdict
-from securefg.run.runner import start
+from securefg.runs.runner import start
 from securefg.settings.config import parse_config
 from tests.unit.methods.test_two_sums import PRIVATE, tree
 

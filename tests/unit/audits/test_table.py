@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from audits.findings.record import Finding, Verdict
 from audits.table import findings_table, not_measured_table
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Finding, Verdict
 
 
 def printed(verdict: Verdict, width: int = 200) -> str:

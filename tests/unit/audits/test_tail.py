@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from attacks.questions import Question
+from audits.findings.record import Verdict
 from audits.games.base import BinaryGame, OutcomeGame
 from audits.groups import tail_chance
 from audits.verdicts import STANDS_OUT, Evidence, judge
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Verdict
 
 WORKS = Interval(value=0.4, low=0.3, high=0.5)
 

@@ -14,7 +14,7 @@ from attacks.base import View
 from audits.player import Player
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests import small
 

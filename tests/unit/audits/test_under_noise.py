@@ -9,12 +9,12 @@ import pytest
 from attacks import attack_names, get_attack
 from attacks.base import CannotAttack
 from audits.blind import NOTHING
+from audits.findings.record import Finding, Verdict
 from audits.plan import DEFAULT_ADVERSARY, Task
 from audits.player import Player
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
+from securefg.runs import runner
 from securefg.settings.config import RunConfig, parse_config
 from tests import small
 

@@ -12,7 +12,7 @@ from audits.coverage import unread
 from audits.truth import UNSAID, Truth
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, public
-from securefg.run import runner
+from securefg.runs import runner
 from tests import small
 
 

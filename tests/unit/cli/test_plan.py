@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
-from securefg.run.choosing import settled
-from securefg.run.planning import plan, published
+from securefg.runs.choosing import settled
+from securefg.runs.planning import plan, published
 from securefg.settings.config import load_config
 
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError, InputError, RunFolderError
-from securefg.run.observing import RoundReport, Silent
-from securefg.run.runner import resume, start
+from securefg.runs.observing import RoundReport, Silent
+from securefg.runs.runner import resume, start
 
 
 class Stop(Silent):
@@ -35,7 +35,7 @@ def test_a_finished_run_says_what_to_do_and_an_unfinished_one_how_to_go_on(tmp_p
     with pytest.raises(RunFolderError, match=r"--resume .* goes on with it"):
         start(settings)
     (path,) = tmp_path.iterdir()
-    from securefg.run.folder import RunFolder
+    from securefg.runs.folder import RunFolder
 
     resume(RunFolder.open(path))
     with pytest.raises(RunFolderError, match="securefg audit") as told:

@@ -10,7 +10,7 @@ import torch
 from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import parse_config
 from securefg.settings.execution import AuditSettings
 from tests import small

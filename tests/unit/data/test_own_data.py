@@ -14,7 +14,7 @@ from securefg.data.partitions import draw_partition
 from securefg.foundation import extensions
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.extensions import only_known_modules
-from securefg.run.planning import published
+from securefg.runs.planning import published
 from securefg.settings.config import RunConfig, config_schema, parse_config
 from securefg.settings.data import DataSettings
 from securefg.settings.partition import partition_settings

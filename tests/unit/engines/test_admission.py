@@ -18,8 +18,8 @@ from securefg.methods.registry import get_method
 from securefg.protocol import codec
 from securefg.protocol.bounds import Bound, Rounds, check_value
 from securefg.protocol.codec import Envelope
-from securefg.run.assembly import Experiment, prepare, start_engine
-from securefg.run.folder import RunFolder
+from securefg.runs.assembly import Experiment, prepare, start_engine
+from securefg.runs.folder import RunFolder
 from securefg.settings.methods import SHIPPED
 from tests.small import config
 

@@ -12,8 +12,8 @@ from securefg.foundation.errors import ProtocolError
 from securefg.methods.fedavg import algorithm as fedavg
 from securefg.protocol import codec
 from securefg.protocol.codec import Envelope
-from securefg.run.assembly import prepare, start_engine
-from securefg.run.folder import RunFolder
+from securefg.runs.assembly import prepare, start_engine
+from securefg.runs.folder import RunFolder
 from securefg.secagg import messages as secagg
 from tests.small import config
 

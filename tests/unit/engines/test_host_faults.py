@@ -8,7 +8,7 @@ import pytest
 
 from securefg.engines.breaches import breach, raise_breach
 from securefg.foundation.errors import BudgetExceeded, ConfigError, ProtocolError
-from securefg.run import runner
+from securefg.runs import runner
 from tests.small import config
 
 TOO_MANY = (

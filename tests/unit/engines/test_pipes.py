@@ -15,9 +15,9 @@ import pytest
 from securefg.engines import pipes
 from securefg.engines.processes import Processes
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
-from securefg.run.assembly import prepare, start_engine
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.assembly import prepare, start_engine
+from securefg.runs.folder import RunFolder
 from tests.small import config
 
 SIZES = [0, 1, pipes.LARGE - 1, pipes.LARGE, 3 * pipes.LARGE + 7]

@@ -14,8 +14,8 @@ from securefg.data.splits import check_split
 from securefg.federation.evaluation import pool, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
 from securefg.foundation.errors import ConfigError
-from securefg.run import runner
-from securefg.run.assembly import prepare
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
 from securefg.settings.execution import TrainingSettings
 from securefg.site.scores import rounded_score
 from tests import small

@@ -19,8 +19,8 @@ from securefg.flare import coordinator
 from securefg.flare.kits import Kits, Plan, hand_out_plan, load_site_kit, provision
 from securefg.flare.server_run import ServerKit, ServerRun
 from securefg.foundation.errors import SecurefgError
-from securefg.run.assembly import Experiment, hosts_of, prepare
-from securefg.run.folder import RunFolder
+from securefg.runs.assembly import Experiment, hosts_of, prepare
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
 from securefg.site.job import Job, Sizes, spread
 from securefg.site.packets import Packet

@@ -9,8 +9,8 @@ import safetensors.torch
 import torch
 
 from securefg.foundation.errors import ConfigError, DataError
-from securefg.run import runner
-from securefg.run.assembly import Setup, prepare, with_truth
+from securefg.runs import runner
+from securefg.runs.assembly import Setup, prepare, with_truth
 from securefg.settings.config import RunConfig
 from securefg.site.job import Job, Sizes
 from securefg.site.policy import JobRefused, SitePolicy

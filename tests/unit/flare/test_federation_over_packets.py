@@ -14,9 +14,9 @@ from securefg.flare.server_side import Flare
 from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
 from securefg.foundation.log import read_log
 from securefg.privacy.ledger import LOG
-from securefg.run import runner
-from securefg.run.execution import Run
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.execution import Run
+from securefg.runs.folder import RunFolder
 from securefg.site.packets import Packet
 from tests.e2e.dying import STAGES
 from tests.small import config

@@ -12,7 +12,7 @@ import torch
 
 from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from securefg.site.certificates import Signer
 from securefg.site.packets import REPLY, Packet, Route, seal
 from tests.small import config

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
+from audits.findings.record import Finding, Verdict
 from audits.plan import Plan
 from audits.recorded import recorded_noise
 from audits.run import audit
@@ -21,7 +22,6 @@ from securefg.cli.main import app
 from securefg.data.shard import load_shards
 from securefg.foundation.errors import DataError, RunFolderError
 from securefg.privacy.noise import SystemNoise
-from securefg.run.findings import Finding, Verdict
 from securefg.site.certificates import BadCertificate, NotSigned, Root, Signer
 from securefg.site.findings import read_shared
 from securefg.site.plan import PLAN_FILE

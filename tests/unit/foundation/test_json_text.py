@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from audits.findings.stored import read_findings
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import MOST_BYTES, read_json
-from securefg.run.fingerprints import read_fingerprints
-from securefg.run.stored_findings import read_findings
-from securefg.run.summary import read_summary
+from securefg.runs.fingerprints import read_fingerprints
+from securefg.runs.summary import read_summary
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from securefg.federation.roles import Host
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript
-from securefg.run.assembly import Experiment, enrol, prepare, start_engine
-from securefg.run.folder import RunFolder
+from securefg.runs.assembly import Experiment, enrol, prepare, start_engine
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
 
 

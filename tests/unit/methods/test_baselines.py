@@ -20,9 +20,9 @@ from securefg.methods.fedmlp.algorithm import Globals
 from securefg.methods.mlps.algorithm import METHOD as MLPS
 from securefg.models.network import num_parameters
 from securefg.protocol.codec import Clients, Turn
-from securefg.run import runner
-from securefg.run.assembly import prepare
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig, parse_config
 from tests.small import config
 

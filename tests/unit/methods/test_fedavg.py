@@ -22,9 +22,9 @@ from securefg.privacy.accountants import Step, tightest
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Size, Weights
-from securefg.run import runner
-from securefg.run.assembly import Experiment, prepare
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.assembly import Experiment, prepare
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
 from tests.small import config
 

@@ -19,7 +19,7 @@ from securefg.methods.fedgl.settings import Settings
 from securefg.models.pseudo_graph import build_pseudo_graph
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
+from securefg.runs import runner
 from tests.small import config
 
 SIZES = torch.tensor([30.0, 10.0])

@@ -16,7 +16,7 @@ from securefg.methods.fedgl.messages import Globals, Update
 from securefg.models.pseudo_graph import received_graph
 from securefg.protocol.census import census_of
 from securefg.protocol.messages import Message
-from securefg.run.assembly import start_engine
+from securefg.runs.assembly import start_engine
 from securefg.secagg.errors import MemoryDamaged
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed

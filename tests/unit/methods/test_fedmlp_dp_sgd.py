@@ -9,8 +9,8 @@ import pytest
 from securefg.foundation.errors import ConfigError
 from securefg.privacy.accountants import Step, tightest
 from securefg.privacy.ledger import read_ledger
-from securefg.run import runner
-from securefg.run.assembly import prepare
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
 from securefg.settings.config import RunConfig
 from tests.small import config
 

@@ -22,10 +22,10 @@ from securefg.models.two_layer_mlp import MlpShape, mlp
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
-from securefg.run import runner
-from securefg.run.assembly import Experiment, prepare
-from securefg.run.folder import RunFolder
-from securefg.run.observing import RoundReport, Silent
+from securefg.runs import runner
+from securefg.runs.assembly import Experiment, prepare
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import RoundReport, Silent
 from securefg.settings.config import RunConfig
 from tests.small import config
 

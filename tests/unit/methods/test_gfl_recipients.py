@@ -23,11 +23,11 @@ from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import Adversary, view
-from securefg.run import runner
-from securefg.run.assembly import prepare, start_engine
-from securefg.run.execution import Outcome
-from securefg.run.folder import RunFolder
-from securefg.run.observing import RoundReport, Silent
+from securefg.runs import runner
+from securefg.runs.assembly import prepare, start_engine
+from securefg.runs.execution import Outcome
+from securefg.runs.folder import RunFolder
+from securefg.runs.observing import RoundReport, Silent
 from securefg.secagg.client import SecureClients
 from securefg.secagg.messages import Unmask
 from securefg.settings.config import RunConfig

@@ -17,7 +17,7 @@ from securefg.methods.nfedgnn.settings import Settings
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.execution import TrainingSettings
 from tests.small import config
 

@@ -24,8 +24,8 @@ from securefg.methods.ppfl_deepwalk.algorithm import Client, DeepWalkServer, Set
 from securefg.models.procrustes import aligned
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.transcript import read_transcript
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig, parse_config
 from tests.small import tree
 

@@ -13,7 +13,7 @@ from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.ppfl.exchange import Aligned, Rows
 from securefg.methods.ppfl_gat.algorithm import Client
 from securefg.protocol.codec import Clients, Turn
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import RunConfig, parse_config
 from tests.small import tree
 

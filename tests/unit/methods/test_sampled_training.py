@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 
 from securefg.foundation.errors import ConfigError, InputError
-from securefg.run import runner
+from securefg.runs import runner
 from tests.small import config
 
 SAMPLED = ("method.sampling.above=0", "method.sampling.batch_size=5")

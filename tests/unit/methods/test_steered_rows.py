@@ -12,7 +12,7 @@ from securefg.foundation.errors import MaskingRefused
 from securefg.methods.ppfl.exchange import Mean, RotatedRows, Trained
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.codec import Clients
-from securefg.run.assembly import prepare, start_engine
+from securefg.runs.assembly import prepare, start_engine
 from securefg.settings.config import RunConfig, parse_config
 from tests.small import tree
 from tests.unit.methods.lied_to import Deployed

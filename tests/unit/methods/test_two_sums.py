@@ -26,7 +26,7 @@ from securefg.methods.two_sums.features import (
 )
 from securefg.methods.two_sums.settings import Settings
 from securefg.models.discriminant import Moments, class_scores, discriminant, head, is_clear
-from securefg.run import runner
+from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests.small import CSBM
 

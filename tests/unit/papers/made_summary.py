@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from securefg.run.summary import BothWays, ByteCount, Summary
+from securefg.runs.summary import BothWays, ByteCount, Summary
 
 NONE = ByteCount(payload=0, envelope=0)
 

@@ -12,8 +12,8 @@ from papers.command import Asked, reproduce
 from papers.entry import Entry
 from papers.plan import Options, find_config, make_plan
 from securefg.foundation.errors import ConfigError, InputError
-from securefg.run import runner
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import load_config
 from tests.unit.papers.made_summary import made_summary
 

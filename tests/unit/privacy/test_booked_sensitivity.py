@@ -28,7 +28,7 @@ from securefg.privacy.ledger import Reach
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
-from securefg.run.assembly import Experiment, prepare
+from securefg.runs.assembly import Experiment, prepare
 from securefg.settings.config import parse_config
 from tests.small import tree
 

@@ -33,7 +33,7 @@ from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private
-from securefg.run.assembly import Experiment, prepare
+from securefg.runs.assembly import Experiment, prepare
 from securefg.settings.config import parse_config
 from securefg.settings.privacy import PrivacySettings
 from tests.small import tree

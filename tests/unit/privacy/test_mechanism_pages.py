@@ -12,7 +12,7 @@ import yaml
 from securefg.federation.roles import PublicInfo
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
-from securefg.run import choosing
+from securefg.runs import choosing
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.privacy import shipped_defences
 from securefg.settings.secagg import SecureAggregationSettings

@@ -14,6 +14,7 @@ import yaml
 from securefg.flare.site_policy import JobRefused, SitePolicy
 from torch import Tensor
 
+from audits.findings.record import Verdict
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import violations
 from audits.recorded import recorded_noise
@@ -22,10 +23,9 @@ from audits.uploads import Sealing, open_channel
 from securefg.foundation.errors import ConfigError
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import Policy
-from securefg.run import runner
-from securefg.run.assembly import prepare
-from securefg.run.findings import Verdict
-from securefg.run.folder import RunFolder
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
+from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig, parse_config
 from tests.outside import EXAMPLE, NAME, Laplace
 from tests.unit.flare.federation_world import World

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.runs import MakeRun, run
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from audits.findings.file import FindingsFile
+from audits.findings.record import Finding, Verdict
 from securefg.foundation.interval import Interval
-from securefg.run.findings import Finding, Verdict
-from securefg.run.findings_file import FindingsFile
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 
 ODD = "</td><script>alert(1)</script>"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from securefg.run.folder import RunFolder
-from securefg.run.runner import start
+from securefg.runs.folder import RunFolder
+from securefg.runs.runner import start
 from securefg.settings.config import parse_config
 
 MakeRun = Callable[..., RunFolder]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from audits.findings.record import Verdict
 from securefg.cli import main as cli
 from securefg.foundation.errors import RunFolderError
 from securefg.reports.compare import compare, flat, write_comparison
 from securefg.reports.exports import export
-from securefg.run.findings import Verdict
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.made_findings import attack, audited, check
 from tests.unit.reports.outline import Outline
 from tests.unit.reports.runs import NOISE, MakeRun

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from audits.findings.file import FindingsFile
+from audits.findings.history import digest
+from audits.findings.record import Finding, Verdict
 from securefg.cli.main import app
 from securefg.foundation.interval import Interval
 from securefg.reports.compare import build_sites_page
 from securefg.reports.exports import build_dpo_page
 from securefg.reports.findings_section import describe_coverage, forest, worst_sentence
 from securefg.reports.page import build_report
-from securefg.run import runner
-from securefg.run.findings import Finding, Verdict
-from securefg.run.findings_file import FindingsFile
-from securefg.run.folder import RunFolder
-from securefg.run.history import digest
-from securefg.run.seal import sign_page, verify_run
+from securefg.runs import runner
+from securefg.runs.folder import RunFolder
+from securefg.runs.seal import sign_page, verify_run
 from securefg.settings.config import parse_config
 from tests import small
 

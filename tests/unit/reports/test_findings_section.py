@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from audits.findings.record import Verdict
 from securefg.foundation.errors import RunFolderError
 from securefg.reports import build_report
 from securefg.reports.findings_section import finding_anchor
-from securefg.run.findings import Verdict
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.made_findings import ODD, attack, audited, check
 from tests.unit.reports.outline import Outline
 

@@ -9,7 +9,7 @@ from securefg.protocol.transcript import Record, TranscriptWriter
 from securefg.reports.headline import headline
 from securefg.reports.page import render
 from securefg.reports.results import read_results, read_traffic
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.runs import MakeRun
 
 

@@ -8,7 +8,7 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.protocol.codec import Clients
 from securefg.reports.fields import Released, received, released
 from securefg.reports.results import read_bookings, read_results
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
 
 

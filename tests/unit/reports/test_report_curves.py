@@ -7,7 +7,7 @@ from dataclasses import replace
 from securefg.reports.partition import binned, partition_section
 from securefg.reports.results import read_results
 from securefg.reports.rounds import MAX_POINTS, curves, drops, thinned
-from securefg.run.observing import RoundReport
+from securefg.runs.observing import RoundReport
 from tests.unit.reports.runs import NOISE, MakeRun
 
 

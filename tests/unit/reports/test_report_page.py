@@ -13,10 +13,10 @@ import pytest
 
 from securefg.foundation.errors import RunFolderError
 from securefg.reports import build_report
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.outline import Outline
 from tests.unit.reports.runs import NOISE, MakeRun
-from tests.unit.run.written_over import end_so
+from tests.unit.runs.written_over import end_so
 
 
 def page_of(folder: RunFolder) -> str:

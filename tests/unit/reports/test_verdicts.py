@@ -12,9 +12,9 @@ import pytest
 from securefg.reports.headline import headline
 from securefg.reports.results import read_results
 from securefg.reports.verdicts import Verdict, chance_to_distinguish, verdicts
-from securefg.run.folder import RunFolder
+from securefg.runs.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
-from tests.unit.run.written_over import end_so
+from tests.unit.runs.written_over import end_so
 
 
 def verdicts_of(folder: RunFolder) -> dict[str, Verdict]:

@@ -23,7 +23,7 @@ from securefg.methods.registry import get_method
 from securefg.protocol import codec
 from securefg.protocol.bounds import Bound
 from securefg.protocol.messages import Message
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.methods import SHIPPED
 from securefg.site.packets import Packet

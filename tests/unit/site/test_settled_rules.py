@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefg.run.assembly import Experiment, prepare
+from securefg.runs.assembly import Experiment, prepare
 from securefg.site.job import Job, Sizes
 from tests.contract.test_engines import CONFIGS, small_version
 

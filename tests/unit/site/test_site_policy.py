@@ -14,8 +14,8 @@ from securefg.privacy.ledger import Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
-from securefg.run import runner
-from securefg.run.assembly import prepare
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
 from securefg.settings.config import RunConfig
 from securefg.site.books import Booked, SiteBooks, open_books
 from securefg.site.policy import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from securefg.foundation.errors import RunFolderError
-from securefg.run import runner
-from securefg.run.observing import Observer
+from securefg.runs import runner
+from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.sweep import Point, pool, read_failures, sweep
 from securefg.sweep.cache import find_run, locked

@@ -1,0 +1,121 @@
+"""What this machine has, and whether it computes what it should: small runs, compared."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from securefg.data.sources import cache_folder
+from securefg.foundation.errors import SecurefgError
+from securefg.foundation.files import write_atomically
+from securefg.foundation.versions import versions
+from securefg.methods.registry import get_method
+from securefg.runs.device import gpu, proof
+from securefg.runs.release_file import read_release
+from securefg.runs.runner import start
+from securefg.settings.config import parse_config
+
+EXTRAS = {
+    "faiss": "faiss",
+    "nvflare": "flare",
+    "pymetis": "metis",
+    "pandas": "pandas",
+    "pyarrow": "parquet",
+    "tensorboard": "tensorboard",
+}
+TOLERANCE = 1e-3
+"""Of single weights after three rounds: rounding on another device, or of masked sums."""
+
+TREE: dict[str, Any] = {
+    "method": {"name": "fedavg"},
+    "data": {"name": "csbm", "csbm": {"task": "dnc", "num_nodes": 120, "num_features": 30}},
+    "partition": {"name": "random", "num_clients": 3},
+    "training": {"rounds": 3, "local_epochs": 1, "patience": None, "keep": "last"},
+}
+MASKED = "privacy.secure_aggregation={dropout: 0, corrupt: 0}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at; `bad` says what is wrong with it."""
+
+    what: str
+    found: str
+    bad: str = ""
+
+
+def examined() -> Iterator[Line]:
+    """Line by line, since the last ones take seconds."""
+    yield Line("versions", ", ".join(f"{name} {number}" for name, number in versions().items()))
+    missing = [extra for package, extra in EXTRAS.items() if not _has(package)]
+    yield Line("extras missing", ", ".join(f"securefg[{extra}]" for extra in missing) or "none")
+    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    yield Line("machine", f"{os.cpu_count()} cores, {pages / 2**30:.1f} GiB of memory")
+    yield _data()
+    yield _cache()
+    yield compared("a run under masks", [], [MASKED])
+    yield _gpu()
+
+
+def compared(what: str, one: list[str], other: list[str]) -> Line:
+    """Whether a small run gives the same weights both ways."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            weights = [_weights(Path(folder, "a"), one), _weights(Path(folder, "b"), other)]
+        except SecurefgError as error:
+            return Line(what, "failed", str(error).partition("\n")[0])
+    apart = float((weights[0] - weights[1]).abs().max())
+    bad = "" if apart <= TOLERANCE else f"weights differ by {apart:.2g}, allowed {TOLERANCE:g}"
+    return Line(what, f"the plain run's weights, within {apart:.1g}" if not bad else "wrong", bad)
+
+
+def _weights(root: Path, overrides: list[str]) -> torch.Tensor:
+    config = parse_config(TREE, ["device=cpu", f"output.root={root}", *overrides])
+    path = start(config).folder.path / "model.safetensors"
+    release: Any = read_release(path, get_method(config.method.name))
+    weights: torch.Tensor = release.weights
+    return weights.cpu()
+
+
+def _gpu() -> Line:
+    """The GPU is proved by a run whose weights are the CPU's, and then taken by `device: auto`."""
+    if not torch.cuda.is_available():
+        return Line("GPU", "none that PyTorch finds; runs compute on the CPU")
+    line = compared(f"GPU: {gpu()}", [], ["device=cuda"])
+    if line.bad:
+        proof(gpu()).unlink(missing_ok=True)
+    else:
+        proof(gpu()).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(proof(gpu()), line.found)
+    return line
+
+
+def _data() -> Line:
+    root = os.environ.get("SECUREFG_DATA")
+    if not root:
+        return Line("data", "SECUREFG_DATA is not set; datasets are downloaded")
+    folder = Path(root)
+    if not folder.is_dir():
+        return Line("data", root, "SECUREFG_DATA names no folder")
+    found = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    return Line("data", f"{root}: {', '.join(found) or 'empty'}")
+
+
+def _cache() -> Line:
+    folder = cache_folder()
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    return Line("cache", str(folder), "" if os.access(place, os.W_OK) else "cannot be written")
+
+
+def _has(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
