@@ -33,7 +33,7 @@ class Plan:
     adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
     trials       of every noise mechanism that claims an epsilon
     thorough     also search for fresh seeds of 32 bits, and remove nodes for longer: minutes
-    overrides    of the run's `audit` settings, as `audit.smallest_gain=0.1`
+    overrides    of the run's `audit` settings, as `audit.leak_threshold=0.1`
     attacks_only  every attack of a default audit and no promise, beside the findings that are
                  stored; only for a plan that names no attack and no adversary
     """

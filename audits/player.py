@@ -185,7 +185,7 @@ class Player:
         return finding.model_copy(
             update={
                 "verdict": Verdict.TRACE,
-                "because": f"{said}, below {smallest:g} (audit.smallest_gain)",
+                "because": f"{said}, below {smallest:g} (audit.leak_threshold)",
                 "gain": gain,
                 "basis": "bounded",
                 "details": {**finding.details, **seen, "measured_high": finding.gain.high},

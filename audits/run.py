@@ -105,7 +105,7 @@ class Auditing:
         self._truth, self._plan, self._told = truth, plan, told
         stored = truth.config.audit if isinstance(truth, Truth) else AuditSettings()
         settings = audit_settings(stored, plan.overrides)
-        self._smallest, self._seconds = settings.smallest_gain, settings.attack_seconds
+        self._smallest, self._seconds = settings.leak_threshold, settings.attack_seconds
         self._file = FindingsFile.begin(
             folder, about, anew=plan.whole, asked=plan.asked, terms=plan.terms(settings)
         )

@@ -18,7 +18,7 @@ meaningless (`audits.blind`), or if its guess gains on permuted truth.
 | at chance | stays below both, and the most exposed stand out | works | INCONCLUSIVE |
 | at chance | stays below both | works | NOT_DETECTED |
 
-The smallest gain that matters is `audit.smallest_gain`, by default `SMALLEST` for the metric. A
+The smallest gain that matters is `audit.leak_threshold`, by default `SMALLEST` for the metric. A
 gain of `LARGEST_TRACE` is a leak whatever the setting.
 
 A gain that the law of the noise gives (`audits.closed_form`) needs no control and no sampling:
@@ -125,8 +125,8 @@ def judge_computed(form: ClosedForm, smallest: float) -> tuple[Verdict, str]:
     )
     least = min(smallest, LARGEST_TRACE)
     if form.gain.value >= least or form.most >= least:
-        return Verdict.LEAK, f"{said}; gains from {least:g} on matter (audit.smallest_gain)"
-    return Verdict.TRACE, f"{said}, below {least:g} (audit.smallest_gain)"
+        return Verdict.LEAK, f"{said}; gains from {least:g} on matter (audit.leak_threshold)"
+    return Verdict.TRACE, f"{said}, below {least:g} (audit.leak_threshold)"
 
 
 def _above_zero(found: Evidence) -> tuple[Verdict, str]:
@@ -135,7 +135,7 @@ def _above_zero(found: Evidence) -> tuple[Verdict, str]:
         return Verdict.LEAK, said
     if found.stands_out:
         return Verdict.LEAK, f"{said}, and {_exposed(found)}"
-    return Verdict.TRACE, f"{said}: less than {least:g} (audit.smallest_gain)"
+    return Verdict.TRACE, f"{said}: less than {least:g} (audit.leak_threshold)"
 
 
 def _silence(found: Evidence) -> tuple[Verdict, str]:
@@ -155,7 +155,7 @@ def _silence(found: Evidence) -> tuple[Verdict, str]:
     if gain.high >= found.smallest:
         return (
             Verdict.INCONCLUSIVE,
-            f"{off}; {hidden}, and gains from {found.smallest:g} on matter (audit.smallest_gain)",
+            f"{off}; {hidden}, and gains from {found.smallest:g} on matter (audit.leak_threshold)",
         )
     if gain.high >= found.control.value:
         return Verdict.INCONCLUSIVE, f"{off}; {hidden}, which is as much as without the defence"

@@ -40,7 +40,7 @@ Case = tuple[str, str, str, tuple[str, ...]]
 
 SAGE, GFL, USERS = "fedavg_graphsage_csbm", "gfl_dnc_private", "nfedgnn_masked"
 ROUNDS = (*SHORT, "training.rounds=5")
-SMALL = "data={name: csbm, csbm: {task: dnc, num_nodes: 600, degree: 10, lambda_: 2, mu: 6}}"
+SMALL = "data={name: csbm, csbm: {task: dnc, num_nodes: 600, degree: 10, graph_signal: 2, mu: 6}}"
 SUMS = ("output.transcript_every=1", SMALL)
 WALKS = "ppfl_deepwalk_citeseer_private"
 PUBLIC = (*SHORT, f"{SMALL[:-1]}, split: {{kind: folds}}}}", "training.rounds=5")

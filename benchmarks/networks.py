@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--csbm", type=int, metavar="NODES", help="draw a graph in place of Cora")
     parser.add_argument("--steps", type=int, default=30)
     given = parser.parse_args()
-    drawn = {"name": "csbm", "csbm": {"num_nodes": given.csbm, "degree": 10, "lambda_": 2}}
+    drawn = {"name": "csbm", "csbm": {"num_nodes": given.csbm, "degree": 10, "graph_signal": 2}}
     settings = DataSettings.model_validate(drawn if given.csbm else {"name": "cora"})
     graph = load(settings, seed=0)
     print(f"{graph.name}: {graph.num_nodes} nodes, {graph.num_features} features")

@@ -60,7 +60,7 @@ def baselines(seeds: int) -> dict[str, list[str]]:
     reached: dict[tuple[str, float], list[float]] = {}
     for seed in range(seeds):
         config = load_config(
-            CONFIGS / "private_cornell5.yaml", ["merged=true", "privacy={}", f"seed={seed}"]
+            CONFIGS / "private_cornell5.yaml", ["centralised=true", "privacy={}", f"seed={seed}"]
         )
         graph = prepare(config).union
         for method in ("GAP-like", "ProGAP-like"):

@@ -222,7 +222,7 @@ def dealt(name: str, partition: str, num_clients: int, seed: int, share: float =
         "method": {"name": "two_sums"},
         "data": {"name": name, "split": {"kind": "shares", "train_share": share, "val_share": 0.1}},
         "partition": {"name": partition, "num_clients": num_clients},
-        "training": {"rounds": 1, "patience": None, "keep": "last"},
+        "training": {"rounds": 1, "patience": None, "final_model": "last"},
         "seed": seed,
     }
     return prepare(parse_config(config)).union

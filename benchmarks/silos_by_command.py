@@ -40,7 +40,7 @@ def measured(method: str, silo: int, above: int, root: Path) -> dict[str, float]
     # FedGL's silos overlap, and all nodes are those of one silo; FedAvg's four are apart
     apart = method == "fedavg"
     nodes = 4 * silo if apart else silo
-    csbm = {"num_nodes": nodes, "degree": 10, "lambda_": 2, "mu": nodes, "num_features": 50}
+    csbm = {"num_nodes": nodes, "degree": 10, "graph_signal": 2, "mu": nodes, "num_features": 50}
     tree = {
         "method": {**(FEDAVG if apart else FEDGL), "sampling": {"above": above}},
         "data": {"name": "csbm", "csbm": csbm},

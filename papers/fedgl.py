@@ -13,7 +13,7 @@ PAPER = "Chen et al., FedGL: Federated Graph Learning Framework with Global Self
 QUICK = ("training.rounds=3", "training.local_epochs=2")
 DATASETS = ("Cora", "CiteSeer", "ACM", "Wiki")
 METHODS = {
-    "Centralized": ("method={name: alone}", "merged=true", "training.local_epochs=1"),
+    "Centralized": ("method={name: alone}", "centralised=true", "training.local_epochs=1"),
     "Federated": ("method.pseudo_labels=false", "method.pseudo_graph=false"),
     "w/o graph": ("method.pseudo_graph=false",),
     "w/o labels": ("method.pseudo_labels=false",),

@@ -7,7 +7,14 @@ from typing import Any
 
 from securefg.settings.config import RunConfig, parse_config
 
-CSBM = {"task": "dnc", "num_nodes": 120, "degree": 8, "lambda_": 2, "mu": 2, "num_features": 30}
+CSBM = {
+    "task": "dnc",
+    "num_nodes": 120,
+    "degree": 8,
+    "graph_signal": 2,
+    "mu": 2,
+    "num_features": 30,
+}
 
 
 def tree(root: Path, method: str = "fedgl") -> dict[str, Any]:

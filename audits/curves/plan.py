@@ -71,7 +71,7 @@ class CurvePlan:
         """The attacks that were named for a setting's runs, and whose places they take."""
         plan = self.audits[setting.runs[0].config.hash]
         names = tuple(get_attack(name).name for name in plan.only if name != PROMISES)
-        smallest = setting.runs[0].config.audit.smallest_gain
+        smallest = setting.runs[0].config.audit.leak_threshold
         excluded = frozenset(self.excluded.get(setting.series, {}))
         return Asked(names, self.curve.adversaries, smallest, excluded)
 

@@ -92,7 +92,7 @@ class Stage:
         return reason
 
     def _player(self, truth: Truth, defended: bool) -> Player:
-        return Player(truth, self._seed, self._config.audit.smallest_gain, defended)
+        return Player(truth, self._seed, self._config.audit.leak_threshold, defended)
 
     def _lied(self, experiment: Experiment, attack: ActiveAttack) -> Rehearsed:
         truth = self._new(experiment)

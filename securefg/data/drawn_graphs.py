@@ -110,7 +110,7 @@ def _sparse_block_model(
 
 
 def _rates(settings: CsbmSettings) -> tuple[float, float]:
-    spread = settings.lambda_ * settings.degree**0.5
+    spread = settings.graph_signal * settings.degree**0.5
     return settings.degree + spread, settings.degree - spread
 
 

@@ -123,11 +123,12 @@ def check_split(graph: Graph, training: TrainingSettings) -> None:
     for name, chosen in (("training", split.train), ("test", split.test)):
         if not bool(chosen.any()):
             raise ConfigError(f"data.split: no client holds a {name} node; wanted at least one")
-    selects = training.keep == "best" or training.patience is not None
+    selects = training.final_model == "best" or training.patience is not None
     if selects and not bool(split.val.any()):
         raise ConfigError(
             "data.split: no client holds a validation node, and the kept model is chosen by them; "
-            "allowed: a split with validation nodes, or training.keep: last with patience: null"
+            "allowed: a split with validation nodes, or training.final_model: last with "
+            "patience: null"
         )
     if graph.num_classes < 2:
         raise ConfigError("data: every node is of one class; wanted two or more to tell apart")

@@ -91,7 +91,7 @@ def masked_fields(
             _refuse_unmasked(release, "")
         return {}
     by_name = {release.name: release for release in planned}
-    wanted = settings.fields
+    wanted = settings.masked_fields
     if wanted is None:
         wanted = tuple(n for n, release in by_name.items() if release.declaration.scope != "each")
     if not wanted:
@@ -99,7 +99,7 @@ def masked_fields(
     for name in wanted:
         if name not in by_name:
             raise ConfigError(
-                f"privacy.secure_aggregation.fields: no private field {name!r}; "
+                f"privacy.secure_aggregation.masked_fields: no private field {name!r}; "
                 f"this run sends {', '.join(by_name)}"
             )
         refuse_unless_sum(by_name[name])
@@ -114,9 +114,10 @@ def masked_fields(
 
 
 def _nothing_to_mask(settings: SecureAggregationSettings, planned: Sequence[PlannedRelease]) -> str:
-    if settings.fields is not None:
+    if settings.masked_fields is not None:
         return (
-            "privacy.secure_aggregation.fields: found an empty list; expected names of fields; "
+            "privacy.secure_aggregation.masked_fields: found an empty list; expected names "
+            "of fields; "
             "leave it out to mask every sum"
         )
     if not planned:
@@ -142,7 +143,8 @@ def refuse_unless_sum(release: PlannedRelease) -> None:
     """Masking leaves the server nothing but a sum; a field of which it needs each value is lost."""
     if release.declaration.scope == "each":
         raise MaskingRefused(
-            f"privacy.secure_aggregation.fields: found {release.name}, of which the server needs "
+            f"privacy.secure_aggregation.masked_fields: found {release.name}, of which the "
+            "server needs "
             "every single value; expected a field of which it needs only the sum; "
             f"{instead_of_masks(release)}"
         )

@@ -173,10 +173,11 @@ def _rounds(planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
 
 def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedRelease]) -> None:
     known = [release.name for release in planned]
-    for name in settings.fields:
+    for name in settings.field_rules:
         if name not in known:
             raise ConfigError(
-                f"privacy.fields.{name}: no such private field; this run sends {', '.join(known)}"
+                f"privacy.field_rules.{name}: no such private field; "
+                f"this run sends {', '.join(known)}"
             )
 
 
@@ -200,7 +201,7 @@ def _refuse_noisy_census(
         found = masked.get(release.name)
         if bare and release.count == 0 and found is not None and not found.rule.is_bare:
             raise ConfigError(
-                f"privacy.fields.{release.name}.mechanism: found {found.rule.name}; expected "
+                f"privacy.field_rules.{release.name}.mechanism: found {found.rule.name}; expected "
                 f"{NO_DEFENCE}, since the field is counted exactly, once, for the sums without "
                 f"noise ({', '.join(bare)}); set it to {NO_DEFENCE}, or put noise on these too"
             )
@@ -219,14 +220,14 @@ def _refuse_noise_without_masks(
         allowed = " or ".join(local_defences())
         if release.declaration.scope == "each":
             because = "the server needs every single value of it, and none is summed under masks"
-            advice = f"set privacy.fields.{release.name}.mechanism: {allowed}"
+            advice = f"set privacy.field_rules.{release.name}.mechanism: {allowed}"
             if release.declaration.summed_by:
                 advice += f", or {release.declaration.summed_by}, which sends sums"
         else:
-            because = "secure_aggregation.fields leaves it without masks"
-            advice = "name the field there, or leave secure_aggregation.fields out"
+            because = "secure_aggregation.masked_fields leaves it without masks"
+            advice = "name the field there, or leave secure_aggregation.masked_fields out"
         raise ConfigError(
-            f"privacy.fields.{release.name}.mechanism: found {rule.name}; expected {allowed}, "
+            f"privacy.field_rules.{release.name}.mechanism: found {rule.name}; expected {allowed}, "
             f"since {because}; {advice}"
         )
 
@@ -235,25 +236,31 @@ def _rule(
     settings: PrivacySettings, release: PlannedRelease, num_clients: int, population: int
 ) -> Defence:
     if release.trained is not None:
-        if settings.mechanism != NO_DEFENCE or release.name in settings.fields:
+        if settings.mechanism != NO_DEFENCE or release.name in settings.field_rules:
             raise ConfigError(
                 f"privacy: {release.name} has its noise from {release.trained.key}; allowed beside "
-                f"it: mechanism: {NO_DEFENCE}, and no rule in privacy.fields"
+                f"it: mechanism: {NO_DEFENCE}, and no rule in privacy.field_rules"
             )
         return release.trained
-    own = settings.fields.get(release.name) or FieldSettings(mechanism=settings.mechanism)
+    own = settings.field_rules.get(release.name) or FieldSettings(mechanism=settings.mechanism)
     multiplier = own.noise_multiplier or settings.noise_multiplier
     if settings.target_epsilon is not None:
         multiplier = multiplier or release.noisier
     masking = settings.secure_aggregation
-    key = "mechanism" if release.name not in settings.fields else f"fields.{release.name}.mechanism"
+    key = (
+        "mechanism"
+        if release.name not in settings.field_rules
+        else f"field_rules.{release.name}.mechanism"
+    )
     return find_defence(own.mechanism, f"privacy.{key}").settle(
         Asked(
             field=release.name,
             mechanism=own.mechanism,
             clip_l2=own.clip_l2 or release.norm or settings.clip_l2,
             noise_multiplier=multiplier,
-            per=own.per or settings.per or ("row" if release.declaration.rows else "message"),
+            per=own.clip_per
+            or settings.clip_per
+            or ("row" if release.declaration.rows else "message"),
             adjacency=settings.adjacency,
             moved_l2=release.moved_l2(settings.unit),
             threat=masking.threat_among(population) if masking is not None else None,

@@ -72,7 +72,7 @@ def _protection(results: Results, booked: Booked) -> str:
         return "Only inside the sum, under masks; the sum itself carries no noise."
     if mechanism.noise_multiplier is None:
         return "Not at all: it left as it is."
-    own = results.config.privacy.fields.get(mechanism.field)
+    own = results.config.privacy.field_rules.get(mechanism.field)
     name = own.mechanism if own else results.config.privacy.mechanism
     clip = (own.clip_l2 if own else None) or results.config.privacy.clip_l2
     return _defence(name, mechanism.rule).booked_words(mechanism, clip)

@@ -81,8 +81,8 @@ def prepare(config: RunConfig) -> Experiment:
     drawn = draw_partition(graph, config.partition, config.seed)
     union = union_graph(graph, drawn)
     check_split(union, config.training)
-    partition = _merged(drawn) if config.merged else drawn
-    held = union if config.merged else graph
+    partition = _merged(drawn) if config.centralised else drawn
+    held = union if config.centralised else graph
     node_holders, edge_holders = most_holders(held, partition)
     trainers = _trainers(graph, partition) if "trainers" in method.server_knows else None
     public = PublicInfo(

@@ -39,7 +39,7 @@ class Best:
         """Keep the model if it is the best; patience starts anew at every improvement. Where nobody
         tells scores, the last model stays."""
         score = _monitored(scores, training.monitor) if scores is not None else 0.0
-        if score > self.score or scores is None or training.keep == "last":
+        if score > self.score or scores is None or training.final_model == "last":
             self.round, self.score, self.kind, self.body = number, score, kind, body
             self.improved = number
         if scores is not None and scores.val_loss < self.loss:

@@ -37,7 +37,7 @@ TREE: dict[str, Any] = {
     "method": {"name": "fedavg"},
     "data": {"name": "csbm", "csbm": {"task": "dnc", "num_nodes": 120, "num_features": 30}},
     "partition": {"name": "random", "num_clients": 3},
-    "training": {"rounds": 3, "local_epochs": 1, "patience": None, "keep": "last"},
+    "training": {"rounds": 3, "local_epochs": 1, "patience": None, "final_model": "last"},
 }
 MASKED = "privacy.secure_aggregation={dropout: 0, corrupt: 0}"
 

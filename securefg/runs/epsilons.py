@@ -86,7 +86,7 @@ def not_covered(experiment: Setup) -> tuple[str, ...]:
     training, shown = experiment.config.training, experiment.method.answers_shown
     answers = ANSWERS if shown(experiment.config.method) else AT_HOME
     return (
-        *([VALIDATION] if training.keep == "best" else []),
+        *([VALIDATION] if training.final_model == "best" else []),
         *([EARLY] if training.patience is not None else []),
         *([answers] if experiment.policy.rules else []),
     )

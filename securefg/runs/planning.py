@@ -77,8 +77,8 @@ def published(config: RunConfig) -> PublicInfo:
             f"data.name: {config.data.name!r} has no published sizes to plan with; allowed: "
             f"{', '.join(name for name, info in DATASETS.items() if info.num_nodes)}, csbm"
         )
-    clients = 1 if config.merged else _num_clients(config, nodes)
-    holders = 1 if config.merged or _is_disjoint(config) else None
+    clients = 1 if config.centralised else _num_clients(config, nodes)
+    holders = 1 if config.centralised or _is_disjoint(config) else None
     return PublicInfo(
         num_nodes=nodes,
         num_features=config.data.projection or columns,

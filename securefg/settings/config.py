@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -59,11 +59,13 @@ class ContextSettings(Settings):
 class RunConfig(Settings):
     """One run, complete: the same config gives the same result to the bit on one machine."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"merged": "centralised"}
+
     name: str = Field("run", pattern=r"^[\w.-]+$", description="prefix of the run folder's name")
     method: SerializeAsAny[MethodSettings]
     data: DataSettings
     partition: SerializeAsAny[PartitionSettings] = SharesSettings()
-    merged: bool = Field(
+    centralised: bool = Field(
         False, description="give one client the union of what all clients of the partition hold"
     )
     training: TrainingSettings = TrainingSettings()
@@ -220,7 +222,8 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     *parents, last = path.strip().split(".")
     if not separator or not last:
         raise ConfigError(f"--set {shortened(override)}: wanted KEY.KEY=VALUE")
-    if parents[:2] == ["privacy", "fields"] and len(parents) == 4:
+    named = parents[:2] in (["privacy", "field_rules"], ["privacy", "fields"])
+    if named and len(parents) == 4:
         parents = [*parents[:2], f"{parents[2]}.{parents[3]}"]  # the names of fields have a dot
     for key in parents:
         node = tree.setdefault(key, {})

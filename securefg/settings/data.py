@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from securefg.foundation.settings import Settings
+from securefg.foundation.settings import Settings, with_new_names
 from securefg.settings.datasets import Norm, canonical
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -43,12 +44,12 @@ class SplitSettings(Settings):
 
 # The experiments of "Graph Federated Learning with Hidden Representation Sharing", appendix A.2.1.
 _PAPER: dict[str, dict[str, float]] = {
-    "dnc": {"num_nodes": 200, "degree": 8, "lambda_": 2, "mu": 1, "samples_per_node": 1},
-    "snc": {"num_nodes": 200, "degree": 10, "lambda_": 2, "mu": 1, "samples_per_node": 40},
+    "dnc": {"num_nodes": 200, "degree": 8, "graph_signal": 2, "mu": 1, "samples_per_node": 1},
+    "snc": {"num_nodes": 200, "degree": 10, "graph_signal": 2, "mu": 1, "samples_per_node": 40},
     "sc": {
         "num_nodes": 50,
         "degree": 5,
-        "lambda_": 2.2,
+        "graph_signal": 2.2,
         "mu": 0.1,
         "samples_per_node": 120,
         "train_share": 1 / 12,
@@ -69,10 +70,12 @@ class CsbmSettings(Settings):
     so repeats with other seeds redraw the features only, as in the paper.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"lambda_": "graph_signal"}
+
     task: Literal["dnc", "snc", "sc"] = "dnc"
     num_nodes: Annotated[int, Field(ge=4)]
     degree: Annotated[float, Field(gt=0)]
-    lambda_: Annotated[float, Field(ge=0)]
+    graph_signal: Annotated[float, Field(ge=0)]
     mu: Annotated[float, Field(ge=0)]
     num_features: Annotated[int, Field(ge=1)] = 100
     samples_per_node: Annotated[int, Field(ge=1)]
@@ -85,15 +88,16 @@ class CsbmSettings(Settings):
     def _as_in_the_paper(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        return {**_PAPER.get(str(given.get("task", "dnc")), {}), **given}
+        own = with_new_names(given, cls.renamed)
+        return {**_PAPER.get(str(given.get("task", "dnc")), {}), **own}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.lambda_**2 > self.degree:
+        if self.graph_signal**2 > self.degree:
             raise ValueError(
-                f"lambda_ is {self.lambda_}; allowed: 0 to sqrt(degree), so c_out >= 0"
+                f"graph_signal is {self.graph_signal}; allowed: 0 to sqrt(degree), so c_out >= 0"
             )
-        if self.degree + self.lambda_ * self.degree**0.5 > self.num_nodes:
+        if self.degree + self.graph_signal * self.degree**0.5 > self.num_nodes:
             raise ValueError(f"degree is {self.degree}; allowed: c_in up to num_nodes")
         if self.train_share + self.val_share >= 1:
             raise ValueError("train_share + val_share leaves nothing to test on; allowed: below 1")

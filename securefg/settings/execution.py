@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,6 +14,8 @@ from securefg.settings.privacy import PrivateTrainingSettings
 
 class TrainingSettings(Settings):
     """How long and how the clients train."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"keep": "final_model"}
 
     rounds: int = Field(300, ge=1, description="maximum number of rounds")
     local_epochs: int = Field(10, ge=1, description="local epochs per round")
@@ -39,7 +42,7 @@ class TrainingSettings(Settings):
         description="validation score that early stopping and the kept model go by; either: the "
         "accuracy or the loss (the kept model is then the most accurate one)",
     )
-    keep: Literal["best", "last"] = Field(
+    final_model: Literal["best", "last"] = Field(
         "best",
         description="the released model: the best round's by validation, which no epsilon covers, "
         "or the last round's; with patience: null, no validation label is used then",
@@ -95,7 +98,7 @@ class OutputSettings(Settings):
 
 
 JUDGING = (
-    "smallest_gain",
+    "leak_threshold",
     "sensitive",
     "attack_seconds",
     "shadows",
@@ -108,6 +111,8 @@ JUDGING = (
 class AuditSettings(Settings):
     """What a run carries for its audit. Runs of other seeds with the same `seed` here have the same
     canaries, each with a coin of its own."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"smallest_gain": "leak_threshold"}
 
     canaries: int = Field(
         0, ge=0, description="number of canary nodes inserted before the data is partitioned"
@@ -127,7 +132,7 @@ class AuditSettings(Settings):
     shadow_seconds: float = Field(
         600, gt=0, description="longest that shadows of the method may take, as estimated"
     )
-    smallest_gain: float | None = Field(
+    leak_threshold: float | None = Field(
         None,
         gt=0,
         le=1,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, PositiveFloat, field_validator, model_validator
 
@@ -64,25 +65,29 @@ class PrivateTrainingSettings(Settings):
 class FieldSettings(Settings):
     """What one field gets instead of the general rule."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"per": "clip_per"}
+
     mechanism: str
     clip_l2: PositiveFloat | None = None
-    per: Per | None = None
+    clip_per: Per | None = None
     noise_multiplier: PositiveFloat | None = None
 
     @field_validator("mechanism")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        return require_known_defence("privacy.fields.*.mechanism", name)
+        return require_known_defence("privacy.field_rules.*.mechanism", name)
 
 
 class PrivacySettings(Settings):
     """Noise on what the clients upload, and what it is accounted as."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"per": "clip_per", "fields": "field_rules"}
+
     mechanism: str = Field(
         NO_DEFENCE, description="defence of every private field: a name, or a module path"
     )
     clip_l2: PositiveFloat = Field(1.0, description="L2 bound per unit, before the noise")
-    per: Per | None = Field(
+    clip_per: Per | None = Field(
         None, description="unit of clipping; by default the row where a field has rows"
     )
     noise_multiplier: PositiveFloat | None = Field(
@@ -102,7 +107,7 @@ class PrivacySettings(Settings):
     noise_rng: Literal["system", "seeded"] = Field(
         "system", description="seeded noise is reproducible and protects nothing"
     )
-    fields: dict[str, FieldSettings] = Field(
+    field_rules: dict[str, FieldSettings] = Field(
         default_factory=dict, description="exceptions, by Message.field"
     )
     secure_aggregation: SecureAggregationSettings | None = Field(

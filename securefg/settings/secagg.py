@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, PositiveFloat
 
@@ -64,7 +65,9 @@ class Threat:
 class SecureAggregationSettings(Settings):
     """Masking of what the server needs only the sum of; `{}` takes all defaults."""
 
-    fields: tuple[str, ...] | None = Field(
+    renamed: ClassVar[Mapping[str, str]] = {"fields": "masked_fields"}
+
+    masked_fields: tuple[str, ...] | None = Field(
         None, description="Message.field names to mask; by default all that are sums"
     )
     ring_bits: Literal[32, 64] = 32

@@ -156,7 +156,10 @@ class SitePolicy(_Floor):
             reasons.append(f"{config.training.rounds} rounds; allowed here: {self.max_rounds}")
         if self.noise == "system" and config.privacy.noise_rng != "system":
             reasons.append("the noise is seeded and protects nothing")
-        named = {config.privacy.mechanism, *(f.mechanism for f in config.privacy.fields.values())}
+        named = {
+            config.privacy.mechanism,
+            *(f.mechanism for f in config.privacy.field_rules.values()),
+        }
         strange = named - set(shipped_defences()) - set(self.defences)
         if strange and self.defences != "any":
             reasons.append(

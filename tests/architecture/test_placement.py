@@ -90,7 +90,7 @@ ONE_OF_EACH = (
     "ppfl_gat_cora",
     "private_cora",
 )
-KEEP_LAST = "training.keep=last"  # else a model that is not the last is scored once more
+KEEP_LAST = "training.final_model=last"  # else a model that is not the last is scored once more
 BESIDE_MESSAGES = {
     "securefg/models/many_mlps.py": "the order of samples is drawn by numpy, once a round",
     "securefg/models/probes.py": "scikit-learn scores the rows, once a scoring",

@@ -35,7 +35,7 @@ from securefg.settings.config import parse_config
 pytestmark = pytest.mark.filterwarnings("ignore:data.split")  # a class that does not train
 CLIENT = Adversary("client", frozenset({0}))
 PLACES = (Adversary("server"), CLIENT, Adversary("outsider"))
-CSBM = {"num_nodes": 100, "degree": 6, "lambda_": 2, "mu": 3, "num_features": 12}
+CSBM = {"num_nodes": 100, "degree": 6, "graph_signal": 2, "mu": 3, "num_features": 12}
 SHARES = {"train_share": 0.5, "val_share": 0.1}
 TWO_FIELDS = ("statistics", "rows", "weights")
 NODE_EACH = {"partition": {"name": "one_node"}}
@@ -94,7 +94,7 @@ def truth_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Truth]:
             tree = {
                 "method": {"name": "tests.contract.talker", "says": says},
                 "partition": {"name": "random", "num_clients": 5},
-                "training": {"rounds": 1, "patience": None, "keep": "last"},
+                "training": {"rounds": 1, "patience": None, "final_model": "last"},
                 "output": {"root": str(root / "runs"), "transcript_every": 1},
                 **DATA[data](root),
                 **(NODE_EACH if says == "latents" else {}),

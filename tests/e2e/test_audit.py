@@ -36,7 +36,7 @@ def noised(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     root = tmp_path_factory.mktemp("noised")
     noise = "privacy={mechanism: local_gaussian, target_epsilon: 4, unit: row}"
     weighting = "method.weighting=equal"
-    gain = "audit.smallest_gain=0.1"  # some 1800 pairs tell a gain of 0.1 from none, hardly 0.05
+    gain = "audit.leak_threshold=0.1"  # some 1800 pairs tell a gain of 0.1 from none, hardly 0.05
     return runner.start(config(root, HIDDEN, weighting, noise, gain, "training.rounds=40")).folder
 
 

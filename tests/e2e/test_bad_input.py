@@ -53,7 +53,10 @@ def answer(
         ("partition.name=foo", "unknown 'foo'; allowed: shares, public_private, one_node"),
         ("privacy.noise_multiplier=-1", "privacy.noise_multiplier: Input should be greater than 0"),
         ("privacy.mechanism=local_gaussian", "needs either noise_multiplier or target_epsilon"),
-        ("privacy.fields={Update.foo: {mechanism: plain}}", "Update.foo: no such private field"),
+        (
+            "privacy.field_rules={Update.foo: {mechanism: plain}}",
+            "Update.foo: no such private field",
+        ),
         ("data={name: corra}", "data.name: unknown 'corra'; did you mean cora? allowed: cora,"),
         (
             "method={name: fedgll}",

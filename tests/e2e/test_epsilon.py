@@ -46,7 +46,7 @@ def test_one_field_without_noise_makes_epsilon_infinite_and_is_named(tmp_path: P
         tmp_path,
         "method={name: fedgl, weighting: equal}",
         "privacy={mechanism: local_gaussian, noise_multiplier: 1}",
-        "privacy.fields={Update.embeddings: {mechanism: plain}}",
+        "privacy.field_rules={Update.embeddings: {mechanism: plain}}",
     )
     for unit in ("client", "row"):
         claim = found.epsilon[unit]
@@ -61,7 +61,7 @@ def test_a_size_that_leaves_beside_the_noise_is_named(tmp_path: Path) -> None:
     plain = summary(
         tmp_path,
         "privacy={mechanism: local_gaussian, noise_multiplier: 1}",
-        "privacy.fields={Update.num_nodes: {mechanism: plain}}",
+        "privacy.field_rules={Update.num_nodes: {mechanism: plain}}",
     )
     assert plain.epsilon["client"].because == ("Update.num_nodes",)
 

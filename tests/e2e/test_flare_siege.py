@@ -30,7 +30,7 @@ from tests.unit.flare.test_flares_commands import OF_SITES, commands
 
 pytest.importorskip("nvflare")
 BANKS = ["bank-a", "bank-b", "bank-c"]
-SETTINGS = ("training.rounds=4", "training.keep=last", "engine.patience=6")
+SETTINGS = ("training.rounds=4", "training.final_model=last", "engine.patience=6")
 CHANNELS = [
     *OTHER_CHANNELS,
     ("securefg", "ask"),

@@ -307,7 +307,7 @@ def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path
         ),
         (
             ConfigError,
-            ["privacy.secure_aggregation={fields: [Update.foo]}"],
+            ["privacy.secure_aggregation={masked_fields: [Update.foo]}"],
             "no private field 'Update.foo'; this run sends Update.weights",
         ),
         (
@@ -326,7 +326,10 @@ def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path
         ),
         (
             ConfigError,
-            ["method.weighting=nodes", "privacy.secure_aggregation={fields: [Update.weights]}"],
+            [
+                "method.weighting=nodes",
+                "privacy.secure_aggregation={masked_fields: [Update.weights]}",
+            ],
             "method.weighting: found nodes; expected clients under masks",
         ),
         (

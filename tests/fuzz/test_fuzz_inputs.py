@@ -22,7 +22,7 @@ SETS = (
     "training.rounds=3",
     "privacy={mechanism: local_gaussian, noise_multiplier: 1}",
     "partition.shares=[0.5, 0.5]",
-    "privacy.fields.Update.weights={mechanism: plain}",
+    "privacy.field_rules.Update.weights={mechanism: plain}",
     "data={name: csbm}",
 )
 

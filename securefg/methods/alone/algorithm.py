@@ -1,7 +1,7 @@
 """Every party trains by itself: nothing is exchanged, so nothing leaks and nothing is gained.
 
-FedGL's baseline "Local"; with `merged: true`, where one party holds what all hold together, it is
-"Centralized". With other networks it is the table of centralised baselines of GFL-APPNP's paper.
+FedGL's baseline "Local"; with `centralised: true`, where one party holds what all hold together, it
+is "Centralized". With other networks it is the table of centralised baselines of GFL-APPNP's paper.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def planned(
 
 METHOD = Method(
     name="alone",
-    summary="every party trains by itself; with merged: true, the centralised reference",
+    summary="every party trains by itself; with centralised: true, the centralised reference",
     settings=Settings,
     messages=(Go, Done),
     replies={Go: Done},

@@ -52,7 +52,7 @@ def require_one_node_each(info: PublicInfo) -> None:
     if info.num_clients != info.num_nodes:
         raise ConfigError(
             f"partition: {info.num_clients} clients for {info.num_nodes} nodes; perceptrons of "
-            "many clients want one client per node (partition.name: one_node, merged: false)"
+            "many clients want one client per node (partition.name: one_node, centralised: false)"
         )
 
 

@@ -153,7 +153,7 @@ def planned(
     if info.num_clients != info.num_nodes:
         raise ConfigError(
             f"partition: {info.num_clients} clients for {info.num_nodes} nodes; "
-            "gfl_appnp wants one client per node (partition.name: one_node, merged: false)"
+            "gfl_appnp wants one client per node (partition.name: one_node, centralised: false)"
         )
     if training.participation != 1:
         raise ConfigError(

@@ -176,7 +176,7 @@ def planned_rows(
     if not nodes:
         raise ConfigError(
             "partition: it has no public nodes to exchange; allowed: name: public_private with a "
-            "public_share above 0 and merged: false, or method.exchange: false"
+            "public_share above 0 and centralised: false, or method.exchange: false"
         )
     reply = Rows if settings.alignment == "pairwise" else RotatedRows
     by_degree = settings.aggregation == "degree"

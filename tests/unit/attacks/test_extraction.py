@@ -26,7 +26,8 @@ ME, OUTSIDER = Adversary.parse("client:0"), Adversary.parse("outsider")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     config = small.config(
         tmp_path_factory.mktemp("runs"),
-        "data.csbm={task: dnc, num_nodes: 240, degree: 8, lambda_: 2, mu: 6, num_features: 30}",
+        "data.csbm={task: dnc, num_nodes: 240, degree: 8, graph_signal: 2, mu: 6, "
+        "num_features: 30}",
     )
     return Truth.of(runner.start(config).folder)
 

@@ -29,7 +29,7 @@ def made(root: Path, privacy: dict[str, Any] | None = None) -> Truth:
     """Eight clients, each training on three samples of thirty numbers."""
     tree = small.tree(root, "fedmlp")
     tree["method"] |= {"hidden": 32, "batch_size": None, "upload": "update"}
-    csbm = {"task": "sc", "num_nodes": 8, "degree": 4, "lambda_": 1, "mu": 1}
+    csbm = {"task": "sc", "num_nodes": 8, "degree": 4, "graph_signal": 1, "mu": 1}
     tree["data"]["csbm"] = {**csbm, "num_features": 30, "samples_per_node": 30}
     tree["partition"] = {"name": "one_node"}
     tree["training"] = {"rounds": 1, "local_epochs": 1, "lr": 0.1, "patience": None}

@@ -31,7 +31,8 @@ def made(root: Path, *more: str, network: str = "GraphSAGE", optimizer: str = "s
         root,
         f"method={{name: fedavg, network: {network}, {arguments}, optimizer: {optimizer}}}",
         "partition={name: louvain, num_clients: 12}",
-        "data.csbm={task: dnc, num_nodes: 240, degree: 6, lambda_: 2, mu: 6, num_features: 100}",
+        "data.csbm={task: dnc, num_nodes: 240, degree: 6, graph_signal: 2, mu: 6, "
+        "num_features: 100}",
         "training={rounds: 1, lr: 0.1, local_epochs: 3, patience: null}",
         *more,
     )

@@ -26,7 +26,8 @@ FIVE = "partition.shares=[0.3, 0.5, 0.5, 0.5, 0.5]"
 def ran(root: Path, *more: str) -> Truth:
     config = small.config(
         root,
-        "data.csbm={task: dnc, num_nodes: 700, degree: 8, lambda_: 2, mu: 2, num_features: 100}",
+        "data.csbm={task: dnc, num_nodes: 700, degree: 8, graph_signal: 2, mu: 2, "
+        "num_features: 100}",
         FIVE,
         "method.weighting=equal",
         "training={rounds: 5, local_epochs: 5, patience: null}",

@@ -40,7 +40,8 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     return ran(
         tmp_path_factory.mktemp("apart"),
         LOUVAIN,
-        "data.csbm={task: dnc, num_nodes: 300, degree: 8, lambda_: 2, mu: 2, num_features: 200}",
+        "data.csbm={task: dnc, num_nodes: 300, degree: 8, graph_signal: 2, mu: 2, "
+        "num_features: 200}",
         "training.rounds=5",
     )
 

@@ -27,7 +27,7 @@ SERVER, RNG = Adversary("server"), np.random.default_rng
 def made(root: Path, privacy: dict[str, Any]) -> Truth:
     tree = small.tree(root, "ppfl_deepwalk")
     tree["method"] |= {"walk_length": 20, "scoring": "split"}
-    tree["data"]["csbm"] |= {"num_nodes": 240, "degree": 3, "lambda_": 1}
+    tree["data"]["csbm"] |= {"num_nodes": 240, "degree": 3, "graph_signal": 1}
     tree["partition"] = {"name": "public_private"}
     tree["training"] = {"rounds": 2, "local_epochs": 10, "lr": 0.05, "patience": None}
     tree["privacy"] = privacy

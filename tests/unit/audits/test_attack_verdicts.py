@@ -102,7 +102,7 @@ def test_every_edge_is_on_the_side_of_not_knowing() -> None:
     at_smallest = interval(0.0, -0.05, 0.05)
     verdict, because = judge(evidence(at_smallest, control=WORKS))
     assert verdict is UNKNOWN
-    assert "audit.smallest_gain" in because
+    assert "audit.leak_threshold" in because
 
 
 def test_the_smallest_gain_that_matters_is_a_setting() -> None:
@@ -132,7 +132,7 @@ def test_judge_gain_below_the_smallest_is_a_trace(control: Interval | None) -> N
     verdict, because = judge(evidence(interval(0.0003, 0.0001, 0.0005), control=control))
     assert verdict is TRACE
     assert "+0.0003 over the prior" in because
-    assert "audit.smallest_gain" in because
+    assert "audit.leak_threshold" in because
 
 
 def test_judge_no_setting_makes_a_large_gain_a_trace() -> None:

@@ -32,7 +32,7 @@ def made(root: Path, method: dict[str, Any], privacy: dict[str, Any] | None = No
     tree = small.tree(root, method["name"])
     tree["method"] = method
     if method["name"] != "fedgl":
-        tree["data"]["csbm"] |= {"lambda_": 1}
+        tree["data"]["csbm"] |= {"graph_signal": 1}
         tree["data"]["csbm"] |= {
             "num_nodes": 40,
             "degree": 4 if method["name"] == "gfl_appnp" else 9,

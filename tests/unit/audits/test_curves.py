@@ -133,7 +133,7 @@ def test_a_curve_takes_no_audit_on_other_terms_for_its_own(tmp_path: Path) -> No
         replace(mine, seed=7),
         replace(mine, trials=1000),
         replace(mine, only=("promises",)),
-        replace(mine, overrides=("audit.smallest_gain=0.5",)),
+        replace(mine, overrides=("audit.leak_threshold=0.5",)),
     ]
     for other in others:
         audit(folder.path, other)

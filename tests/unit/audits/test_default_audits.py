@@ -51,7 +51,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
             sweep = {
                 "config": "run.yaml",
                 "label": "small",
-                "set": ["audit.smallest_gain=1", f"method.answers={answers}"],
+                "set": ["audit.leak_threshold=1", f"method.answers={answers}"],
                 "defences": [NOISE],
                 "attacks": ["summed_moments"],
                 "exclude": {**WEAK, **exclude},

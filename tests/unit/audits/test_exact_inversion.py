@@ -25,7 +25,7 @@ def test_exact_inversion_of_gat_latents_leaks_for_every_seed(tmp_path: Path) -> 
             "csbm": {
                 "num_nodes": 300,
                 "degree": 6,
-                "lambda_": 2,
+                "graph_signal": 2,
                 "mu": 2,
                 "num_features": 40,
             },

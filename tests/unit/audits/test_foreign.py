@@ -100,7 +100,7 @@ def test_noise_that_is_as_claimed_silences_the_attacks(plain: Path, tmp_path: Pa
     assert inputs.gain is not None
     assert inputs.gain.low < 0 < 0.05 <= inputs.gain.high
     assert "could hide here" in inputs.because
-    again = findings(tmp_path / "noised", overrides=("audit.smallest_gain=0.07",))["input_support"]
+    again = findings(tmp_path / "noised", overrides=("audit.leak_threshold=0.07",))["input_support"]
     assert again.verdict is Verdict.INCONCLUSIVE  # the milder audit is told, and takes nothing back
     (milder,) = again.milder
     assert "NOT_DETECTED" in milder
@@ -113,9 +113,9 @@ def test_noise_that_is_as_claimed_silences_the_attacks(plain: Path, tmp_path: Pa
     assert 0.9 * noise.epsilon_claimed < noise.epsilon_lower <= noise.epsilon_claimed
 
 
-@pytest.mark.parametrize("override", ["audit.canaries=3", "seed=4", "audit.smallest_gain=2", "x"])
+@pytest.mark.parametrize("override", ["audit.canaries=3", "seed=4", "audit.leak_threshold=2", "x"])
 def test_what_made_an_exchange_is_not_set_anew(plain: Path, override: str) -> None:
-    with pytest.raises(ConfigError, match=r"audit\.smallest_gain"):
+    with pytest.raises(ConfigError, match=r"audit\.leak_threshold"):
         audit(plain, Plan(overrides=(override,)))
 
 

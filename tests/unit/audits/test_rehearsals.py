@@ -145,7 +145,8 @@ def test_trap_weights_find_more_than_honest_ones(tmp_path: Path) -> None:
         "trap_weights",
         "method={name: fedavg, network: GraphSAGE, arguments: {dropout: 0.0}, optimizer: sgd}",
         "partition={name: louvain, num_clients: 12}",
-        "data.csbm={task: dnc, num_nodes: 400, degree: 8, lambda_: 2, mu: 6, num_features: 60}",
+        "data.csbm={task: dnc, num_nodes: 400, degree: 8, graph_signal: 2, mu: 6, "
+        "num_features: 60}",
         "training.rounds=16",
         "training.lr=0.01",
     )
@@ -178,7 +179,7 @@ def silent(request: Request) -> list[Told]:
 
 
 def test_without_a_lie_the_federation_comes_to_the_weights_of_a_run(tmp_path: Path) -> None:
-    chosen = config(tmp_path / "runs", "training.rounds=2", "training.keep=last")
+    chosen = config(tmp_path / "runs", "training.rounds=2", "training.final_model=last")
     outcome = runner.start(chosen)
     experiment = prepare(throwaway(chosen))
     rehearsed = federate(experiment, new_truth(experiment, tmp_path / "own").folder, 2, silent)

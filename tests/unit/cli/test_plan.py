@@ -106,7 +106,7 @@ def test_a_clients_epsilon_is_told_per_node_over_all_its_holders():
     assert "epsilon per node 63.5 at delta 1e-5: one node removed, added or changed, over" in said
     assert "up to 18 clients that hold it, 600 nodes in all" in said
     assert "not covered validation labels, by which the kept round is chosen" in said
-    kept = explained("fedavg_csbm", "training.keep=last")
+    kept = explained("fedavg_csbm", "training.final_model=last")
     assert "not covered validation labels" not in kept
     assert "not covered answers for nodes, which are shown to others" in kept
 

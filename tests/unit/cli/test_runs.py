@@ -86,7 +86,10 @@ def test_what_no_run_of_a_curve_could_do_is_refused_before_the_first(tmp_path: P
     from audits.curves.command import draw_curve
 
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(tree(tmp_path / "x")))
-    masked = {"name": "secagg", "privacy": {"secure_aggregation": {"fields": ["Nothing.here"]}}}
+    masked = {
+        "name": "secagg",
+        "privacy": {"secure_aggregation": {"masked_fields": ["Nothing.here"]}},
+    }
     sweep = {"config": "base.yaml", "defences": [{"name": "none"}, masked]}
     (tmp_path / "curve.yaml").write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
     with pytest.raises(ConfigError, match="secagg"):

@@ -73,7 +73,7 @@ def test_another_topology_seed_redraws_the_graph():
 
 
 def test_edges_follow_c_in_and_c_out():
-    graph = draw_csbm(settings(num_nodes=2000, degree=9, lambda_=2), seed=0)
+    graph = draw_csbm(settings(num_nodes=2000, degree=9, graph_signal=2), seed=0)
     source, target = graph.edge_index
     same = int((graph.labels[source] == graph.labels[target]).sum())
     across = graph.edge_index.shape[1] - same
@@ -96,11 +96,11 @@ def test_a_graph_that_cannot_be_connected_is_refused():
     with pytest.raises(
         ConfigError, match=r"data\.csbm: no graph of .* was connected.*raise degree"
     ):
-        draw_csbm(settings(task="sc", degree=0.1, lambda_=0), seed=0)
+        draw_csbm(settings(task="sc", degree=0.1, graph_signal=0), seed=0)
 
 
 def test_a_large_graph_is_drawn_by_its_edges_from_the_same_law(monkeypatch: pytest.MonkeyPatch):
-    asked = settings(num_nodes=3000, degree=10, lambda_=2, num_features=2)
+    asked = settings(num_nodes=3000, degree=10, graph_signal=2, num_features=2)
 
     def law(graph: Graph) -> tuple[float, float]:
         source, target = graph.edge_index

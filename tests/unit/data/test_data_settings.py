@@ -41,7 +41,7 @@ def test_every_name_of_the_catalogue_is_canonical_and_described():
         {"name": "cora", "folder": "/some/where"},
         {"name": "cora", "csbm": {"task": "dnc"}},
         {"name": "csbm", "csbm": {"task": "xyz"}},
-        {"name": "csbm", "csbm": {"lambda_": 3}},
+        {"name": "csbm", "csbm": {"graph_signal": 3}},
         {"name": "csbm", "csbm": {"mu": float("inf")}},
         {"name": "csbm", "csbm": {"num_nodes": 10}},
         {"name": "csbm", "csbm": {"samples_per_node": 2}},
@@ -55,7 +55,7 @@ def test_what_cannot_be_is_refused(given):
 
 def test_csbm_is_as_in_the_paper_where_nothing_else_is_said():
     sc = CsbmSettings.model_validate({"task": "sc", "degree": 6})
-    assert (sc.num_nodes, sc.degree, sc.lambda_, sc.mu, sc.samples_per_node) == (
+    assert (sc.num_nodes, sc.degree, sc.graph_signal, sc.mu, sc.samples_per_node) == (
         50,
         6,
         2.2,

@@ -126,7 +126,7 @@ def test_splits_that_say_nothing_are_refused_or_told(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="no client holds a"):
             check_split(bad, training)
     without = replace(graph, split=replace(split, val=nothing))
-    check_split(without, TrainingSettings(keep="last", patience=None))
+    check_split(without, TrainingSettings(final_model="last", patience=None))
     one_class = replace(graph, split=replace(split, train=split.train & (graph.labels == 0)))
     with pytest.warns(UserWarning, match="no training node is of class 1"):
         check_split(one_class, training)

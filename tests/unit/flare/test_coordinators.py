@@ -17,9 +17,9 @@ from securefg.site.policy import JobRefused, SitePolicy
 from tests.small import config
 from tests.unit.flare.federation_world import World
 
-SMALL = "data.csbm={task: dnc, num_nodes: 24, degree: 6, lambda_: 2, mu: 2, num_features: 8}"
+SMALL = "data.csbm={task: dnc, num_nodes: 24, degree: 6, graph_signal: 2, mu: 2, num_features: 8}"
 ONE_NODE = ("partition={name: one_node}", "engine.hosts=4", "training.rounds=2")
-MORE = (SMALL, *ONE_NODE, "training.keep=last", "training.local_epochs=1")
+MORE = (SMALL, *ONE_NODE, "training.final_model=last", "training.local_epochs=1")
 METHODS = ("nfedgnn", "gfl_appnp")
 
 

@@ -130,7 +130,7 @@ def test_a_client_keeps_the_weights_with_its_lowest_validation_loss(tmp_path: Pa
 
 
 def test_alone_keeps_what_is_monitored(tmp_path: Path) -> None:
-    rough = ("method={name: alone, dropout: 0.9}", "training.lr=0.3", "merged=true")
+    rough = ("method={name: alone, dropout: 0.9}", "training.lr=0.3", "centralised=true")
     for monitor in ("val_loss", "val_accuracy", "val_average_precision"):
         parsed = config(tmp_path, *rough, f"training.monitor={monitor}")
         party, one = host(parsed, ALONE.make_host), Clients.of([0])
@@ -180,7 +180,7 @@ def test_clients_without_a_label_train_nothing_and_stop_nothing(
 
 def test_graph_networks_refuse_several_samples_per_node(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="one sample per node, found 30; allowed for several"):
-        host(samples(tmp_path, "alone", "merged=true"), ALONE.make_host)
+        host(samples(tmp_path, "alone", "centralised=true"), ALONE.make_host)
 
 
 def test_heads_that_do_not_share_the_units_alike_are_refused(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_perceptrons_want_one_node_per_client(method: str, tmp_path: Path) -> No
 
 
 def test_known_labels_are_spread_and_nobody_is_asked(tmp_path: Path) -> None:
-    graph = {"num_nodes": 200, "degree": 10, "lambda_": 3, "mu": 0, "train_share": 0.2}
+    graph = {"num_nodes": 200, "degree": 10, "graph_signal": 3, "mu": 0, "train_share": 0.2}
     run = finished(
         samples(
             tmp_path,

@@ -409,7 +409,7 @@ def test_frozen_weights_get_no_noise(tmp_path: Path) -> None:
         ("training.weight_decay=0.1", "training.weight_decay is 0.1; allowed with training.dp_sgd"),
         ("method.proximal=0.1", "method.proximal is 0.1; allowed with training.dp_sgd: 0"),
         ("privacy={mechanism: local_gaussian, noise_multiplier: 1}", "noise from training.dp_sgd"),
-        ("privacy.fields={Update.weights: {mechanism: plain}}", "noise from training.dp_sgd"),
+        ("privacy.field_rules={Update.weights: {mechanism: plain}}", "noise from training.dp_sgd"),
     ],
 )
 def test_settings_that_would_void_the_claim_are_refused(

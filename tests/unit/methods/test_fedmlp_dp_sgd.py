@@ -118,7 +118,7 @@ def test_a_budget_per_sample_ends_the_run(tmp_path: Path) -> None:
         ("training.weight_decay=0.1", "allowed with training.dp_sgd: 0"),
         ("privacy={mechanism: local_gaussian, noise_multiplier: 1}", "noise from training.dp_sgd"),
         (
-            "privacy.fields={Update.weights: {mechanism: plain}}",
+            "privacy.field_rules={Update.weights: {mechanism: plain}}",
             "noise from training.dp_sgd",
         ),
         ("training.dp_sgd.sampling=1.5", "less than or equal to 1"),

@@ -279,7 +279,7 @@ def test_standard_noise_on_the_jacobian_has_the_planned_size_in_the_compact_form
     ("override", "message"),
     [
         ("partition={name: shares, shares: [0.5, 0.6]}", "wants one client per node"),
-        ("merged=true", "wants one client per node"),
+        ("centralised=true", "wants one client per node"),
         ("training.participation=0.5", "a sum over some of the neighbours is another model"),
     ],
 )
@@ -318,7 +318,7 @@ def test_noise_on_every_upload_gives_a_finite_epsilon(tmp_path: Path) -> None:
 def test_noise_on_the_models_alone_leaves_epsilon_infinite_and_names_the_rest(
     tmp_path: Path,
 ) -> None:
-    noise = "privacy.fields={Update.weights: {mechanism: local_gaussian, noise_multiplier: 1}}"
+    noise = "privacy.field_rules={Update.weights: {mechanism: local_gaussian, noise_multiplier: 1}}"
     run = runner.start(gfl(tmp_path, TASKS["dnc"], noise))
     assert run.summary is not None
     claimed = run.summary.epsilon["client"]
@@ -344,7 +344,7 @@ def test_masked_models_average_to_the_plain_mean(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["Representation.hidden", "Representation.jacobian"])
 def test_masking_representations_is_refused(field: str, tmp_path: Path) -> None:
-    masks = f"privacy.secure_aggregation={{malicious: false, fields: [{field}]}}"
+    masks = f"privacy.secure_aggregation={{malicious: false, masked_fields: [{field}]}}"
     with pytest.raises(MaskingRefused, match=f"found {field}, .* set method.sums: recip"):
         prepare(gfl(tmp_path, masks))
 
@@ -354,8 +354,10 @@ def test_distributed_noise_on_representations_is_refused_before_the_run(
     field: str, tmp_path: Path
 ) -> None:
     masks = "privacy.secure_aggregation={malicious: false}"
-    noise = f"privacy.fields={{{field}: {{mechanism: distributed_discrete, noise_multiplier: 1}}}}"
-    with pytest.raises(ConfigError, match=rf"fields\.{field}\.mechanism: found distributed"):
+    noise = (
+        f"privacy.field_rules={{{field}: {{mechanism: distributed_discrete, noise_multiplier: 1}}}}"
+    )
+    with pytest.raises(ConfigError, match=rf"field_rules\.{field}\.mechanism: found distributed"):
         runner.start(gfl(tmp_path, masks, noise))
     assert not list(tmp_path.iterdir())
 
@@ -400,7 +402,7 @@ def test_a_run_goes_on_without_a_host_that_fails_in_any_step(
 
 
 def test_samples_of_a_node_are_scored_apart_where_asked(tmp_path: Path) -> None:
-    asked = (TASKS["snc"], "method.hidden=5", "training.rounds=3", "training.keep=last")
+    asked = (TASKS["snc"], "method.hidden=5", "training.rounds=3", "training.final_model=last")
     by_node = runner.start(gfl(tmp_path, *asked)).folder
     by_sample = runner.start(gfl(tmp_path, *asked, "method.scored=samples")).folder
     found = [run.summary().test_scores for run in (by_node, by_sample)]

@@ -36,7 +36,7 @@ from tests.small import config
 SMALL = "data.csbm={task: dnc, num_nodes: 20, degree: 10, num_features: 12}"
 MASKED = (
     "method.sums=recipients",
-    "privacy.secure_aggregation={malicious: false, dropout: 0.34, fields: [Parts.parts]}",
+    "privacy.secure_aggregation={malicious: false, dropout: 0.34, masked_fields: [Parts.parts]}",
 )
 PARTS, SUM = "Parts.parts", "gfl_appnp.Parts.sum.parts"
 ALL_MASKED = ("method.sums=recipients", "privacy.secure_aggregation={malicious: false}")
@@ -66,7 +66,9 @@ def test_parts_with_distributed_noise_beside_fewer_trainers_finish_every_round(
     tmp_path: Path,
 ) -> None:
     """A quorum of all 30 clients would abort the session of the three that train."""
-    noise = "privacy.fields={Parts.parts: {mechanism: distributed_discrete, noise_multiplier: 1}}"
+    noise = (
+        "privacy.field_rules={Parts.parts: {mechanism: distributed_discrete, noise_multiplier: 1}}"
+    )
     run = runner.start(v2(tmp_path, *ALL_MASKED, noise, "data.csbm.num_nodes=30"))
     assert run.summary is not None
     assert run.summary.aborted_rounds == 0
@@ -241,7 +243,10 @@ def test_sums_of_one_or_two_contributors_are_refused(tmp_path: Path) -> None:
     ("secure", "message"),
     [
         ("null", "Parts.parts is for its recipients alone"),
-        ("{malicious: false, fields: [Update.weights]}", "Parts.parts is for its recipients alone"),
+        (
+            "{malicious: false, masked_fields: [Update.weights]}",
+            "Parts.parts is for its recipients alone",
+        ),
     ],
 )
 def test_parts_never_leave_without_masks(secure: str, message: str, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_users_of_cnfgnn_upload_their_weights_and_all_hold_the_mean(tmp_path: Pa
 
 
 def test_masked_weights_of_cnfgnn_have_the_same_mean(tmp_path: Path) -> None:
-    masks = "privacy.secure_aggregation={malicious: false, fields: [Learnt.weights]}"
+    masks = "privacy.secure_aggregation={malicious: false, masked_fields: [Learnt.weights]}"
     small = ("method={name: nfedgnn, average: true, hidden: 4}", USERS, "training.rounds=2")
     broadcast = []
     for root, more in (("plain", ()), ("masked", (masks,))):

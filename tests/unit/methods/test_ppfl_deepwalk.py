@@ -209,7 +209,7 @@ def test_a_run_scores_both_classifiers_and_the_alignment(tmp_path: Path) -> None
 def test_without_exchange_nothing_private_leaves(tmp_path: Path) -> None:
     folder = run(tmp_path, "method.exchange=false")
     assert kinds(folder) == {"Trained"}
-    merged = run(tmp_path, "method.exchange=false", "merged=true")
+    merged = run(tmp_path, "method.exchange=false", "centralised=true")
     assert list(merged.summary().local_scores) == ["0"]
 
 
@@ -282,7 +282,7 @@ def test_a_run_taken_up_again_ends_the_same(tmp_path: Path) -> None:
     ("override", "reason"),
     [
         ("partition={name: shares, shares: [0.5, 0.5]}", "no public nodes"),
-        ("merged=true", "no public nodes"),
+        ("centralised=true", "no public nodes"),
         ("method.alignment=reference", "allowed: start: shared"),
         ("data={name: cora, label_noise: 0.1}", "would score the wrong labels"),
     ],

@@ -209,7 +209,7 @@ def tree(root: Path, **changed) -> dict:
         "method": {"name": "two_sums", "links": 8, "narrow": 8, "encoding": "sums"},
         "data": {"name": "csbm", "csbm": {**CSBM, "num_nodes": 300, "train_share": 0.5}},
         "partition": {"name": "random", "num_clients": 4},
-        "training": {"rounds": 1, "patience": None, "keep": "last"},
+        "training": {"rounds": 1, "patience": None, "final_model": "last"},
         "output": {"root": str(root), "transcript_every": 1},
     }
     return {**found, **changed}

@@ -39,8 +39,8 @@ MASKED = {
     "secure_aggregation": {},
 }
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("fedgl", {"weighting": "equal"}, {**LOCAL, "per": "row"}),
-    ("fedgl", {"weighting": "equal"}, {**LOCAL, "per": "message", "adjacency": "zero_out"}),
+    ("fedgl", {"weighting": "equal"}, {**LOCAL, "clip_per": "row"}),
+    ("fedgl", {"weighting": "equal"}, {**LOCAL, "clip_per": "message", "adjacency": "zero_out"}),
     (
         "fedgl",
         {"weighting": "equal", "pseudo_labels": False, "pseudo_graph": False},

@@ -262,7 +262,7 @@ def test_a_row_and_a_client_move_a_message_no_further_than_booked(
             {
                 "mechanism": mechanism,
                 "noise_multiplier": 1.0,
-                "per": per,
+                "clip_per": per,
                 "adjacency": adjacency,
                 "clip_l2": clip,
                 "secure_aggregation": {} if mechanism == "distributed_discrete" else None,

@@ -80,17 +80,19 @@ def test_without_secure_aggregation_nothing_is_masked() -> None:
 
 
 def test_fields_can_be_chosen() -> None:
-    assert plan(WEIGHTS, SIZE, masking={"fields": ["Sent.size"]}).masked.keys() == {"Sent.size"}
+    assert plan(WEIGHTS, SIZE, masking={"masked_fields": ["Sent.size"]}).masked.keys() == {
+        "Sent.size"
+    }
 
 
 def test_an_unknown_field_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError, match=r"no private field 'Sent.foo'; this run sends Sent.wei"):
-        plan(WEIGHTS, SIZE, masking={"fields": ["Sent.foo"]})
+        plan(WEIGHTS, SIZE, masking={"masked_fields": ["Sent.foo"]})
 
 
 def test_masking_a_field_whose_single_values_are_needed_is_refused() -> None:
     with pytest.raises(MaskingRefused, match=r"found Sent.single, of which the server needs every"):
-        plan(WEIGHTS, SINGLE, masking={"fields": ["Sent.weights", "Sent.single"]})
+        plan(WEIGHTS, SINGLE, masking={"masked_fields": ["Sent.weights", "Sent.single"]})
 
 
 def test_masking_nothing_is_refused() -> None:
@@ -100,7 +102,7 @@ def test_masking_nothing_is_refused() -> None:
 
 def test_masking_an_empty_list_of_fields_is_refused() -> None:
     with pytest.raises(MaskingRefused, match=r"secure_aggregation\.fields: found an empty list"):
-        plan(WEIGHTS, masking={"fields": []})
+        plan(WEIGHTS, masking={"masked_fields": []})
 
 
 def test_masking_a_run_without_private_fields_is_refused() -> None:
@@ -112,17 +114,21 @@ def test_masking_a_run_without_private_fields_is_refused() -> None:
 def test_refused_masks_name_the_settings_that_work(fields: list[str] | None) -> None:
     release = PlannedRelease(Aligned, "rows", count=5)
     with pytest.raises(MaskingRefused, match=r"Aligned\.rows, .*; set method\.alignment: ref"):
-        plan(release, masking={"fields": fields})
+        plan(release, masking={"masked_fields": fields})
 
 
 def test_distributed_noise_on_a_field_that_is_not_summed_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"privacy\.fields\.Sent\.single\.mechanism: found distr"):
+    with pytest.raises(
+        ConfigError, match=r"privacy\.field_rules\.Sent\.single\.mechanism: found distr"
+    ):
         plan(OTHER, SINGLE, **NOISE)
 
 
 def test_distributed_noise_on_a_field_without_masks_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Another\.counts.* secure_aggregation.fields leaves it"):
-        plan(replace(WEIGHTS), OTHER, masking={"fields": ["Sent.weights"]}, **NOISE)
+    with pytest.raises(
+        ConfigError, match=r"Another\.counts.* secure_aggregation.masked_fields leaves it"
+    ):
+        plan(replace(WEIGHTS), OTHER, masking={"masked_fields": ["Sent.weights"]}, **NOISE)
 
 
 @pytest.mark.parametrize("mechanism", ["local_gaussian", "distributed_discrete"])
@@ -309,7 +315,7 @@ def test_the_noise_of_the_least_survivors_reaches_what_is_booked() -> None:
 def test_rows_weighted_by_a_private_size_are_refused_under_masks() -> None:
     rows, size = PlannedRelease(ByNode, "rows", 5, 100, 100), PlannedRelease(ByNode, "size", 5)
     words = "method.weighting: found nodes; expected clients under masks. Rows of ByNode.rows"
-    for masking in ({}, {"fields": ["ByNode.size"]}):
+    for masking in ({}, {"masked_fields": ["ByNode.size"]}):
         with pytest.raises(ConfigError, match=words):
             plan(rows, size, masking=masking)
     assert plan(rows).masks(ByNode) == ["rows"]
@@ -323,4 +329,4 @@ def test_release_that_needs_noise_is_refused_under_masks_alone() -> None:
     with pytest.raises(ConfigError, match=words):
         plan(needs_noise)
     assert plan(needs_noise, **NOISE).masked
-    assert plan(needs_noise, OTHER, masking={"fields": ["Another.counts"]}).masked
+    assert plan(needs_noise, OTHER, masking={"masked_fields": ["Another.counts"]}).masked

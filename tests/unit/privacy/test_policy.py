@@ -64,26 +64,28 @@ def test_the_unit_is_the_row_where_a_field_has_rows() -> None:
 
 
 def test_a_unit_that_is_set_holds_for_every_field() -> None:
-    rules = settled(gaussian(per="message", adjacency="zero_out")).rules
+    rules = settled(gaussian(clip_per="message", adjacency="zero_out")).rules
     assert rules["Update.embeddings"] == LocalGaussian(2.0, 3.0, "message", "zero_out")
 
 
 def test_a_field_may_have_a_rule_of_its_own() -> None:
-    own = FieldSettings(mechanism="local_gaussian", clip_l2=7.0, per="message", noise_multiplier=9)
-    rules = settled(gaussian(fields={"Update.embeddings": own})).rules
+    own = FieldSettings(
+        mechanism="local_gaussian", clip_l2=7.0, clip_per="message", noise_multiplier=9
+    )
+    rules = settled(gaussian(field_rules={"Update.embeddings": own})).rules
     assert rules["Update.embeddings"] == LocalGaussian(7.0, 9.0, "message")
     assert rules["Update.weights"] == LocalGaussian(2.0, 3.0, "message")
 
 
 def test_a_field_may_be_left_plain_and_then_the_claim_is_infinite() -> None:
     own = FieldSettings(mechanism="plain")
-    policy = settled(gaussian(fields={"Update.weights": own}))
+    policy = settled(gaussian(field_rules={"Update.weights": own}))
     assert policy.rules["Update.weights"] == Plain()
     assert planned_epsilon(policy, "client") == math.inf
 
 
 def test_a_setting_for_a_field_that_is_not_sent_is_refused_with_those_that_are() -> None:
-    settings = gaussian(fields={"Update.labels": FieldSettings(mechanism="plain")})
+    settings = gaussian(field_rules={"Update.labels": FieldSettings(mechanism="plain")})
     with pytest.raises(ConfigError, match=r"Update\.labels.*sends Update\.weights, Update\.embed"):
         settled(settings)
 
@@ -164,7 +166,7 @@ def test_delta_unit_and_budget_are_those_of_the_settings() -> None:
 
 
 def test_masking_a_field_of_which_each_value_is_needed_is_refused_with_the_reason() -> None:
-    settings = gaussian(secure_aggregation={"fields": ["Update.embeddings"]})
+    settings = gaussian(secure_aggregation={"masked_fields": ["Update.embeddings"]})
     with pytest.raises(MaskingRefused, match=r"found Update\.embeddings, .*every single"):
         settled(settings)
 
@@ -190,12 +192,12 @@ def test_distributed_noise_without_masking_is_refused() -> None:
 def test_a_method_shares_one_epsilon_out_among_its_releases() -> None:
     """A multiplier sqrt 3 times as large is a quarter of the budget: 1/z^2 adds up."""
     planned = [PLANNED[0], PlannedRelease(Update, "labels", count=10, noisier=math.sqrt(3))]
-    settings = gaussian(noise_multiplier=None, target_epsilon=4, per="message")
+    settings = gaussian(noise_multiplier=None, target_epsilon=4, clip_per="message")
     rules = make_policy(settings, planned, 5).rules
     first, second = (rules[release.name].noise_multiplier for release in planned)
     assert first is not None
     assert second == pytest.approx(math.sqrt(3) * first)
     alone = make_policy(settings, planned[:1], 5).rules[planned[0].name].noise_multiplier
     assert alone == pytest.approx(math.sqrt(3 / 4) * first, rel=1e-3)
-    given = make_policy(gaussian(per="message"), planned, 5).rules
+    given = make_policy(gaussian(clip_per="message"), planned, 5).rules
     assert {rule.noise_multiplier for rule in given.values()} == {3.0}

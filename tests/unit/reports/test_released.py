@@ -35,7 +35,7 @@ def test_plain_field_is_called_unprotected(make_run: MakeRun) -> None:
 
 
 def test_noised_field_says_clip_and_noise(make_run: MakeRun) -> None:
-    clip = "privacy.fields={Update.weights: {mechanism: local_gaussian, clip_l2: 0.5}}"
+    clip = "privacy.field_rules={Update.weights: {mechanism: local_gaussian, clip_l2: 0.5}}"
     lines = lines_of(make_run(*NOISE, clip))
     assert "L2 norm 0.5, Gaussian noise of standard deviation 2 " in (
         lines["Update.weights"].protection

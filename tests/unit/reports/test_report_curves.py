@@ -70,7 +70,7 @@ def test_partition_has_a_figure_for_each_question(make_run: MakeRun) -> None:
 
 
 def test_merged_party_has_no_overlap(make_run: MakeRun) -> None:
-    partition = read_results(make_run("method={name: alone}", "merged=true")).partition
+    partition = read_results(make_run("method={name: alone}", "centralised=true")).partition
     section = partition_section(partition, samples=False)
     assert section.sentence.startswith("One client holds all")
     assert "Overlap" not in [figure.title for figure in section.figures]

@@ -76,7 +76,7 @@ def test_rows_whose_other_holder_fell_silent_are_counted(
 def test_public_rows_of_the_others_do_not_follow_when_one_is_away(tmp_path: Path) -> None:
     """Every client is in the sum of every public node, whether or not the node has an edge."""
     whole = tree(tmp_path, "ppfl_deepwalk")
-    whole["data"]["csbm"] |= {"degree": 4, "lambda_": 1}
+    whole["data"]["csbm"] |= {"degree": 4, "graph_signal": 1}
     whole["method"] |= {"alignment": "reference", "start": "shared"}
     whole["method"] |= {"dim": 8, "walk_length": 10}
     whole["partition"] = {"name": "public_private", "num_clients": 4, "public_share": 0.15}

@@ -27,7 +27,7 @@ def test_a_default_written_out_is_the_same_run(tmp_path: Path) -> None:
         "privacy={mechanism: local_gaussian, noise_multiplier: 1}",
         "privacy={secure_aggregation: {}}",
         "audit={canaries: 4}",
-        "merged=true",
+        "centralised=true",
         "data.csbm.num_nodes=121",
     ],
 )

@@ -32,7 +32,7 @@ from tests.unit.flare.federation_world import Deliver, World
 from tests.unit.site.lying_server import FAILURE, SITE, LyingServer
 
 ROUNDS = 150
-SMALL = "data.csbm={task: dnc, num_nodes: 40, degree: 6, lambda_: 2, mu: 2, num_features: 10}"
+SMALL = "data.csbm={task: dnc, num_nodes: 40, degree: 6, graph_signal: 2, mu: 2, num_features: 10}"
 ONE_NODE = ("partition={name: one_node}", "engine.hosts=4")
 PUBLIC = ("partition={name: public_private, num_clients: 3, public_share: 0.3}",)
 NOISE = "privacy={mechanism: local_gaussian, noise_multiplier: 4.0, clip_l2: 1.0, delta: 1.0e-5}"

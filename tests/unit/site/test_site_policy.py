@@ -47,7 +47,7 @@ MASKED = "privacy.secure_aggregation={}"
         ("budget_total: {epsilon: 1}", (NOISE, PLAIN_FEDGL), "the total epsilon per client"),
         ("max_rounds: 3", (), "4 rounds; allowed here: 3"),
         ("max_clip_l2: 10", (NOISE, PLAIN_FEDGL, "privacy.clip_l2=1e9"), "is clipped at 1e"),
-        ("per: [message]", (NOISE, PLAIN_FEDGL, "privacy.per=row"), "noise per row"),
+        ("per: [message]", (NOISE, PLAIN_FEDGL, "privacy.clip_per=row"), "noise per row"),
         ("units: [client]", (NOISE, PLAIN_FEDGL, "privacy.unit=row"), "epsilon is per row"),
         (
             "adjacency: [replace_one]",
