@@ -15,7 +15,7 @@ from securefg.reports.curve.data import CurveData
 from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
-from securefg.reports.rounds import curves
+from securefg.reports.run_figures import curves
 from securefg.run.findings import WORST_FIRST, Finding, Verdict
 from securefg.run.folder import RunFolder
 from securefg.run.observing import RoundReport
