@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, Attack, CannotAttack, Message, Targets, View
 from attacks.jacobian_samples import LARGEST_RANK, binary_samples, samples_of
 from attacks.uploaded_rows import Rows
-from securefg.models.appnp import operator_matrix
+from securefg.models.graph_operators import operator_matrix
 from securefg.protocol.meanings import GraphSums, Jacobian
 from securefg.secagg.exposure import RESIDUAL
 

@@ -15,7 +15,7 @@ from audits.games.base import choose
 from audits.games.client_samples import SampleGame, nearest, one_each, within
 from audits.known_graph import known_edges
 from audits.truth import Truth
-from securefg.models.appnp import operator_matrix
+from securefg.models.graph_operators import operator_matrix
 from securefg.protocol.meanings import GraphSums, Jacobian
 from securefg.protocol.transcript import Adversary
 

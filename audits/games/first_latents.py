@@ -11,7 +11,7 @@ from attacks.base import Array, Targets
 from audits.games.base import OutcomeGame, choose
 from audits.replay import replayed
 from audits.truth import Truth
-from securefg.models.appnp import operator_matrix
+from securefg.models.graph_operators import operator_matrix
 from securefg.protocol.meanings import GraphSums, NodeRows
 from securefg.protocol.transcript import Adversary
 
