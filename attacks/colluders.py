@@ -13,7 +13,7 @@ from attacks.base import Array, Attack, CannotAttack, Message, Noise, View
 from attacks.questions import ColludedSamples, RemainingClient
 from attacks.rows import Rows
 from attacks.samples import LARGEST_RANK, binary_samples, samples_of_mixture
-from securefg.models.appnp import operator_matrix
+from securefg.models.graph_operators import operator_matrix
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.meanings import GraphSums, Holdings, Jacobian, MeanRows, NodeRows
 from securefg.secagg.exposure import RESIDUAL

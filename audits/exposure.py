@@ -23,7 +23,7 @@ from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
-from securefg.models.appnp import neighbourhood_sums, operator_matrix
+from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
 from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
 from securefg.protocol.transcript import read_transcript
 from securefg.runs import recovered

@@ -28,13 +28,8 @@ from torch import Tensor
 
 from securefg.data.datasets import load
 from securefg.models.optimizers import Adam
-from securefg.models.user_weights import (
-    SparseFeatures,
-    UserMatrices,
-    UserRows,
-    shared_rows,
-    shared_weights,
-)
+from securefg.models.user_init import shared_rows, shared_weights
+from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
 from securefg.settings.data import DataSettings
 
 HIDDEN, LR, DECAY = 16, 0.1, 5e-4

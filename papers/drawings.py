@@ -13,8 +13,7 @@ from securefg.data.statistics import PartitionStatistics
 from securefg.foundation.units import significant
 from securefg.reports.figures.canvas import Figure, LegendEntry
 from securefg.reports.figures.charts import LineChart, Series, draw_lines
-from securefg.reports.partition import partition_section
-from securefg.reports.rounds import MAX_POINTS
+from securefg.reports.run_figures import MAX_POINTS, partition_section
 from securefg.runs.folder import RunFolder
 
 Group = Callable[[str], str]

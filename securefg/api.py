@@ -15,7 +15,7 @@ from attacks.questions import Question
 from audits.curves.command import draw_curve
 from audits.plan import Plan
 from audits.run import audit as _audit
-from securefg.data.given import store
+from securefg.data.readers.folder import store
 from securefg.flare import launch
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.foundation.extensions import only_known_modules

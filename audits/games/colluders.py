@@ -18,7 +18,7 @@ from audits.games.samples import SampleGame, nearest, one_each, within
 from audits.known_graph import known_edges
 from audits.replay import public_nodes, replayed
 from audits.truth import Truth
-from securefg.models.appnp import operator_matrix
+from securefg.models.graph_operators import operator_matrix
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.meanings import GraphSums, Jacobian
 from securefg.protocol.transcript import Adversary

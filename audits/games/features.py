@@ -26,7 +26,7 @@ from audits.metrics import auc
 from audits.replay import replayed
 from audits.truth import Truth
 from securefg.foundation.ranks import row_ranks
-from securefg.models.appnp import operator_matrix
+from securefg.models.graph_operators import operator_matrix
 from securefg.protocol.meanings import GraphSums, NodeRows
 from securefg.protocol.transcript import Adversary
 

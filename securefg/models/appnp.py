@@ -1,15 +1,11 @@
-"""Personalised propagation (APPNP, Gasteiger et al. 2019), and the matrices of declared sums."""
+"""Personalised propagation (APPNP, Gasteiger et al. 2019), and how connected a graph is."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
 from securefg.models.gcn import Operator
-from securefg.protocol.meanings import GraphOperator
 
 
 def propagate(adjacency: Operator | Tensor, hidden: Tensor, teleport: float, steps: int) -> Tensor:
@@ -53,26 +49,3 @@ def heterogeneity(edge_index: Tensor, num_nodes: int) -> float:
     values = torch.linalg.eigvalsh(laplacian)
     positive = values[values > 1e-9 * max(1.0, float(values[-1]))]
     return 1 / (num_nodes * float(positive[0])) if len(positive) else 0.0
-
-
-def operator_matrix(
-    operator: GraphOperator, edge_index: Tensor, num_nodes: int
-) -> NDArray[np.float64]:
-    """Row k: what every client's value is multiplied by in the k-th sum."""
-    if operator.kind == "appnp":  # nobody is in its own sum
-        matrix = propagation_matrix(edge_index, num_nodes, operator.teleport, operator.steps)
-        propagated: NDArray[np.float64] = matrix.fill_diagonal_(0).double().numpy()
-        return propagated
-    found: NDArray[np.float64] = neighbourhood_sums(edge_index, num_nodes, operator.least).toarray()
-    return found
-
-
-def neighbourhood_sums(edge_index: Tensor, num_nodes: int, least: int = 1) -> sparse.csr_array:
-    """A_hat = D^-1/2 (A + I) D^-1/2 without the rows of fewer than `least` terms."""
-    loops = torch.arange(num_nodes)
-    row, column = torch.cat([edge_index.cpu(), loops.expand(2, -1)], 1).numpy()
-    sizes = np.bincount(row, minlength=num_nodes)
-    values = 1 / np.sqrt(sizes[row] * sizes[column].astype(np.float64))
-    kept = sizes[row] >= least
-    entries = (values[kept], (row[kept], column[kept]))
-    return sparse.csr_array(entries, shape=(num_nodes, num_nodes))

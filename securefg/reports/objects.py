@@ -17,7 +17,7 @@ from securefg.reports.curve.data import CurveData
 from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
-from securefg.reports.rounds import curves
+from securefg.reports.run_figures import curves
 from securefg.runs.folder import RunFolder
 from securefg.runs.observing import RoundReport
 from securefg.runs.summary import Summary

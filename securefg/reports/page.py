@@ -17,9 +17,8 @@ from securefg.reports.findings_section import (
     worst_sentence,
 )
 from securefg.reports.headline import headline
-from securefg.reports.partition import partition_section
 from securefg.reports.results import Results, read_results
-from securefg.reports.rounds import curves
+from securefg.reports.run_figures import curves, partition_section
 from securefg.reports.templating import render_page
 from securefg.runs.folder import RunFolder
 

@@ -32,13 +32,12 @@ from tests.small import CSBM
 
 MOVES = ("cpu", "numpy", "item", "tolist")
 ON_THE_CPU = {
-    "approximate_neighbors": "faiss, asked where the rows are on the CPU already",
     "given": "weights of a network that was given are hashed once, before the run",
     "graph_operators": "operators are built once, by scipy",
     "many_mlps": "initial weights and sample orders come from numpy streams, drawn once",
     "neighbourhoods": "sums over neighbourhoods are planned once, and masked on the CPU",
     "probes": "scikit-learn's classifiers",
-    "pseudo_graph": "numpy's partition is faster where the rows are on the CPU already",
+    "pseudo_graph": "numpy and faiss, asked where the rows are on the CPU already",
     "skip_gram": "walks are drawn by numpy, and gensim trains on the CPU",
     "user_init": "initial rows come from numpy streams, drawn once",
 }

@@ -26,7 +26,7 @@ from audits.metrics import auc
 from audits.plan import Plan
 from audits.run import Audit, audit
 from audits.truth import Truth
-from securefg.data.given import store
+from securefg.data.readers.folder import store
 from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary
 from securefg.runs import runner

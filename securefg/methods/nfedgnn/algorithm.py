@@ -42,16 +42,11 @@ from securefg.methods.nfedgnn.messages import (
     planned,
 )
 from securefg.methods.nfedgnn.settings import Settings
-from securefg.models.latent_networks import LatentGat, LatentGcn, Neighbourhoods, Smoothness, spread
+from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
+from securefg.models.neighbourhoods import Neighbourhoods, spread
 from securefg.models.optimizers import Adam
-from securefg.models.user_weights import (
-    SparseFeatures,
-    UserMatrices,
-    UserRows,
-    private_rows,
-    shared_rows,
-    shared_weights,
-)
+from securefg.models.user_init import private_rows, shared_rows, shared_weights
+from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from securefg.federation.roles import PublicInfo
 from securefg.methods.nfedgnn.settings import Settings
-from securefg.models.latent_networks import Neighbourhoods
-from securefg.models.user_weights import shared_weights
+from securefg.models.neighbourhoods import Neighbourhoods
+from securefg.models.user_init import shared_weights
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import exactly, reals, require_same, whole_numbers
 from securefg.protocol.meanings import (

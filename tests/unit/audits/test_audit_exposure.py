@@ -16,7 +16,8 @@ from audits.findings.record import Finding, Verdict
 from audits.games import make_game
 from audits.promises import promises
 from audits.truth import Truth
-from securefg.models.appnp import dense_adjacency, neighbourhood_sums, operator_matrix
+from securefg.models.appnp import dense_adjacency
+from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
 from securefg.protocol.meanings import GraphOperator, NodeRows
 from securefg.protocol.transcript import Adversary
 from securefg.runs import runner

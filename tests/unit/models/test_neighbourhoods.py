@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from securefg.data.graph import undirected
-from securefg.models import latent_networks
+from securefg.models import neighbourhoods
 from securefg.models.gcn import normalized_adjacency
-from securefg.models.latent_networks import Neighbourhoods, spread
+from securefg.models.neighbourhoods import Neighbourhoods, spread
 from securefg.secagg import exposure
 
 PATH = undirected(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 6)  # and node 5 alone
@@ -55,4 +55,4 @@ def test_sums_that_can_be_solved_are_found_out() -> None:
 def test_a_graph_too_large_to_solve_counts_as_exposed(monkeypatch: pytest.MonkeyPatch) -> None:
     triangle = undirected(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
     monkeypatch.setattr(exposure, "LARGEST_BLOCK", 2)
-    assert latent_networks.Neighbourhoods(triangle, 3, least=3).num_exposed([0, 1, 2]) == 3
+    assert neighbourhoods.Neighbourhoods(triangle, 3, least=3).num_exposed([0, 1, 2]) == 3

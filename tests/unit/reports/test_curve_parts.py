@@ -13,16 +13,8 @@ from securefg.reports.curve.accuracy import gain, pareto
 from securefg.reports.curve.data import CurvePoint, Leak
 from securefg.reports.curve.page import strength
 from securefg.reports.curve.words import adversary_words, setting_words, short_signed
-from securefg.reports.figures.plot import (
-    Mark,
-    Plot,
-    Side,
-    Trace,
-    decades,
-    draw_plot,
-    linear_axis,
-    log_axis,
-)
+from securefg.reports.figures.canvas import decades, linear_axis, log_axis
+from securefg.reports.figures.plot import Mark, Plot, Side, Trace, draw_plot
 from tests.unit.reports.made_curves import around, point
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from securefg.reports.partition import binned, partition_section
 from securefg.reports.results import read_results
-from securefg.reports.rounds import MAX_POINTS, curves, drops, thinned
+from securefg.reports.run_figures import (
+    MAX_POINTS,
+    binned,
+    curves,
+    drops,
+    partition_section,
+    thinned,
+)
 from securefg.runs.observing import RoundReport
 from tests.unit.reports.runs import NOISE, MakeRun
 
