@@ -67,6 +67,7 @@ class Endpoint:
     secure: SecureClients | None = None
 
     def answer(self, framed: Body) -> Answer:
+        """Admit a request and perform it."""
         return self.perform(self.admit(framed))
 
     # ------------------------------------------------------------------------- before the host
@@ -199,6 +200,7 @@ class Endpoint:
         return admitted.reply.made_of({name: known[name] for name in planned})
 
     def measure(self, framed: Body) -> list[LocalScore]:
+        """Admit a model, and score it."""
         return self.score(*self.admit_release(framed))
 
     def score(self, release: Message, at_end: bool) -> list[LocalScore]:
@@ -206,9 +208,11 @@ class Endpoint:
         return self.host.measure_at_end(release) if at_end else self.host.measure(release)
 
     def save(self, folder: Path) -> None:
+        """Write the host's state to its file in a folder."""
         write_atomically(self._path(folder), safetensors.torch.save(self.host.state()))
 
     def load(self, folder: Path) -> None:
+        """Read the host's state from its file in a folder, if there is one."""
         path = self._path(folder)
         try:
             if path.exists():

@@ -75,6 +75,7 @@ class Declaration:
 
     @property
     def is_private(self) -> bool:
+        """Whether the field comes from a client's data."""
         return self.scope in ("each", "sum", "recipients")
 
     def meaning(self, settings: object) -> Meaning | None:
@@ -207,6 +208,7 @@ class Message:
         return cls(**{**dict.fromkeys(cls.declarations), **fields})
 
     def values(self) -> dict[str, Value]:
+        """The fields by name."""
         return {name: getattr(self, name) for name in self.declarations}
 
     def __repr__(self) -> str:
