@@ -60,6 +60,7 @@ class RequestPlan:
         policy: Policy,
         planned: Iterable[PlannedRelease],
     ) -> RequestPlan:
+        """Settle the plan of a run from its settings, its sizes and its policy."""
         sizes = replace(
             public, edge_index=None, known_labels=None, trainers=None, device=torch.device("cpu")
         )

@@ -44,6 +44,7 @@ class HostSpec:
 
 
 def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
+    """Build a host behind its channel, with its memory and its books."""
     config, method = spec.config, get_method(spec.config.method.name)
     site = Site(
         shards=shards,

@@ -41,6 +41,7 @@ class Sealed:
 
     @property
     def body(self) -> bytes:
+        """The fields, encoded."""
         return codec.encode_fields(self.fields)
 
 

@@ -100,6 +100,7 @@ class Federation(Cohort):
 
     @property
     def traffic(self) -> Traffic:
+        """The bytes and drop-outs so far."""
         return self._recorder.traffic
 
     def take_up(self, traffic: Traffic) -> None:
@@ -107,6 +108,7 @@ class Federation(Cohort):
         self._recorder.traffic = traffic
 
     def begin_round(self, number: int) -> None:
+        """Count steps and masked asks anew."""
         self._round, self._step, self._masked_asks = number, 0, 0
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
@@ -119,6 +121,7 @@ class Federation(Cohort):
         return self.exchange(request, reply, clients)
 
     def noise_stddev(self, replies: Replies[M], field: str) -> float:
+        """Standard deviation of the noise on every number of a sum."""
         if replies.message is None:
             return 0.0
         rule = self._policy.rule(type(replies.message), field)

@@ -89,6 +89,7 @@ class Party(Host):
         self._best, self._best_score = self._trainer.vector(), -math.inf
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Train for a round on the own graph."""
         assert isinstance(request, Go)
         stream = torch_stream(
             self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
@@ -112,13 +113,16 @@ class Party(Host):
         return score_locally(self._shard.client, logits.cpu(), graph.labels, graph.split)
 
     def measure(self, release: Message) -> list[LocalScore]:
+        """Score the party's best weights on its own nodes."""
         return [self._score(self._best)]
 
     def state(self) -> State:
+        """Return the weights, the optimizer's state, and the best weights so far."""
         score = torch.tensor(self._best_score, dtype=torch.float64)
         return {**self._trainer.state(), "best": self._best, "best_score": score}
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._trainer.restore(state)
         self._best = state["best"].to(self._device)
         self._best_score = float(state["best_score"])
@@ -137,10 +141,12 @@ class Clock(Server):
         self._cohort = cohort
 
     def round(self, number: int) -> Message:
+        """Let every party train for a round."""
         self._cohort.ask(Go(number=number), Done)
         return Go(number=number)
 
     def state(self) -> State:
+        """Return nothing: parties keep their own models."""
         return {}
 
     def restore(self, state: State) -> None:
@@ -150,6 +156,7 @@ class Clock(Server):
 def planned(
     settings: MethodSettings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return nothing: no private field leaves."""
     return []
 
 

@@ -37,10 +37,14 @@ from securefg.settings.execution import TrainingSettings
 
 
 class Globals(Message, kind="fedavg.Globals"):
+    """The model that the server distributes and releases."""
+
     weights: Tensor = public("global model", means=Weights("network", change=False))
 
 
 class Update(Message, kind="fedavg.Update"):
+    """A trained model, or its change, and the size by which it counts."""
+
     weights: Tensor = private(
         "sum",
         "trained model, or its change",
@@ -53,10 +57,12 @@ class Update(Message, kind="fedavg.Update"):
 
 
 def network(settings: Settings, num_features: int, num_classes: int, seed: int) -> torch.nn.Module:
+    """Return the network that the settings name, with weights drawn from the seed."""
     return any_network.build(settings.network, settings.arguments, num_features, num_classes, seed)
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    """Return the layout of the one network."""
     made = network(settings, info.num_features, info.num_classes, info.seed)
     sizes = (info.num_features, info.num_classes)
     return {"network": any_network.layout_of(made, *sizes, settings.optimizer)}
@@ -65,6 +71,7 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return the private fields that leave, and how often at most."""
     made = network(settings, info.num_features, info.num_classes, info.seed)
     trained = _private(training, settings)
     if trained is not None:
@@ -162,6 +169,7 @@ class Client(Host):
             self._private.require_samples(self._private.num_samples, len(self._train))
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Train the network that came, and return it or its change."""
         assert isinstance(request, Globals)
         start = request.weights.to(self._device)
         any_network.load_vector(self._network, start)
@@ -231,6 +239,7 @@ class Client(Host):
 def make_server(
     info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
 ) -> AveragingServer:
+    """Return the server that averages the networks."""
     made = network(settings, info.num_features, info.num_classes, info.seed)
     return AveragingServer(
         info,

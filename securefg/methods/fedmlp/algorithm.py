@@ -36,10 +36,14 @@ from securefg.settings.execution import TrainingSettings
 
 
 class Globals(Message, kind="fedmlp.Globals"):
+    """The model that the server distributes and releases."""
+
     weights: Tensor = public("global model", means=Weights("network", change=False))
 
 
 class Update(Message, kind="fedmlp.Update"):
+    """The models that users trained, or their changes."""
+
     weights: Tensor = private(
         "sum",
         "trained model, or its change",
@@ -59,6 +63,7 @@ def require_one_node_each(info: PublicInfo) -> None:
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return the private field that leaves, and how often at most."""
     require_one_node_each(info)
     shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
     trained = private_training(training)
@@ -105,6 +110,7 @@ class Users(Host):
             self._private.require_samples(int(counts.min()), int(counts.max()))
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Train the model that came, for every user on its own samples."""
         assert isinstance(request, Globals)
         rows = self._samples.rows(turn.clients.array())
         start = request.weights.to(self._device)

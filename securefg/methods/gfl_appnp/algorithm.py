@@ -107,6 +107,7 @@ class Users(Host):
         self._number = 0
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Send representations or parts of sums, note own sums, or train."""
         users = torch.from_numpy(np.searchsorted(self._clients, turn.clients.array()))
         users = users.to(self._device)
         match request:
@@ -303,13 +304,16 @@ class GflServer(Server):
         return (weights @ values.to(weights)).cpu()
 
     def facts(self) -> dict[str, float]:
+        """Return how badly the graph is connected, lambda_max(B L^+)."""
         assert self._info.edge_index is not None
         return {"lambda_max_BL": heterogeneity(self._info.edge_index, self._info.num_nodes)}
 
     def state(self) -> State:
+        """Return the averaged weights."""
         return {"weights": self._weights.clone()}
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._weights = state["weights"]
 
 

@@ -34,6 +34,7 @@ from securefg.settings.execution import TrainingSettings
 
 
 def summed(settings: Settings, of: Meaning) -> GraphSums:
+    """Return the meaning of sums over the graph, by the operator of APPNP."""
     return GraphSums(of, GraphOperator("appnp", settings.teleport, settings.steps))
 
 
@@ -122,6 +123,8 @@ class Sums(Message, kind="gfl_appnp.Sums"):
 
 
 class Noted(Message, kind="gfl_appnp.Noted"):
+    """A receipt: nothing leaves."""
+
     number: int = round_number()
 
 
@@ -139,6 +142,8 @@ class Learn(Message, kind="gfl_appnp.Learn"):
 
 
 class Update(Message, kind="gfl_appnp.Update"):
+    """The trained models, or their changes."""
+
     weights: Tensor = private(
         "sum",
         "trained model, or its change",

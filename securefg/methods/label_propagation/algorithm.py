@@ -35,6 +35,7 @@ class Silent(Host):
         """Nothing of the site is kept."""
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Refuse: no client is asked for anything."""
         raise ProtocolError(f"label_propagation asks clients for nothing; asked {request.kind}")
 
 
@@ -51,9 +52,11 @@ class Propagator(Server):
         self._scores = propagate(adjacency, known, settings.teleport, settings.steps)
 
     def round(self, number: int) -> Predictions:
+        """Release the scores, which follow from the graph and the known labels."""
         return Predictions(logits=self._scores.clamp_min(LEAST).log().cpu())
 
     def state(self) -> State:
+        """Return nothing: the scores follow from what the server was given."""
         return {}
 
     def restore(self, state: State) -> None:

@@ -29,6 +29,7 @@ from securefg.settings.execution import TrainingSettings
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return nothing: no private field leaves."""
     require_one_node_each(info)
     return []
 
@@ -53,6 +54,7 @@ class Users(Host):
         self._best_score = torch.full((len(drawn),), -torch.inf, device=site.device)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Train every perceptron for a round on its own samples."""
         assert isinstance(request, Go)
         rows = self._samples.rows(turn.clients.array())
         own = self._samples.training_set(rows)
@@ -87,12 +89,15 @@ class Users(Host):
         return score_clients(samples.clients.tolist(), logits, samples.labels, samples.masks)
 
     def measure(self, release: Message) -> list[LocalScore]:
+        """Score every user's best weights on its own samples."""
         return self._scores(self._best)
 
     def state(self) -> State:
+        """Return all users' weights, and the best that each has had."""
         return {"weights": self._weights, "best": self._best, "best_score": self._best_score}
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._weights = state["weights"].to(self._device)
         self._best = state["best"].to(self._device)
         self._best_score = state["best_score"].to(self._device)

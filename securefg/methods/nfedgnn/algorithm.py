@@ -81,6 +81,7 @@ class Users(Host):
 
     @classmethod
     def of(cls, site: Site[Settings]) -> Host:
+        """Return the users of a host; with `average`, those of CNFGNN."""
         features, clients = features_of(site.shards).to(site.device), clients_of(site.shards)
         if site.method.average:
             return AveragedUsers(features, clients, site.method, site.training, site.seed)
@@ -88,6 +89,7 @@ class Users(Host):
         return cls(sparse, clients, site.method, site.training, site.seed)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Send latents or parts of sums, note neighbours, or learn from gradients."""
         users = places(self._clients, turn).to(self._rows.weights.device)
         if isinstance(request, Call):  # line 5: x'_i = f_u(x_i)
             latents = self._rows.latents()
@@ -108,9 +110,11 @@ class Users(Host):
         return spread(latents, whose, weight, num_nodes)
 
     def state(self) -> State:
+        """Return all users' weights, their optimizer's state and their neighbours."""
         return {**self._rows.state(), **self._neighbours}
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._rows.restore(state)
         self._neighbours = {name: state[name] for name in NEIGHBOURS if name in state}
 
@@ -132,6 +136,7 @@ class AveragedUsers(Host):
         self._matrices = UserMatrices(features, weights, training.lr, training.weight_decay)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Send latents, or learn and send weights to be averaged."""
         users = places(self._clients, turn).to(self._matrices.weights.device)
         if isinstance(request, Call):
             if request.weights is not None:
@@ -142,9 +147,11 @@ class AveragedUsers(Host):
         return Learnt(number=turn.round, weights=self._matrices.weights[users])
 
     def state(self) -> State:
+        """Return all users' weights and their optimizer's state."""
         return self._matrices.state()
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._matrices.restore(state)
 
 
@@ -165,6 +172,7 @@ class Network(Protocol):
 
 
 def make_network(info: PublicInfo, settings: Settings) -> Network:
+    """Return the part of the network that the server trains."""
     assert info.edge_index is not None
     sizes = (info.num_nodes, settings.width, info.num_classes)
     common = (settings.dropout, info.seed, info.device)
@@ -199,6 +207,7 @@ class LatentServer(Server):
         self._told = False
 
     def round(self, number: int) -> Predictions:
+        """Gather latents, train the server's part, and send gradients back."""
         clients = participants(self._info, self._training, number)
         replied = self._gather(number, clients)  # lines 4 to 7
         gradient = self._learn(number)  # lines 8 and 9
@@ -246,15 +255,18 @@ class LatentServer(Server):
         return self._sums.back(gradient)  # dL/dz_j = sum_i A_hat_ij dL/ds_i
 
     def facts(self) -> dict[str, float]:
+        """Return figures about the sums, for the summary."""
         return {} if self._sums is None else self._sums.facts()
 
     def state(self) -> State:
+        """Return the weights, the optimizer's state, and what users sent so far."""
         own = {f"own.{i}": w.detach().clone() for i, w in enumerate(self._network.parameters)}
         mean = {} if self._mean is None else {"mean": self._mean.clone()}
         so_far = {"received": self._received.clone(), "told": torch.tensor(self._told)}
         return {**own, **mean, **so_far, **self._adam.state()}
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         with torch.no_grad():
             for i, weights in enumerate(self._network.parameters):
                 weights.copy_(state[f"own.{i}"])
@@ -274,10 +286,12 @@ class NodeGoal(Evaluator):
         self._graph = graph
 
     def score(self, release: Message) -> Scores:
+        """Score the released predictions over the graph's split."""
         assert isinstance(release, Predictions)
         return score_logits(release.logits, self._graph.labels, self._graph.split)
 
     def answers(self, release: Message) -> Tensor:
+        """Return the released predictions."""
         assert isinstance(release, Predictions)
         return release.logits
 

@@ -40,6 +40,8 @@ class Call(Message, kind="nfedgnn.Call"):
 
 
 class Latents(Message, kind="nfedgnn.Latents"):
+    """The latents of users."""
+
     latent: Tensor = private(
         "each",
         "features times the user's own weights",
@@ -65,6 +67,8 @@ class Neighbours(Message, kind="nfedgnn.Neighbours"):
 
 
 class Noted(Message, kind="nfedgnn.Noted"):
+    """A receipt: nothing leaves."""
+
     number: int = round_number()
 
 
@@ -76,6 +80,8 @@ class CallParts(Message, kind="nfedgnn.CallParts"):
 
 
 class Parts(Message, kind="nfedgnn.Parts"):
+    """A user's part of every sum that it is in."""
+
     parts: Tensor = private(
         "sum",
         "weighted latent, at every node whose sum the user is in",
@@ -86,6 +92,8 @@ class Parts(Message, kind="nfedgnn.Parts"):
 
 
 class Learn(Message, kind="nfedgnn.Learn"):
+    """The gradients by which users learn."""
+
     gradient: Tensor = personal(
         "derivative of the loss by the user's latent",
         means=Gradient("latent"),
@@ -94,6 +102,8 @@ class Learn(Message, kind="nfedgnn.Learn"):
 
 
 class Learnt(Message, kind="nfedgnn.Learnt"):
+    """The weights after a step, where they are averaged."""
+
     number: int = round_number()
     weights: Tensor | None = private(
         "sum",
@@ -115,6 +125,7 @@ class Predictions(Message, kind="nfedgnn.Predictions"):
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return the private fields that leave, and how often at most."""
     width, rounds = settings.width, training.rounds
     if settings.upload == "neighbourhood_sums":
         return [PlannedRelease(Parts, "parts", rounds, info.num_nodes * width, steered=True)]

@@ -39,10 +39,12 @@ class Party(Host):
         refuse_samples(self._shard.graph)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Answer that there is nothing to do."""
         assert isinstance(request, Go)
         return Done(number=request.number)
 
     def measure(self, release: Message) -> list[LocalScore]:
+        """Solve from the own sums, and score on the own nodes."""
         graph, projection = self._shard.graph, None
         if graph.num_features > self._settings.narrow:
             projection = class_scores(class_sums(graph), 0.0, self._settings.encoding == "rates")

@@ -80,6 +80,8 @@ _SUMMED_BY = "method.alignment: reference and method.start: shared"
 
 
 class Rows(Message, kind="public_rows.Rows"):
+    """Rows of the public nodes, and how much each counts."""
+
     rows: Tensor = private(
         "each", "embedding per public node", means=_rows, rows="node", summed_by=_SUMMED_BY
     )
@@ -107,6 +109,8 @@ class Mean(Message, kind="public_rows.Mean"):
 
 
 class RotatedRows(Message, kind="public_rows.RotatedRows"):
+    """Rows in the common space, times how much each counts."""
+
     rows: Tensor = private(
         "sum", "rotated embedding per public node, times its weight", means=_rows, rows="node"
     )
@@ -170,6 +174,7 @@ def num_uploads(settings: ExchangeSettings, rounds: int) -> int:
 def planned_rows(
     settings: ExchangeSettings, training: TrainingSettings, info: PublicInfo, width: int
 ) -> list[PlannedRelease]:
+    """Return the rows that leave, and how often at most."""
     if not settings.exchange:
         return []
     nodes, count = info.num_public, num_uploads(settings, training.rounds)
@@ -229,6 +234,7 @@ class ClientRows:
         return torch.where(request.known.to(own.device)[:, None], rotated(mean, back), own)
 
     def reply(self, request: Message, own: Tensor) -> Message:
+        """Return the rows that a request asks for, rotated where the mean is common."""
         assert isinstance(request, Aligned | Mean)
         if not request.upload:
             return Trained(number=request.number)
@@ -277,6 +283,7 @@ class RowServer(Server):
             }
 
     def round(self, number: int) -> Iteration:
+        """Send the means there are, and gather rows in all rounds but the last."""
         clients = participants(self._info, self._training, number)
         upload = number <= num_uploads(self._settings, self._training.rounds)
         if self._settings.alignment == "pairwise" or not self._settings.exchange:
@@ -341,7 +348,9 @@ class RowServer(Server):
         return {"mean": mean.float(), "known": known[:, 0]}
 
     def state(self) -> State:
+        """Return the clients' rows, or the common mean."""
         return {name: value.clone() for name, value in self._held.items()}
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._held = dict(state)

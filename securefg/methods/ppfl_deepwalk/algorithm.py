@@ -51,6 +51,7 @@ from securefg.settings.execution import TrainingSettings
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return the rows that leave, and how often at most."""
     return planned_rows(settings, training, info, settings.width)
 
 
@@ -82,6 +83,7 @@ class Client(Host):
         self._written = 0
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Take in the mean, walk, train, and reply with rows."""
         self._substitute(request)
         self._train(turn.round)
         return self._rows.reply(request, self._own())
@@ -136,6 +138,7 @@ class Client(Host):
         return replace(score, extra=extra, rows=self._model.embedding[self._public].tolist())
 
     def state(self) -> State:
+        """Return embeddings, context vectors, and which mean was taken in last."""
         return {
             "embedding": torch.from_numpy(self._model.embedding.copy()),
             "contexts": torch.from_numpy(self._model.contexts.copy()),
@@ -143,6 +146,7 @@ class Client(Host):
         }
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._model.embedding[:] = state["embedding"].numpy()
         self._model.contexts[:] = state["contexts"].numpy()
         self._written = int(state["written"])

@@ -45,10 +45,12 @@ class Settings(ExchangeSettings):
 
     @property
     def embedding_columns(self) -> int:
+        """Columns of an embedding."""
         return self.dim
 
     @property
     def layer(self) -> Literal["walks"]:
+        """Random walks make the rows."""
         return "walks"
 
     @property

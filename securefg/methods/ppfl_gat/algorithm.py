@@ -41,6 +41,7 @@ from securefg.settings.execution import TrainingSettings
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return the rows that leave, and how often at most."""
     return planned_rows(settings, training, info, settings.hidden)
 
 
@@ -74,6 +75,7 @@ class Client(Host):
         self._rows = ClientRows(settings, public_degrees, common)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Take in the mean, train, and reply with rows."""
         self._learn(request, turn.round)
         return self._rows.reply(request, self._hidden()[self._public])
 
@@ -115,9 +117,11 @@ class Client(Host):
         return replace(score, extra=extra, rows=hidden[self._public].tolist())
 
     def state(self) -> State:
+        """Return the weights and what the optimizer keeps."""
         return self._trainer.state()
 
     def restore(self, state: State) -> None:
+        """Take up what `state` gave."""
         self._trainer.restore(state)
 
 

@@ -10,6 +10,8 @@ from securefg.methods.ppfl.settings import ExchangeSettings
 
 
 class Settings(ExchangeSettings):
+    """The GAT of every client, and its exchange."""
+
     name: Literal["ppfl_gat"] = "ppfl_gat"
     hidden: int = Field(16, ge=1, description="number of units in the first layer, over all heads")
     heads: int = Field(4, ge=1)
@@ -32,8 +34,10 @@ class Settings(ExchangeSettings):
 
     @property
     def embedding_columns(self) -> int:
+        """Columns of an embedding."""
         return self.hidden
 
     @property
     def layer(self) -> Literal["hidden"]:
+        """A hidden layer makes the rows."""
         return "hidden"

@@ -95,10 +95,14 @@ def _products(settings: Settings, public: PublicSizes) -> Bound:
 
 
 class AskSums(Message, kind="two_sums.AskSums"):
+    """Asks for the first sum."""
+
     number: int = round_number()
 
 
 class ClassSums(Message, kind="two_sums.ClassSums"):
+    """The first sum, M."""
+
     sums: Tensor = private(
         "sum",
         "features of the training nodes, summed by class",
@@ -108,12 +112,16 @@ class ClassSums(Message, kind="two_sums.ClassSums"):
 
 
 class AskMoments(Message, kind="two_sums.AskMoments"):
+    """Asks for the second sum, over features that P maps."""
+
     projection: Tensor | None = public(
         "P: features to class scores", means=BY_CLASS, bounds=_projection
     )
 
 
 class Products(Message, kind="two_sums.Products"):
+    """The second sum, A and B in one vector."""
+
     products: Tensor = private("sum", "second moments of phi, and its sums by class", means=MOMENTS)
 
 
@@ -145,6 +153,7 @@ def check(settings: Settings, public: PublicInfo, message: Message) -> None:
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
+    """Return the one or two sums that leave, each once."""
     if training.rounds != 1:
         raise ConfigError(
             f"training.rounds: {training.rounds}; allowed for two_sums: 1, since the two sums "
@@ -199,6 +208,7 @@ class Client(Host):
         refuse_samples(self._graph)
 
     def handle(self, request: Message, turn: Turn) -> Message:
+        """Return the sum that is asked for."""
         if isinstance(request, AskSums):
             return ClassSums(sums=class_sums(self._graph)[None])
         assert isinstance(request, AskMoments)
@@ -235,6 +245,7 @@ class Solver(Server):
         self._info, self._settings, self._cohort = info, settings, cohort
 
     def round(self, number: int) -> Message:
+        """Ask for the sums, and solve for the head."""
         projection = None
         if self._info.num_features > self._settings.narrow:
             first = require_replies(self._cohort.ask(AskSums(number=number), ClassSums), number)
@@ -253,6 +264,7 @@ class Solver(Server):
         return Model(projection=projection, products=products, weights=flat, noise=noise)
 
     def state(self) -> State:
+        """Return nothing: there is one round."""
         return {}
 
     def restore(self, state: State) -> None:
@@ -266,6 +278,7 @@ class AtHome(Evaluator):
         self._graph, self._settings = union, settings
 
     def score(self, release: Message) -> Scores:
+        """Score the common model; with two classes, also by the area under the curve."""
         logits, graph = self.answers(release), self._graph
         scores = score_logits(logits, graph.labels, graph.split)
         if graph.num_classes > 2 or not bool(graph.split.test.any()):
@@ -276,6 +289,7 @@ class AtHome(Evaluator):
         )
 
     def answers(self, release: Message) -> Tensor:
+        """Return the logits of all nodes, (N, C)."""
         assert isinstance(release, Model)
         rows = rows_of(self._graph, release.projection, self._settings)
         flat = release.weights.double()
@@ -284,6 +298,7 @@ class AtHome(Evaluator):
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+    """Return the layout of the linear head."""
     dim = width(settings, info.num_features, info.num_classes)
     layers = (Layer("weights", (dim, info.num_classes)), Layer("offsets", (info.num_classes,)))
     return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}

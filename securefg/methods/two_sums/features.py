@@ -51,6 +51,7 @@ def width(settings: FeatureSettings, num_features: int, num_classes: int) -> int
 
 
 def refuse_samples(graph: Graph) -> None:
+    """Raise where nodes have several samples each."""
     if graph.features.dim() != 2 or graph.labels.dim() != 1:
         raise ConfigError("method.name: sums over nodes want one sample per node, found several")
 
@@ -118,6 +119,7 @@ def packed(moments: Moments) -> Tensor:
 
 
 def unpacked(vector: Tensor, dim: int) -> Moments:
+    """Return the moments that `packed` made a vector of."""
     upper = torch.triu_indices(dim, dim)
     once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
     second = torch.zeros(dim, dim, dtype=torch.float64)

@@ -77,6 +77,8 @@ class FeatureSettings(MethodSettings):
 
 
 class Settings(FeatureSettings):
+    """Two sums, and who sees the answers."""
+
     name: Literal["two_sums"] = "two_sums"
     answers: Literal["home", "shown"] = Field(
         "home",

@@ -15,7 +15,7 @@ from torch import Tensor
 from audits.uploads import open_channel
 from securefg.data.graph import Graph, Split, undirected
 from securefg.federation.roles import PublicInfo
-from securefg.methods.two_sums import algorithm as two_sums
+from securefg.methods.two_sums import features
 from securefg.methods.two_sums.algorithm import ClassSums, Products, planned
 from securefg.methods.two_sums.features import moved_by_node, neighbour_moves, rows_of
 from securefg.methods.two_sums.settings import Settings
@@ -188,7 +188,7 @@ def _half_divisor(graph: Graph, projection: Tensor | None, settings: Settings) -
 
 @pytest.mark.parametrize(("name", "spoiled"), [("cut", _uncut), ("rows_of", _half_divisor)])
 def test_the_search_catches_a_slip(name: str, spoiled: Any, monkeypatch: pytest.MonkeyPatch):
-    where = two_sums if name == "cut" else "tests.unit.methods.test_two_sums"
+    where = features if name == "cut" else "tests.unit.methods.test_two_sums"
     if isinstance(where, str):
         monkeypatch.setattr(f"{where}.{name}", spoiled)
     else:
