@@ -25,8 +25,15 @@ from audits.mechanisms.family import RECORDED
 from audits.mechanisms.results import LawResult
 from audits.mechanisms.whole import claimed_noise, has_grid, off_grid_test
 from audits.noise_law import LawTest, joint_tests, law_tests, worst
-from audits.recorded_redraws import LEAST_DRAWS, Part, Redraws, compare_draws, single_draws
-from audits.recorded_seeds import FirstUpload, seed_test
+from audits.recorded_redraws import (
+    LEAST_DRAWS,
+    FirstUpload,
+    Part,
+    Redraws,
+    compare_draws,
+    seed_test,
+    single_draws,
+)
 from audits.truth import Truth
 from audits.uploads import unit_norms
 from securefg.engines.hosting import noise_source

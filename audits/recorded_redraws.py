@@ -3,19 +3,31 @@
 A host's channel seals what the host answers to a recorded request, for the same clients and round.
 Noise from a constant key, a hash of public names or of the value, or the run's seed comes back as
 it was recorded. So does the noise of a masked sum, once the uploads of all its survivors are added.
+`seed_test` compares one upload with the numbers of seeds that somebody would try.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from audits.guesses import guess_test, guessed_sources, likely_seeds
+from audits.generators import FIRST, Rows, first_normals
+from audits.guesses import (
+    BEFORE,
+    clock_seeds,
+    guess_test,
+    guessed_sources,
+    likely_seeds,
+    likeness_test,
+    near_seeds,
+    small_space,
+)
 from audits.mechanisms.redraw import redraw_tests
 from audits.noise_law import LawTest
 from audits.truth import Truth
@@ -40,7 +52,7 @@ LEAST_DRAWS: Final = 6
 NUMBERS: Final = 1 << 21
 SEEDS: Final = 4
 """So many likely seeds, the run's own first, are tried against a recorded sum. Single uploads are
-searched further (`recorded_seeds`)."""
+searched further (`seed_test`)."""
 
 
 class Redraws:
@@ -169,3 +181,46 @@ def single_draws(again: Sequence[Floats], clean: Floats, law: Law) -> list[LawTe
     found = [(each.reshape(flat.shape) - flat) / law.sd for each in again]
     drawn = np.stack([law.normal_scores(each) for each in found])
     return [replace(test, name=f"{test.name}, one client") for test in redraw_tests(drawn, flat)]
+
+
+STARTING = 10.0
+"""Seconds before a run's first message in which its parties may have read a clock."""
+
+
+@dataclass(frozen=True)
+class FirstUpload:
+    """The first client's noise in the first upload of a field, in standard deviations.
+
+    A client's noise does not hang on who shares its host, so that one row is drawn of each guess.
+
+    began, seconds  when the run's first message, and this one, were recorded
+    """
+
+    noise: Tensor
+    client: Clients
+    stream: tuple[str | int, ...]
+    began: float
+    seconds: float
+
+
+def seed_test(run_seed: int, upload: FirstUpload, by_rows: bool) -> LawTest:
+    """Known numbers, and what a clock showed since the run began, a minute before the upload at
+    most."""
+    now = int(upload.seconds)
+    seeds = [*likely_seeds(run_seed), *range(now - BEFORE, now + 1)]
+    flat = upload.noise.reshape(1, -1)
+    shape, width = upload.noise.shape if by_rows else flat.shape, min(flat.shape[1], FIRST)
+    sources = guessed_sources(seeds, discrete=False)
+    guesses = np.zeros((len(sources), FIRST), np.float32)
+    for guess, source in zip(guesses, sources, strict=True):
+        drawn = source.normal(shape, upload.client, upload.stream)
+        guess[:width] = drawn.reshape(-1)[:width].numpy()
+    early = max(upload.began - STARTING, upload.seconds - BEFORE)
+    tables = [guesses, _clock_space(run_seed, early, upload.seconds), small_space()]
+    return likeness_test(flat[0].numpy(), tables)
+
+
+@lru_cache(maxsize=1)
+def _clock_space(run_seed: int, early: float, last: float) -> Rows:
+    """Of near seeds, and of clocks between two moments; fields of one upload share it."""
+    return first_normals([*near_seeds(run_seed), *clock_seeds(early, last)])

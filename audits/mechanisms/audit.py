@@ -9,12 +9,10 @@ import numpy as np
 
 from audits.guesses import likely_seeds
 from audits.mask_reuse import audit_masks
-from audits.mechanisms.across import play_across
-from audits.mechanisms.canary import play_canary, play_loud
+from audits.mechanisms.canary import measure_shape, play_canary, play_loud, play_moved
 from audits.mechanisms.family import play_family
-from audits.mechanisms.linked import ROWS, play_linked
+from audits.mechanisms.linked import ROWS, play_across, play_linked
 from audits.mechanisms.message import AuditedMessage
-from audits.mechanisms.moved import play_moved
 from audits.mechanisms.redraw import (
     BIRTHDAYS,
     THOROUGH_BIRTHDAYS,
@@ -23,7 +21,6 @@ from audits.mechanisms.redraw import (
 )
 from audits.mechanisms.results import MechanismResult, Result, law_level
 from audits.mechanisms.seed import guess_seeds
-from audits.mechanisms.shape import measure_shape
 from audits.mechanisms.training import audit_training
 from audits.mechanisms.whole import play_whole
 from audits.uploads import MakeChannel, claimed_fields, open_channel

@@ -1,4 +1,10 @@
-"""The textbook game against every field: a canary as large as its unit, and one far louder."""
+"""Games of one canary against the noise of uploads: the unit's own, a louder one, a node's.
+
+The textbook game plays every field by itself. `measure_shape` takes the size of the noise in arrays
+of the planned shape, which the games cut short. `play_moved` plays a node: where a method proves
+how far one node moves its messages, noise is sized for that distance and not for the clip, so that
+a canary moves every release by just that, as often as a node has holders.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from audits.empirical_epsilon import LARGEST_MU, EpsilonBound, GaussianBound, epsilon_of_mu
-from audits.mechanisms.effort import canary_trials, rounds_for, trials_for
+from audits.laws import chi2_quantile
+from audits.mechanisms.effort import canary_trials, rounds_for, trials_for, trials_in_full_shape
 from audits.mechanisms.message import AuditedMessage, Floats, Slot
 from audits.mechanisms.results import MechanismResult
 from audits.uploads import Host
+from securefg.privacy.accountants import claim
+from securefg.privacy.influence import NOTHING
+from securefg.privacy.ledger import Mechanism
 
 LOUDNESS = 1e4
 BENEATH = 1e3
@@ -96,3 +106,75 @@ def _for_rounds(found: GaussianBound, factor: float, delta: float) -> EpsilonBou
         return found.gdp
     ceiling = epsilon_of_mu(factor * LARGEST_MU, delta)
     return replace(found.gdp, epsilon=epsilon_of_mu(factor * found.mu, delta), ceiling=ceiling)
+
+
+def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
+    """At the planned shape every number of a field's noise is a draw of the same law: the standard
+    deviation of Gaussian noise says mu = S / sd for the unit's canary. Of other noise it says no
+    epsilon, and `play_whole` tests its size."""
+    if not message.is_gaussian:
+        return []
+    host = message.host(rows=None)
+    seen, _ = host.emit({}, host.enrol(trials_in_full_shape(host)), 1)
+    results = []
+    for release in message.claimed:
+        distance = message.distance(release)
+        bound = _noise_bound(seen[release.field], distance, message.policy.delta, 1 - message.level)
+        results.append(message.result("shape", release, host, gdp=bound))
+    return results
+
+
+def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float) -> EpsilonBound:
+    """mu >= distance / (the upper end of the noise's standard deviation)."""
+    count = noise.size
+    upper = float(noise.std()) * math.sqrt(count / chi2_quantile(1 - confidence, count - 1))
+    mu = min(LARGEST_MU, distance / upper) if upper > 0 else LARGEST_MU
+    ceiling = epsilon_of_mu(LARGEST_MU, delta)
+    return EpsilonBound(epsilon_of_mu(mu, delta), delta, confidence, "gdp", ceiling, count)
+
+
+def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
+    """One game over all messages; none where no rule is sized for a distance."""
+    own = [m for m in messages if all(m.rule(r).moved_l2 is not None for r in m.claimed)]
+    if not own or len(own) < len(messages):
+        return []
+    policy, hosts = own[0].policy, [message.host() for message in own]
+    trials = min(trials_for(host, own[0].trials) for host in hosts)
+    coins = (np.arange(trials) % 2 == 0).astype(np.float64)
+    profile: dict[Mechanism, int] = {}
+    fields: list[str] = []
+    score, shift = np.zeros(trials), 0.0
+    for message, host in zip(own, hosts, strict=True):
+        for release in message.claimed:
+            if release.influence(policy.unit) == NOTHING:
+                continue
+            (slot,) = message.slots_of(release, 1)
+            seen, _ = host.emit({release.field: slot.canary(coins)}, host.enrol(trials), 1)
+            found = slot.score(seen[release.field])
+            # The likelihood ratio of Gaussians: weigh every release by what it shows.
+            weight = _weight(found, coins)
+            score, shift = score + weight * found, shift + weight
+            fact = message.fact(release, host)
+            profile[fact] = profile.get(fact, 0) + 1
+            fields.append(release.name)
+    if not fields:
+        return []
+    bound = own[0].bound(score, coins, shift)
+    return [
+        MechanismResult(
+            field=", ".join(fields),
+            check="moved",
+            unit=policy.unit,
+            rule=", ".join(sorted({m.rule(r).name for m in own for r in m.claimed})),
+            rounds=1,
+            planned=max(release.count for message in own for release in message.claimed),
+            claimed=claim([profile], policy.unit, policy.delta).epsilon,
+            gdp=bound.gdp,
+            cp=bound.cp,
+        )
+    ]
+
+
+def _weight(score: Floats, coins: Floats) -> float:
+    """1 / variance, from the trials without a canary."""
+    return 1 / max(float(score[coins == 0].var()), math.ulp(1.0))

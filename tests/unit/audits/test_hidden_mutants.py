@@ -17,7 +17,7 @@ from audits.books import reconciled
 from audits.curves.collect import _counts, _unchecked
 from audits.curves.plan import Asked
 from audits.influence import influences
-from audits.mechanisms.across import play_across
+from audits.mechanisms.linked import play_across
 from audits.mechanisms.training import by_tensors, training_tests
 from audits.noise_law import law_tests, worst
 from audits.recorded import recorded_noise

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audits.mechanisms.canary import play_moved
 from audits.mechanisms.message import AuditedMessage
-from audits.mechanisms.moved import play_moved
 from audits.mechanisms.results import MechanismResult
 from audits.noise_law import law_tests
 from audits.uploads import open_channel

@@ -75,7 +75,7 @@ def test_of_every_guessed_seed_one_clients_row_is_drawn(
             return super().normal(shape, clients, name)
 
     sources = [Watched(seed) for seed in range(5)]
-    monkeypatch.setattr("audits.recorded_seeds.guessed_sources", lambda seeds, discrete: sources)
+    monkeypatch.setattr("audits.recorded_redraws.guessed_sources", lambda seeds, discrete: sources)
     recorded_noise(honest)
     assert len(shapes) == 15
     assert {shape[0] for shape in shapes} == {1}

@@ -15,7 +15,7 @@ from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.methods.private import two_sums
 from securefg.privacy.defences import distributed_discrete
-from securefg.privacy.rounding import round_rows
+from securefg.privacy.defences.distributed_discrete import round_rows
 from securefg.privacy.stages import clip_l2
 from securefg.run.findings import Verdict
 from securefg.run.runner import start

@@ -23,13 +23,12 @@ from securefg.data.shard import Shard, shards
 from securefg.federation.roles import Site
 from securefg.methods.private.two_sums import AskMoments, AskSums
 from securefg.privacy.accountants import steps_for
-from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete, round_rows
 from securefg.privacy.defences.dp_sgd import DpSgd
 from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.noise import SystemNoise
 from securefg.privacy.policy import make_policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.rounding import round_rows
 from securefg.privacy.stages import clip_l2
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Other

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
-from securefg.privacy.rounding import RoundingPlan, round_rows
+from securefg.privacy.defences.distributed_discrete import (
+    DistributedDiscrete,
+    RoundingPlan,
+    round_rows,
+)
 
 
 def clipped_rows(num_rows: int, plan: RoundingPlan, seed: int) -> np.ndarray:
