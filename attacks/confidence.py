@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
-from attacks.base import Array, CannotAttack, Shadows, Targets, View
+from attacks.base import AS_IT_IS, Array, CannotAttack, Shadows, Targets, View
 from attacks.leaning import largest_shift, leaning
 from securefg.protocol.meanings import Predictions, Weights
-from securefg.settings.privacy import NO_DEFENCE
 
 ROUNDS = 5
 
@@ -43,7 +42,7 @@ def _uploaded(view: View) -> Tensor | None:
     if view.adversary.kind != "server":
         return None
     sent = view.uploads(Predictions("nodes"))
-    plain = [m for m in sent if m.rule == NO_DEFENCE and not m.masked]
+    plain = [m for m in sent if m.rule == AS_IT_IS and not m.masked]
     if not plain:
         return None
     last = sorted({m.round for m in plain})[-ROUNDS:]
