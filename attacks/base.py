@@ -30,6 +30,7 @@ AdversaryKind = Literal["server", "client", "wire", "outsider"]
 Place = tuple[str, str]
 """A message's kind, and a field of it."""
 MASKED = "mask"
+AS_IT_IS = "plain"
 
 
 class CannotAttack(SecurefgError):

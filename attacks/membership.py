@@ -15,11 +15,10 @@ from scipy import sparse
 from scipy.special import log_softmax, logsumexp
 from torch import Tensor
 
-from attacks.base import Array, Attack, CannotAttack, View
+from attacks.base import AS_IT_IS, Array, Attack, CannotAttack, View
 from attacks.evidence import gaussian_log_ratio, largest_shift, leaning
 from attacks.questions import Membership, Question
 from securefg.protocol.meanings import Answers, Predictions, Weights
-from securefg.settings.privacy import NO_DEFENCE
 
 ANSWER_ROUNDS = 5
 
@@ -45,7 +44,7 @@ def _uploaded(view: View) -> Tensor | None:
     if view.adversary.kind != "server":
         return None
     sent = view.uploads(Predictions("nodes"))
-    plain = [m for m in sent if m.rule == NO_DEFENCE and not m.masked]
+    plain = [m for m in sent if m.rule == AS_IT_IS and not m.masked]
     if not plain:
         return None
     last = sorted({m.round for m in plain})[-ANSWER_ROUNDS:]

@@ -3,8 +3,7 @@
 A host's channel seals what the host answers to a recorded request, for the same clients and round.
 Noise from a constant key, a hash of public names or of the value, or the run's seed comes back as
 it was recorded. So does the noise of a masked sum, once the uploads of all its survivors are added.
-
-The second half asks whether recorded noise is that of a seed that somebody would try.
+`seed_test` compares one upload with the numbers of seeds that somebody would try.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ LEAST_DRAWS: Final = 6
 NUMBERS: Final = 1 << 21
 SEEDS: Final = 4
 """So many likely seeds, the run's own first, are tried against a recorded sum. Single uploads are
-searched further (`recorded_seeds`)."""
+searched further (`seed_test`)."""
 
 
 class Redraws:

@@ -1,10 +1,9 @@
-"""The textbook game against every field: a canary as large as its unit, and one far louder.
+"""Games of one canary against the noise of uploads: the unit's own, a louder one, a node's.
 
-`measure_shape` tests the size of the noise in arrays of the planned shape, which the games cut
-short. `play_moved` plays the canary of a node, in all releases and over all its holders. Where a
-method proves how far one node moves its messages, noise is sized for that distance and not
-for the clip. So a canary that moves every release by just that, as often as a node has holders,
-goes through the run's channel; the claim is the one for all releases together.
+The textbook game plays every field by itself. `measure_shape` takes the size of the noise in arrays
+of the planned shape, which the games cut short. `play_moved` plays a node: where a method proves
+how far one node moves its messages, noise is sized for that distance and not for the clip, so that
+a canary moves every release by just that, as often as a node has holders.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""The linked game: noise must be independent over rounds, rows, fields, clients and hosts.
+"""The linked games: noise must be independent over rounds, rows, fields, messages and hosts.
 
 A pilot without canaries shows how all that the adversary sees hangs together, its own uploads too;
 from it come the canary s and the weights w that read it. The game is then played on fresh clients
-with s and w fixed.
-
-Two messages of a method may share noise: each alone is sound, and one is taken off the other. One
-host seals all messages of a round for the same clients, again and again. No number of one
-message's noise may hang together with a number of another's, in value or in size.
+with s and w fixed. `play_across` looks at messages: one host seals all messages of a round for the
+same clients, and no number of one message's noise may hang together with a number of another's.
 """
 
 from __future__ import annotations

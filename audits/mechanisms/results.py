@@ -4,7 +4,7 @@ VIOLATION: the measured lower bound is above the claim. INCONCLUSIVE: no outcome
 
 The checks of an audit are one family: a violation is one at the family's level, found twice.
 Thirteen checks at 95 % each would accuse one honest run in two; an audit accuses one in a thousand.
-All games are played: against messages, against DP-SGD, against masks. Where any shows more than is
+All games are played: against messages, private training and masks. Where any shows more than is
 claimed, all are played again on fresh trials, with half of the level shared among them, and what is
 not found again is not a violation. Checks of what cannot be drawn again have the other half: a
 run's canaries, and its recorded uploads, each at a level so small that once is enough.
