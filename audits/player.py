@@ -266,8 +266,8 @@ class Player:
         self, task: Task, started: float, game: Game, judged: tuple[Verdict, str], **found: Any
     ) -> Finding:
         """Return the finding of a guess that a game scored."""
-        scored = {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
-        return self._finding(task, started, *judged, **scored, **found)
+        found |= {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
+        return self._finding(task, started, *judged, **found)
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any

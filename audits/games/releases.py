@@ -79,7 +79,7 @@ class _OneRound:
 
     def release(self, sums: Array) -> Tensor:
         """Return what the server would release of these sums, had they no noise."""
-        parts = torch.from_numpy(sums).split(self.widths)
+        parts = torch.split(torch.from_numpy(sums), self.widths)
         fields: dict[str, dict[str, Tensor]] = {kind: {} for kind in self.templates}
         for (message, name, value), part in zip(self.layout, parts, strict=True):
             fields[message.kind][name] = part.reshape(1, *value.shape)
