@@ -221,6 +221,7 @@ class View:
 
 
 def not_seen(need: Need) -> CannotAttack:
+    """Return the reason for an attack whose need is not in the view."""
     return CannotAttack(
         f"{in_words(need)}: not in the view: not sent, not seen, or thinned out of the transcript "
         "(output.transcript_every)"
@@ -301,6 +302,7 @@ def options(need: Need) -> tuple[Meaning, ...]:
 
 
 def in_words(need: Need) -> str:
+    """Return the need for people: its meanings, joined by "or"."""
     return " or ".join(option.words for option in options(need))
 
 

@@ -265,17 +265,8 @@ class Player:
         self, task: Task, started: float, game: Game, judged: tuple[Verdict, str], **found: Any
     ) -> Finding:
         """Return the finding of a guess that a game scored."""
-        verdict, because = judged
-        return self._finding(
-            task,
-            started,
-            verdict,
-            because,
-            metric=game.metric,
-            unit=game.unit,
-            targets=len(game.question.ids),
-            **found,
-        )
+        found |= {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
+        return self._finding(task, started, *judged, **found)
 
     def _finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any

@@ -92,17 +92,7 @@ CASES: dict[str, list[Case]] = {
     "classes": [
         ("quickstart", "plain", "quickstart", ()),
         ("FedAvg", "plain", SAGE, ()),
-        (
-            "small silos",
-            "plain",
-            SAGE,
-            (
-                "training.rounds=1",
-                "partition.num_clients=12",
-                "method.optimizer=sgd",
-                "method.arguments.hidden_channels=64",
-            ),
-        ),
+        ("small silos", "plain", "fedavg_small_silos", ()),
         ("communities of Cora", "plain", "fedgl_cora_louvain", (*SHORT, "training.rounds=5")),
         ("Cora", "plain", "fedgl_cora", (*SHORT, "training.rounds=30")),
     ],

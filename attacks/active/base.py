@@ -40,6 +40,7 @@ class Request:
         return next((name for name, m in self.meanings.items() if m.fits(need)), None)
 
     def asks_for(self, need: Meaning) -> bool:
+        """Return whether replies to this request hold what is needed."""
         return any(meaning.fits(need) for meaning in self.wanted)
 
 

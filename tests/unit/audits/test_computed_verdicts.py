@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attacks import get_attack
-from attacks.questions import Question
+from attacks.questions import Question, SummedFeatures
 from audits.claim_bound import are_promises_kept, bound_of_claims
 from audits.closed_form import bound_of_claim, gain_of_distance
 from audits.findings.file import FindingsFile
@@ -70,7 +70,7 @@ def test_audit_of_checked_noise_computes_or_bounds_gains(
 
 
 def has_game_with_form(attack: str) -> bool:
-    return attack in (*SUMS, "released_others") and has_closed_form(get_attack(attack).game)
+    return attack in (*SUMS, "released_others") and has_closed_form(get_attack(attack).question)
 
 
 def test_audit_computed_gains_stay_within_the_claim(
@@ -89,7 +89,7 @@ def test_closed_form_of_a_run_agrees_with_noise_drawn_anew(run: Path) -> None:
     """The game's own moves, under fresh draws of the noise that the view declares."""
     truth = Truth.of(RunFolder.open(run))
     view, rng = truth.view(SERVER), numpy_stream(0, "targets")
-    game = make_game("summed_features", truth, SERVER, rng)
+    game = make_game(SummedFeatures, truth, SERVER, rng)
     noise = noise_of_sum(truth, Statistic(form="by_class"), SERVER, view)
     assert noise is not None
     assert noise.count == truth.experiment.partition.num_clients
