@@ -13,11 +13,11 @@ from audits.plan import DEFAULT_ADVERSARY
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
-from securefg.run.assembly import prepare
+from securefg.runs.assembly import prepare
 from securefg.settings.config import load_config
 
 DRAWN = (
-    "data={name: csbm, csbm: {task: dnc, num_nodes: 300, degree: 10, lambda_: 2, mu: 6}, "
+    "data={name: csbm, csbm: {task: dnc, num_nodes: 300, degree: 10, graph_signal: 2, mu: 6}, "
     "split: {kind: folds}}"
 )
 RUNS = (
