@@ -21,9 +21,8 @@ from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.masking_plan import MaskedField
 from securefg.privacy.noise import NoiseSource
 from securefg.privacy.policy import Policy
-from securefg.privacy.stages import num_rows
 from securefg.protocol import codec
-from securefg.protocol.arrays import all_finite
+from securefg.protocol.arrays import all_finite, num_rows
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.secagg.derive import MaskContext

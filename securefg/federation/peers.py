@@ -17,8 +17,7 @@ import torch
 from securefg.foundation.errors import ProtocolError
 from securefg.privacy.ledger import Release
 from securefg.privacy.policy import Policy
-from securefg.privacy.stages import num_rows
-from securefg.protocol.arrays import Stored, all_finite
+from securefg.protocol.arrays import Stored, all_finite, num_rows
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -28,8 +26,3 @@ def clip_l2(values: Tensor, bound: float, per: Per) -> Tensor:
 def sensitivity_l2(bound: float, adjacency: Adjacency) -> float:
     """How far a clipped unit can move: 2C where its value is replaced, C where it is zeroed out."""
     return 2.0 * bound if adjacency == "replace_one" else bound
-
-
-def num_rows(values: Tensor) -> int:
-    """Rows in one client's array: all axes but the client's and the last."""
-    return math.prod(values.shape[1:-1])

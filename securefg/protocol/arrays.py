@@ -185,3 +185,8 @@ def _by_library(data: memoryview) -> dict[str, Stored]:
         name: Stored(array.dtype, tuple(array.shape), _bytes_of(array).toreadonly())
         for name, array in arrays.items()
     }
+
+
+def num_rows(values: Tensor) -> int:
+    """Rows in one client's array: all axes but the client's and the last."""
+    return math.prod(values.shape[1:-1])

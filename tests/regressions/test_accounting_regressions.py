@@ -24,7 +24,8 @@ from securefg.privacy.dp_accounting_library import pld_accountant
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import PlannedRelease
-from securefg.privacy.stages import clip_l2, num_rows
+from securefg.privacy.stages import clip_l2
+from securefg.protocol.arrays import num_rows
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg.privacy.stages import clip_l2, num_rows, sensitivity_l2
+from securefg.privacy.stages import clip_l2, sensitivity_l2
+from securefg.protocol.arrays import num_rows
 
 BOUND = 1.5
 
