@@ -70,7 +70,7 @@ class CsbmSettings(Settings):
     so repeats with other seeds redraw the features only, as in the paper.
     """
 
-    renamed: ClassVar[Mapping[str, str]] = {"graph_signal": "graph_signal"}
+    renamed: ClassVar[Mapping[str, str]] = {"lambda_": "graph_signal"}
 
     task: Literal["dnc", "snc", "sc"] = "dnc"
     num_nodes: Annotated[int, Field(ge=4)]
