@@ -17,8 +17,8 @@ RENAMED = [
     ("data.csbm.lambda_=1.5", "data.csbm.graph_signal=1.5"),
     ("privacy.per=row", "privacy.clip_per=row"),
     (
-        "privacy.fields.Update.weights={mechanism: plain}",
-        "privacy.field_rules.Update.weights={mechanism: plain}",
+        "privacy.fields.Update.weights.mechanism=plain",
+        "privacy.field_rules.Update.weights.mechanism=plain",
     ),
     (
         "privacy.secure_aggregation={fields: [Update.weights]}",
