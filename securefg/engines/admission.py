@@ -115,8 +115,13 @@ class Admission:
                 f"round: found {turn.round}; expected 0 to {self._plan.rounds}, as planned"
             )
         self._check(request, Rounds(turn.round, turn.round), len(turn.clients))
-        reply = self._method.reply_to(request)
-        limits = reply is not None and self._policy.exact.limits_rows(reply)
+        if self._policy.exact.counted:
+            self._check_rows(request)
+
+    def _check_rows(self, request: Message) -> None:
+        """Raise where rows are asked for and the request does not say which have enough holders."""
+        reply, exact = self._method.reply_to(request), self._policy.exact
+        limits = reply is not None and exact.limits_rows(reply)
         if limits and summable_rows_of(request) is None:
             raise PrivacyError(
                 f"{request.kind}: rows of nodes were asked for without a count of holders"

@@ -16,10 +16,9 @@ from securefg.federation.roles import Replies, State, require_replies
 from securefg.foundation.errors import PrivacyError
 from securefg.privacy.policy import Policy
 from securefg.privacy.sums import ExactSums
-from securefg.protocol.census import census_of
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, Size
-from securefg.protocol.messages import Message
+from securefg.protocol.messages import Message, census_of
 
 M = TypeVar("M", bound=Message)
 CENSUS: Final = "census."

@@ -113,6 +113,8 @@ class Federation(Cohort):
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
         """Ask, through masks where the policy has them, and count constants once where it must."""
+        if not self._policy.exact.counted:
+            return self._ask(request, reply, clients)
         return self.censuses.ask(request, reply, clients, self._round)
 
     def _ask(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:

@@ -21,10 +21,9 @@ from securefg.privacy.influence import Population
 from securefg.privacy.releases import Disclosure, PlannedRelease
 from securefg.privacy.sums import with_census
 from securefg.protocol.bounds import Bound, reals
-from securefg.protocol.census import Census, census_of
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.meanings import Meaning, Networks, Weights
-from securefg.protocol.messages import Message
+from securefg.protocol.messages import Census, Message, census_of
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods import MethodSettings
 

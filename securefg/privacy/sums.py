@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from securefg.foundation.errors import ConfigError
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.releases import PlannedRelease
-from securefg.protocol.census import census_of
-from securefg.protocol.messages import Message
+from securefg.protocol.messages import Message, census_of
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ from securefg.federation.census import (
 from securefg.federation.roles import Replies
 from securefg.foundation.errors import PrivacyError
 from securefg.privacy.sums import ExactSums
-from securefg.protocol.census import census_of
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Holdings, NodeRows, Predictions, Size, Weights
-from securefg.protocol.messages import Message, private, public, summable_rows
+from securefg.protocol.messages import Message, census_of, private, public, summable_rows
 
 
 class Ask(Message, kind="test_census_of.Ask"):

@@ -14,8 +14,7 @@ from securefg.foundation.errors import PrivacyError, ProtocolError
 from securefg.methods.fedgl.algorithm import FedGLServer
 from securefg.methods.fedgl.messages import Globals, Update
 from securefg.models.pseudo_graph import received_graph
-from securefg.protocol.census import census_of
-from securefg.protocol.messages import Message
+from securefg.protocol.messages import Message, census_of
 from securefg.runs.assembly import start_engine
 from securefg.secagg.errors import MemoryDamaged
 from tests.small import config

@@ -11,7 +11,7 @@ from securefg.foundation.errors import RoundAborted
 from securefg.methods.fedavg.algorithm import Globals, Update
 from securefg.methods.fedgl.messages import Update as FedGLUpdate
 from securefg.methods.two_sums.algorithm import AskMoments, AskSums, ClassSums, Products
-from securefg.protocol.census import census_of
+from securefg.protocol.messages import census_of
 from tests.small import config
 from tests.unit.methods.lied_to import Deployed
 

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from securefg.foundation.errors import ProtocolError
 from securefg.protocol import codec
-from securefg.protocol.census import census_of
 from securefg.protocol.meanings import Holdings, Other, Size
-from securefg.protocol.messages import Message, private
+from securefg.protocol.messages import Message, census_of, private
 
 
 class Reply(Message, kind="test_census_messages.Reply"):

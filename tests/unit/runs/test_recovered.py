@@ -14,9 +14,8 @@ from torch import Tensor
 from securefg.federation.recorder import blamed_in
 from securefg.methods.fedgl.messages import Globals, Update
 from securefg.protocol import codec
-from securefg.protocol.census import census_of
 from securefg.protocol.codec import Clients
-from securefg.protocol.messages import Message
+from securefg.protocol.messages import Message, census_of
 from securefg.protocol.transcript import Record
 from securefg.runs import recovered
 from securefg.runs.assembly import Experiment, prepare
