@@ -107,7 +107,8 @@ class _Taking:
         self, message: type[Message], name: str, value: Tensor, step: int, seen: Seen
     ) -> Tensor:
         rule, weighted = self.x.policy.rule(message, name), message.declarations[name].weight
-        if weighted and self.seeded and isinstance(rule, NoisyUpload):
+        is_local = isinstance(rule, NoisyUpload) and not rule.needs_masks
+        if weighted and self.seeded and is_local:
             self.left.add(f"{message.kind}.{name}")
             return value
         total = torch.zeros(value.shape, dtype=torch.float64)

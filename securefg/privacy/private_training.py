@@ -177,7 +177,7 @@ class PrivateTraining(Defence):
         """
         if most > self.num_samples or fewest < self.num_samples:
             found = "some client has another number of training samples"
-            if most > self.num_samples:
+            if fewest == self.num_samples:
                 found = "a client has more training samples"
             raise ConfigError(
                 f"{self.key}.num_samples is {self.num_samples}, and {found}; the step "

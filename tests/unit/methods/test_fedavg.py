@@ -380,7 +380,7 @@ def test_only_noise_of_the_systems_is_called_private(tmp_path: Path) -> None:
     "network", ["GCN", "GraphSAGE", "GAT", "GIN", f"{OWN}Two", f"{OWN}Centred"]
 )
 def test_networks_that_mix_nodes_are_refused(network: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"fedavg: DP-SGD is refused: .*shared neighbours"):
+    with pytest.raises(ConfigError, match=r"private training is refused: .*shared neighbours"):
         prepare(private(tmp_path, method=f"method={{name: fedavg, network: {network}}}"))
 
 

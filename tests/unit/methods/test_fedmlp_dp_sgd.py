@@ -138,7 +138,9 @@ def test_another_number_of_samples_than_the_public_one_is_refused(tmp_path: Path
 
 
 def test_gfl_is_refused_since_samples_are_in_their_neighbours_gradients(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gfl_appnp: DP-SGD is refused: .*shared neighbours"):
+    with pytest.raises(
+        ConfigError, match=r"gfl_appnp: private training is refused: .*shared neighbours"
+    ):
         prepare(private(tmp_path, "method={name: gfl_appnp}"))
 
 
