@@ -10,7 +10,7 @@ import torch
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from attacks import likelihood, membership
+from attacks import evidence, membership
 from attacks.base import CannotAttack, View
 from attacks.membership import (
     MEMBERSHIP_BAYES,
@@ -121,14 +121,14 @@ def test_from_64_shadows_on_every_target_has_its_own_variance() -> None:
 
 def _members_score_above_zero_and_others_below() -> None:
     ends = np.array([1.0, -1.0])
-    members, others = (likelihood.gaussian_log_ratio(v, 1, 0.5, -1, 0.5) for v in (ends, -ends))
+    members, others = (evidence.gaussian_log_ratio(v, 1, 0.5, -1, 0.5) for v in (ends, -ends))
     assert members[0] > 0 > members[1]
     assert others[1] > 0 > others[0]
 
 
 def test_a_ratio_of_distribution_functions_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     _members_score_above_zero_and_others_below()
-    monkeypatch.setattr(likelihood, "_log_density", lambda x, mean, sd: norm.logcdf(x, mean, sd))
+    monkeypatch.setattr(evidence, "_log_density", lambda x, mean, sd: norm.logcdf(x, mean, sd))
     with pytest.raises(AssertionError):
         _members_score_above_zero_and_others_below()
 
