@@ -46,7 +46,7 @@ def received_graph(
     kind: str, counts: Tensor | None, columns: Tensor | None, values: Tensor | None
 ) -> PseudoGraph | None:
     """Return the graph that a message of this kind holds, if it holds one; raise if the parts do
-    not fit: each row's neighbours ascend, and the counts add up to them."""
+    not fit: the counts add up to the neighbours."""
     if counts is None and columns is None and values is None:
         return None
     if counts is None or columns is None or values is None:
@@ -58,15 +58,21 @@ def received_graph(
             f"{kind}.graph_counts: found {len(columns)} neighbours and {len(values)} weights, and "
             "counts do not add up to them; expected the same of all"
         )
-    rises = columns[1:] > columns[:-1]
-    starts = counts.long().cumsum(0)[:-1]
-    rises[starts[(starts > 0) & (starts < len(columns))] - 1] = True  # from one row to the next
+    # PyTorch takes bytes for a mask, and repeats by no short integers.
+    return PseudoGraph(counts.long(), columns.long(), values)
+
+
+def require_ascending(kind: str, graph: PseudoGraph | None) -> None:
+    """Raise unless each row's neighbours ascend, in the graph that a message of this kind holds."""
+    if graph is None:
+        return
+    rises = graph.columns[1:] > graph.columns[:-1]
+    starts = graph.counts.cumsum(0)[:-1]
+    rises[starts[(starts > 0) & (starts < len(graph.columns))] - 1] = True  # to the next row
     if not bool(rises.all()):
         raise ProtocolError(
             f"{kind}.graph_columns: found neighbours out of order; expected ascending ones"
         )
-    # PyTorch takes bytes for a mask, and repeats by no short integers.
-    return PseudoGraph(counts.long(), columns.long(), values)
 
 
 @dataclass(frozen=True)

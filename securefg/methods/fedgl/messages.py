@@ -13,7 +13,7 @@ from securefg.foundation.errors import PrivacyError
 from securefg.methods.base import one_step_of_adam
 from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, gcn_layout
-from securefg.models.pseudo_graph import PseudoGraph, received_graph
+from securefg.models.pseudo_graph import PseudoGraph, received_graph, require_ascending
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol import meanings
@@ -137,7 +137,8 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> meanings.Networ
 def check(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a request holds what the settings leave out, or no whole pseudo graph."""
     assert isinstance(message, Globals)
-    sent = {"pseudo_labels": message.pseudo_labels, "pseudo_graph": message.graph}
+    sent = {"pseudo_labels": message.pseudo_labels, "pseudo_graph": (graph := message.graph)}
     for name, value in sent.items():
         if value is not None and not getattr(settings, name):
             raise PrivacyError(f"fedgl: the server sent what method.{name}: false leaves out")
+    require_ascending(message.kind, graph)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from securefg.foundation.errors import ProtocolError
 from securefg.models import pseudo_graph
 from securefg.models.pseudo_graph import (
     Degree,
@@ -15,6 +16,7 @@ from securefg.models.pseudo_graph import (
     build_nearly,
     build_pseudo_graph,
     projected,
+    require_ascending,
 )
 from securefg.models.sparse import SparseMatrix
 
@@ -200,3 +202,15 @@ def test_rows_without_any_similarity_give_an_empty_graph_with_nothing_missed() -
     graph, recall = build_nearly(torch.zeros(400, 3), 5, seed=0)
     assert int(graph.counts.sum()) == 0
     assert recall == 1.0
+
+
+@pytest.mark.parametrize("columns", [[0, 2, 1], [1, 1, 0]], ids=["falling", "twice"])
+def test_received_rows_out_of_order_are_refused(columns: list[int]) -> None:
+    found = PseudoGraph(torch.tensor([0, 3, 0]), torch.tensor(columns), torch.ones(3))
+    with pytest.raises(ProtocolError, match="found neighbours out of order"):
+        require_ascending("test.Globals", found)
+
+
+def test_received_rows_may_begin_below_the_row_before() -> None:
+    found = PseudoGraph(torch.tensor([2, 0, 1]), torch.tensor([1, 2, 0]), torch.ones(3))
+    require_ascending("test.Globals", found)

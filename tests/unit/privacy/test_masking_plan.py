@@ -101,7 +101,7 @@ def test_masking_nothing_is_refused() -> None:
 
 
 def test_masking_an_empty_list_of_fields_is_refused() -> None:
-    with pytest.raises(MaskingRefused, match=r"secure_aggregation\.fields: found an empty list"):
+    with pytest.raises(MaskingRefused, match=r"secure_aggregation\.masked_fields: found an empty list"):
         plan(WEIGHTS, masking={"masked_fields": []})
 
 
@@ -135,7 +135,7 @@ def test_distributed_noise_on_a_field_without_masks_is_refused() -> None:
 def test_noise_on_a_census_beside_sums_without_noise_is_refused(mechanism: str) -> None:
     own = {"Another.counts": {"mechanism": mechanism, "noise_multiplier": 1.0}}
     with pytest.raises(ConfigError, match=rf"Another\.counts\.mechanism: found {mechanism}; "):
-        plan(WEIGHTS, replace(OTHER, count=0), fields=own)
+        plan(WEIGHTS, replace(OTHER, count=0), field_rules=own)
 
 
 def test_noise_on_a_census_beside_noise_on_every_sum_is_planned() -> None:
@@ -260,7 +260,7 @@ def test_least_survivors_are_counted_for_the_senders_of_each_message() -> None:
 
 def test_least_survivors_of_a_message_without_distributed_noise_are_not_planned() -> None:
     own = {"Another.counts": {"mechanism": "distributed_discrete", "noise_multiplier": 1.0}}
-    policy = plan(replace(WEIGHTS, senders=20), OTHER, num_clients=100, fields=own)
+    policy = plan(replace(WEIGHTS, senders=20), OTHER, num_clients=100, field_rules=own)
     assert policy.least_survivors == {Another.kind: 88}
 
 

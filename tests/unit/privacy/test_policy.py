@@ -92,7 +92,7 @@ def test_a_setting_for_a_field_that_is_not_sent_is_refused_with_those_that_are()
 
 def test_noise_without_a_multiplier_is_refused() -> None:
     own = FieldSettings(mechanism="local_gaussian")
-    settings = PrivacySettings(fields={"Update.weights": own})
+    settings = PrivacySettings(field_rules={"Update.weights": own})
     with pytest.raises(ConfigError, match=r"Update\.weights needs either noise_mult"):
         settled(settings)
 
@@ -142,7 +142,7 @@ def test_a_target_epsilon_is_met_by_the_planned_releases(unit: str, target: floa
 
 def test_a_target_keeps_the_multipliers_of_single_fields_in_proportion() -> None:
     own = FieldSettings(mechanism="local_gaussian", noise_multiplier=5.0)
-    settings = gaussian(noise_multiplier=None, target_epsilon=2.0, fields={"Update.weights": own})
+    settings = gaussian(noise_multiplier=None, target_epsilon=2.0, field_rules={"Update.weights": own})
     policy = settled(settings)
     weights, rows = policy.rules["Update.weights"], policy.rules["Update.embeddings"]
     assert weights.noise_multiplier == pytest.approx(5 * (rows.noise_multiplier or 0))
@@ -154,7 +154,7 @@ def test_a_target_without_a_noised_field_is_refused() -> None:
     settings = gaussian(
         noise_multiplier=None,
         target_epsilon=1.0,
-        fields={"Update.weights": bare, "Update.embeddings": bare},
+        field_rules={"Update.weights": bare, "Update.embeddings": bare},
     )
     with pytest.raises(ConfigError, match="target_epsilon: this run sends no field with noise"):
         settled(settings)
