@@ -122,6 +122,7 @@ def test_both_bounds_of_a_game_share_its_level() -> None:
 
     message = AuditedMessage.__new__(AuditedMessage)
     message.confidence = 0.95
+    message.claimed = []
     message.policy = type("P", (), {"delta": 1e-5})()  # type: ignore[assignment]
     coins = np.where(np.arange(1000) % 2 == 0, 1.0, -1.0)
     scores = coins + np.random.default_rng(0).standard_normal(1000)
