@@ -142,7 +142,9 @@ def test_a_target_epsilon_is_met_by_the_planned_releases(unit: str, target: floa
 
 def test_a_target_keeps_the_multipliers_of_single_fields_in_proportion() -> None:
     own = FieldSettings(mechanism="local_gaussian", noise_multiplier=5.0)
-    settings = gaussian(noise_multiplier=None, target_epsilon=2.0, field_rules={"Update.weights": own})
+    settings = gaussian(
+        noise_multiplier=None, target_epsilon=2.0, field_rules={"Update.weights": own}
+    )
     policy = settled(settings)
     weights, rows = policy.rules["Update.weights"], policy.rules["Update.embeddings"]
     assert weights.noise_multiplier == pytest.approx(5 * (rows.noise_multiplier or 0))
