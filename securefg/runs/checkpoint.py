@@ -81,7 +81,7 @@ class Checkpoint:
             kept = {name: value for name, value in state.items() if name.startswith(CENSUS)}
             censuses.restore(kept)
             server.restore({name: value for name, value in state.items() if name not in kept})
-        except (SafetensorError, KeyError, ValueError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise RunFolderError(f"{path}: not this server's state: {error!r}") from error
 
     def best_body(self) -> bytes:
