@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from benchmarks.linear_exposure import node_exposure
 from securefg.data.datasets import load
 from securefg.foundation.errors import ConfigError
 from securefg.secagg import exposure
@@ -148,6 +148,7 @@ def test_one_sum_of_a_session_exposes_nobody_and_a_repeat_without_one_client_exp
     assert np.flatnonzero(session_exposure(chain, 4).exposed).tolist() == [2, 3]
 
 
+node_exposure = runpy.run_path("benchmarks/linear_exposure.py")["node_exposure"]
 HOLDERS = [[0, 1, 2], [1, 2], [2, 4]]
 
 
