@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from securefg.flare.site_policy import JobRefused, SitePolicy
 from torch import Tensor
 
 from audits.findings.record import Verdict
@@ -27,6 +26,7 @@ from securefg.runs import runner
 from securefg.runs.assembly import prepare
 from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig, parse_config
+from securefg.site.policy import JobRefused, SitePolicy
 from tests.outside import EXAMPLE, NAME, Laplace
 from tests.unit.flare.federation_world import World
 

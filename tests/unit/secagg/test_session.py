@@ -16,10 +16,10 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from securefg.privacy.masked import MaskedField
 
 from securefg.foundation.errors import RoundAborted
 from securefg.privacy.defences.plain import Plain
+from securefg.privacy.masking_plan import MaskedField
 from securefg.privacy.noise import SeededNoise
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
