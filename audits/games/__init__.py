@@ -64,6 +64,11 @@ def make_game(
     if isinstance(truth, ForeignTruth) and get_type_hints(make).get("truth") is Truth:
         raise NotAsked("its targets are drawn from a graph, which another framework's run has not")
     game = make(truth, adversary, rng)
+    if not isinstance(game, Game):
+        raise ConfigError(
+            f"game: {make.__module__}.{make.__qualname__}: found {type(game).__name__}; expected a "
+            "BinaryGame or an OutcomeGame (audits.games.base)"
+        )
     if not isinstance(game.question, question):
         raise ConfigError(
             f"game: {make.__module__}.{make.__qualname__}: found a question "

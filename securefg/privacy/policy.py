@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from securefg.foundation.errors import ConfigError, NoRule
 from securefg.privacy.accountants import calibrate, steps_for
-from securefg.privacy.defence import Asked, Defence, NoisyUpload, find_defence, local_defences
+from securefg.privacy.contract import check_fact, check_law, check_reach, settle_rule
+from securefg.privacy.defence import Asked, Defence, NoisyUpload, local_defences
 from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence, Population
 from securefg.privacy.ledger import Mechanism, OpenedBy
 from securefg.privacy.masking_plan import MaskedField, masked_fields
@@ -71,7 +74,7 @@ class Policy:
         influences = self.influences.get(booked.field, (WHOLE_MESSAGE, WHOLE_MESSAGE))
         holders = self.population.holders("node"), self.population.holders("edge")
         node, edge = (
-            rule.reach(influence, count, dim, num_rows)
+            check_reach(rule, influence, count, rule.reach(influence, count, dim, num_rows))
             for influence, count in zip(influences, holders, strict=True)
         )
         return replace(booked, node=node, edge=edge)
@@ -83,9 +86,16 @@ class Policy:
         opened_by: OpenedBy = "server"
         if masked and self.masked[full].recipients:
             opened_by = "recipients"
-        booked = rule.fact(full, dim, num_rows, self.protects)
-        word = "masked" if masked and rule.is_bare else booked.rule
-        return replace(booked, rule=word, masked=masked, opened_by=opened_by)
+        booked = check_fact(rule, rule.fact(full, dim, num_rows, self.protects))
+        word = "masked" if masked and rule.is_bare else rule.name
+        return replace(
+            booked,
+            field=full,
+            rule=word,
+            protects=self.protects,
+            masked=masked,
+            opened_by=opened_by,
+        )
 
 
 def make_policy(
@@ -111,6 +121,9 @@ def make_policy(
     masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
     _refuse_noise_without_masks(planned, rules, masked)
     rules |= {name: found.rule for name, found in masked.items()}
+    for release in planned:
+        rows = release.num_rows
+        check_law(rules[release.name], release.name, torch.Size((rows, release.dim // rows)))
     _refuse_noisy_census(planned, masked)
     whole = _whole_sums(planned, masked, num_clients, largest)
     return Policy(
@@ -252,7 +265,7 @@ def _rule(
         if release.name not in settings.field_rules
         else f"field_rules.{release.name}.mechanism"
     )
-    return find_defence(own.mechanism, f"privacy.{key}").settle(
+    return settle_rule(
         Asked(
             field=release.name,
             mechanism=own.mechanism,
@@ -265,7 +278,8 @@ def _rule(
             moved_l2=release.moved_l2(settings.unit),
             threat=masking.threat_among(population) if masking is not None else None,
             senders=_senders(release, num_clients),
-        )
+        ),
+        f"privacy.{key}",
     )
 
 

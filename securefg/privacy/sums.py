@@ -88,6 +88,7 @@ def exact_sums(planned: Sequence[PlannedRelease], bare: Collection[str]) -> Exac
         once = [r.field for r in planned if census is not None and r.message is census.reply]
         if once:
             _refuse_required(reply, once)
+            _refuse_counted_twice(reply, once, counted)
             counted[reply.kind] = tuple(once)
     sent = [r for r in planned if r.leaves(bare=True) and r.message.kind in counted]
     return ExactSums(
@@ -108,4 +109,18 @@ def _refuse_required(reply: type[Message], constants: Sequence[str]) -> None:
                 f"{reply.kind}.{name}: found a constant that every reply must have; expected "
                 "Tensor | None: under masks without noise it leaves once, in a census; declare it "
                 "so, or add noise"
+            )
+
+
+def _refuse_counted_twice(
+    reply: type[Message], constants: Sequence[str], counted: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse two censuses of one constant: over different survivors they differ by single clients.
+    A host knows its constants by the names of fields alone (`Host.constants`)."""
+    for kind, names in counted.items():
+        for name in sorted({*names} & {*constants}):
+            raise ConfigError(
+                f"{reply.kind}.{name}: found a constant that {kind} has too; expected it in one "
+                "reply under masks without noise: a second sum of it over other clients would show "
+                "the difference; leave it out of one of them, or add noise"
             )

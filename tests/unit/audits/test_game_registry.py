@@ -89,3 +89,10 @@ def test_asked_as_keeps_every_part_of_the_question() -> None:
     assert isinstance(game.question, RecordEntries)
     assert vars(game.question) == vars(asked)
     assert replace(game, question=asked).metric == game.metric
+
+
+@pytest.mark.usefixtures("registry")
+def test_make_game_that_returns_no_game_is_refused() -> None:
+    plays(Asked)(cast(Callable[..., BinaryGame], lambda truth, adversary, rng: None))
+    with pytest.raises(ConfigError, match="found NoneType; expected a BinaryGame or an Outcome"):
+        made_game(Asked)
