@@ -387,7 +387,7 @@ def test_distributed_noise_is_shared_by_those_who_train(tmp_path: Path) -> None:
             "method={name: gfl_appnp, jacobian: none, upload: update, hidden: 8}",
             "privacy={mechanism: local_gaussian, target_epsilon: 8, unit: client, "
             "secure_aggregation: {malicious: false}, "
-            "fields: {Update.weights: {mechanism: distributed_discrete}}}",
+            "field_rules: {Update.weights: {mechanism: distributed_discrete}}}",
             method="gfl_appnp",
         )
     ).folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,10 @@ def test_own_dataset_and_partition_run_and_need_trust_to_be_audited(tmp_path: Pa
     assert trusted.returncode == 0, trusted.stderr
 
 
-def test_own_defence_runs_is_audited_and_drawn_as_a_curve(tmp_path: Path) -> None:
+def test_own_defence_runs_is_audited_and_drawn_as_a_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "laplace", raising=False)  # another test may have loaded it
     copy("own_defence", tmp_path)
     ran = securefg("run", "laplace.yaml", "--quiet", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
