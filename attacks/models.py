@@ -326,13 +326,14 @@ def ridge_copy(rows: Array, said: Array, wanted: Array) -> tuple[Array, NDArray[
     without its own answer."""
     centre, level = rows.mean(0), said.mean(0)
     rows, wanted, said = rows - centre, wanted - centre, said - level
-    gram = rows @ rows.T
-    gram_size = np.trace(gram) / len(gram) + 1e-300
+    sizes, axes = np.linalg.eigh(rows @ rows.T)  # once for all ridges
+    gram_size = float(sizes.mean()) + 1e-300
+    along, squares = axes.T @ said, np.square(axes)
     best = (np.inf, np.zeros_like(said), said)
     for ridge in COPY_RIDGES:
-        inverse = np.linalg.inv(gram + ridge * gram_size * np.eye(len(gram)))
-        weights = inverse @ said
-        left_out = said - weights / np.diag(inverse)[:, None]
+        shrunk = 1 / (sizes.clip(0) + ridge * gram_size)
+        weights = axes @ (shrunk[:, None] * along)
+        left_out = said - weights / (squares @ shrunk)[:, None]
         loss = float(np.square(left_out - said).mean())
         if loss < best[0]:
             best = (loss, weights, left_out)
