@@ -41,8 +41,8 @@ def settle_rule(asked: Asked, key: str) -> Defence:
 def _check_class(found: type[Defence], key: str) -> None:
     is_noisy = issubclass(found, NoisyUpload)
     for base, names in _FINAL.items():
-        for name in names if issubclass(found, base) else ():
-            if getattr(found, name) is not getattr(base, name):
+        for name in names:
+            if issubclass(found, base) and getattr(found, name) is not getattr(base, name):
                 raise _refused(key, f"{found.__name__}.{name}", f"that of {base.__name__}")
     if not isinstance(found.name, str) or not re.fullmatch(r"[\w.-]+", found.name):
         raise _refused(key, f"{found.__name__}.name {found.name!r}", "letters, digits, _ . -")
