@@ -33,7 +33,7 @@ from audits.settings import audit_settings
 from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval, interval
 from securefg.foundation.versions import versions
-from securefg.reports.curve.data import (
+from securefg.reports.curve_data import (
     SCHEMA,
     CurveData,
     CurvePoint,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audits.curves.collect import collect, is_audited
+from audits.curves.page import build_curve_page
 from audits.curves.plan import CurvePlan, plan_curve
 from audits.curves.recommend import awaiting_default_audit
 from audits.curves.settings import load_curve
@@ -14,8 +15,7 @@ from audits.plan import Plan
 from audits.run import audit
 from securefg.foundation.errors import ConfigError, InputError, PrivacyError
 from securefg.foundation.files import write_json
-from securefg.reports.curve.data import CurveData
-from securefg.reports.curve.page import build_curve_page
+from securefg.reports.curve_data import CurveData
 from securefg.runs.assembly import prepare
 from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig

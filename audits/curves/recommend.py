@@ -35,7 +35,7 @@ from attacks import attack_names
 from audits.findings.record import COVERAGE, Verdict
 from audits.plan import PROMISES
 from securefg.foundation.interval import Interval, interval
-from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, Series
+from securefg.reports.curve_data import Choice, CurvePoint, Leak, Limits, Series
 from securefg.settings.privacy import Unit
 
 LEAST_SEEDS = 3

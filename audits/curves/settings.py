@@ -15,7 +15,7 @@ from securefg.foundation.settings import Settings
 from securefg.foundation.yaml_text import read_yaml
 from securefg.privacy.defence import find_defence
 from securefg.protocol.transcript import Adversary
-from securefg.reports.curve.data import Limits
+from securefg.reports.curve_data import Limits
 from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
 from securefg.settings.privacy import NO_DEFENCE
 

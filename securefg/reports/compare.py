@@ -21,7 +21,6 @@ from securefg.foundation.units import (
     plural,
     seconds_text,
 )
-from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.findings_section import (
     FindingsSection,
     Forest,
@@ -34,6 +33,7 @@ from securefg.reports.findings_section import (
 )
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
+from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.runs.folder import RunFolder
 
 NONE = "–"

@@ -12,7 +12,6 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.quoting import printable
 from securefg.foundation.units import number, percent
-from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.reports.figures.charts import csv_text
 from securefg.reports.findings_section import (
     describe_coverage,
@@ -25,6 +24,7 @@ from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
 from securefg.reports.verdicts import verdicts
+from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, signed
 from securefg.runs.folder import RunFolder
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from audits.findings.record import WORST_FIRST, Finding
 from securefg.foundation.units import number, plural, significant
-from securefg.reports.curve.words import (
+from securefg.reports.words import (
     VERDICT_WORDS,
     adversary_words,
     attack_words,

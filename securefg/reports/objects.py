@@ -13,7 +13,7 @@ from audits.findings.record import WORST_FIRST, Finding, Verdict
 from audits.findings.stored import findings_of
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
-from securefg.reports.curve.data import CurveData
+from securefg.reports.curve_data import CurveData
 from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of

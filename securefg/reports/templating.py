@@ -16,7 +16,7 @@ from securefg.foundation.units import (
     seconds_text,
     significant,
 )
-from securefg.reports.curve.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, signed
 
 
 def render_page(template: str, **values: Any) -> str:

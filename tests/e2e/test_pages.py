@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from audits.curves.page import build_curve_page
 from audits.findings.record import Verdict
 from securefg.reports import build_report
 from securefg.reports.compare import compare, write_comparison
-from securefg.reports.curve.page import build_curve_page
 from tests.e2e.browser import CHROMIUM, Browser, Page, running_browser
 from tests.unit.reports.made_curves import made_curve
 from tests.unit.reports.made_findings import attack, audited, check

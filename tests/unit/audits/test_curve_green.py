@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from audits.curves.collect import _leaks
+from audits.curves.page import render_curve
 from audits.curves.plan import Asked
 from audits.curves.recommend import choose
 from audits.findings.record import Finding, Verdict
 from securefg.foundation.interval import Interval, interval
-from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Limits, Series, Timing
-from securefg.reports.curve.page import render_curve
+from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Limits, Series, Timing
 from securefg.runs.summary import ClaimedEpsilon
 
 SERIES = Series(name="s", method="m", dataset="d", clients=3)

@@ -23,7 +23,7 @@ from audits.findings.record import Finding, Verdict
 from audits.run import audit
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.interval import Interval, interval
-from securefg.reports.curve.data import Choice, CurvePoint, Leak, Limits, RunRef, Series
+from securefg.reports.curve_data import Choice, CurvePoint, Leak, Limits, RunRef, Series
 from securefg.runs import runner
 from securefg.runs.summary import ClaimedEpsilon
 from securefg.settings.privacy import Unit

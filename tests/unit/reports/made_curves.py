@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefg.foundation.interval import Interval
-from securefg.reports.curve.data import (
+from securefg.reports.curve_data import (
     Choice,
     CurveData,
     CurvePoint,

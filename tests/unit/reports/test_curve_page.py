@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from securefg.reports.curve.data import Choice, CurveData, Limits, RunRef, Timing
-from securefg.reports.curve.page import build_curve_page, render_curve
-from securefg.reports.curve.words import axis_percent
+from audits.curves.page import build_curve_page, render_curve
+from securefg.reports.curve_data import Choice, CurveData, Limits, RunRef, Timing
+from securefg.reports.words import axis_percent
 from tests.unit.reports.made_curves import (
     around,
     bare_curve,

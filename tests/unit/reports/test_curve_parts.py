@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefg.reports.curve.accuracy import gain, pareto
-from securefg.reports.curve.data import CurvePoint, Leak
-from securefg.reports.curve.page import strength
-from securefg.reports.curve.words import adversary_words, setting_words, short_signed
+from audits.curves.accuracy import gain, pareto
+from audits.curves.page import strength
+from securefg.reports.curve_data import CurvePoint, Leak
 from securefg.reports.figures.canvas import decades, linear_axis, log_axis
 from securefg.reports.figures.plot import Mark, Plot, Side, Trace, draw_plot
+from securefg.reports.words import adversary_words, setting_words, short_signed
 from tests.unit.reports.made_curves import around, point
 
 

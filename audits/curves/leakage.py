@@ -5,9 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from securefg.foundation.units import bytes_text, seconds_text, significant
-from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series, Timing
-from securefg.reports.curve.marks import (
+from audits.curves.marks import (
     Marks,
     epsilon,
     epsilon_cell,
@@ -17,7 +15,12 @@ from securefg.reports.curve.marks import (
     of,
     run_cell,
 )
-from securefg.reports.curve.words import (
+from securefg.foundation.units import bytes_text, seconds_text, significant
+from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Series, Timing
+from securefg.reports.figures.canvas import Cell, Figure, Table
+from securefg.reports.figures.charts import BarChart, Row, draw_bars
+from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
+from securefg.reports.words import (
     VERDICT_WORDS,
     adversary_words,
     attack_words,
@@ -29,9 +32,6 @@ from securefg.reports.curve.words import (
     short_signed,
     signed,
 )
-from securefg.reports.figures.canvas import Cell, Figure, Table
-from securefg.reports.figures.charts import BarChart, Row, draw_bars
-from securefg.reports.figures.plot import Mark, Plot, Side, draw_plot
 
 HEIGHT = 225.0
 

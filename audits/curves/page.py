@@ -10,21 +10,25 @@ from typing import Any
 
 from markupsafe import Markup
 
-from securefg.foundation.errors import RunFolderError
-from securefg.foundation.files import write_atomically
-from securefg.foundation.units import significant
-from securefg.reports.curve.accuracy import accuracy_figure, trade_figure
-from securefg.reports.curve.data import CurveData, CurvePoint, Leak, Series, Timing
-from securefg.reports.curve.leakage import (
+from audits.curves.accuracy import accuracy_figure, trade_figure
+from audits.curves.cards import cards, limit_words, not_covered
+from audits.curves.leakage import (
     bounds_figure,
     cost_figures,
     is_broken,
     leak_figures,
     unmeasured,
 )
-from securefg.reports.curve.marks import Marks, report_link
-from securefg.reports.curve.verdict import cards, limit_words, not_covered
-from securefg.reports.curve.words import (
+from audits.curves.marks import Marks, report_link
+from securefg.foundation.errors import RunFolderError
+from securefg.foundation.files import write_atomically
+from securefg.foundation.units import significant
+from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Series, Timing
+from securefg.reports.figures.canvas import Figure
+from securefg.reports.findings_section import finding_anchor
+from securefg.reports.page import build_report
+from securefg.reports.templating import render_page
+from securefg.reports.words import (
     VERDICT_WORDS,
     accuracy_spread,
     attack_words,
@@ -39,10 +43,6 @@ from securefg.reports.curve.words import (
     setting_words,
     signed,
 )
-from securefg.reports.figures.canvas import Figure
-from securefg.reports.findings_section import finding_anchor
-from securefg.reports.page import build_report
-from securefg.reports.templating import render_page
 from securefg.runs.folder import RunFolder
 
 

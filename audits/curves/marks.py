@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from securefg.reports.curve.data import CurveData, CurvePoint, RunRef
-from securefg.reports.curve.words import defence_words, named_defence, strength_text
+from securefg.reports.curve_data import CurveData, CurvePoint, RunRef
 from securefg.reports.figures.canvas import Cell, LegendEntry
 from securefg.reports.figures.plot import SHAPES, Guide, Mark, Side, Trace, sample
+from securefg.reports.words import defence_words, named_defence, strength_text
 
 _COLOURS = {"none": 7, "secagg": 1}
 _SPARE = (2, 6)

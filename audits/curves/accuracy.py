@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefg.foundation.interval import Interval
-from securefg.foundation.units import percent
-from securefg.reports.curve.data import CurveData, CurvePoint, RunRef, Series
-from securefg.reports.curve.marks import (
+from audits.curves.marks import (
     Marks,
     epsilon,
     epsilon_cell,
@@ -17,7 +14,12 @@ from securefg.reports.curve.marks import (
     of,
     run_cell,
 )
-from securefg.reports.curve.words import (
+from securefg.foundation.interval import Interval
+from securefg.foundation.units import percent
+from securefg.reports.curve_data import CurveData, CurvePoint, RunRef, Series
+from securefg.reports.figures.canvas import Cell, Figure, Table
+from securefg.reports.figures.plot import Guide, Mark, Plot, Side, draw_plot
+from securefg.reports.words import (
     accuracy_words,
     axis_percent,
     by_whom,
@@ -32,8 +34,6 @@ from securefg.reports.curve.words import (
     signed,
     within,
 )
-from securefg.reports.figures.canvas import Cell, Figure, Table
-from securefg.reports.figures.plot import Guide, Mark, Plot, Side, draw_plot
 
 BROAD, HEIGHT = 640.0, 300.0
 

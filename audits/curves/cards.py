@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audits.curves.marks import Marks, report_link
 from securefg.foundation.interval import interval
 from securefg.foundation.units import percent, plural, significant
-from securefg.reports.curve.data import Choice, CurveData, CurvePoint, Leak, Limits, Series
-from securefg.reports.curve.marks import Marks, report_link
-from securefg.reports.curve.words import (
+from securefg.reports.curve_data import Choice, CurveData, CurvePoint, Leak, Limits, Series
+from securefg.reports.words import (
     accuracy_spread,
     attack_words,
     by_whom,

@@ -9,7 +9,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import percent
 from securefg.privacy.defence import Defence, find_defence
-from securefg.reports.curve.data import CurvePoint, Leak
+from securefg.reports.curve_data import CurvePoint, Leak
 
 _WITHOUT_NOISE = {
     "none": ("No defence", "every upload arrives as it is"),

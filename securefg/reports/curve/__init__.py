@@ -1,1 +1,0 @@
-"""The parts of a curve's page: each makes one section of it from `CurveData`."""
