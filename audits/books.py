@@ -290,7 +290,8 @@ def _least_epsilon(profile: dict[Mechanism, int], unit: str, delta: float) -> fl
     """What unsampled releases of one client compose to at least: one Gaussian, mu^2 added up."""
     total = 0.0
     for mechanism, count in profile.items():
-        met = {"node": mechanism.node, "edge": mechanism.edge}.get(unit)
+        known = {"node": mechanism.node, "edge": mechanism.edge, "features": mechanism.node}
+        met = known.get(unit)
         multiplier = mechanism.noise_multiplier if met is None else met.noise_multiplier
         times = 1 if met is None else met.times
         if count == 0 or times == 0 or mechanism.sampling < 1:

@@ -16,7 +16,7 @@ from securefg.protocol.meanings import Answers
 from securefg.runs.epsilons import ANSWERS, AT_HOME
 from securefg.settings.privacy import Unit
 
-UNITS: tuple[Unit, ...] = ("client", "row", "node", "edge")
+UNITS: tuple[Unit, ...] = ("client", "row", "node", "edge", "features")
 ASKED: dict[str, Unit] = {
     "edge": "edge",
     "node": "node",

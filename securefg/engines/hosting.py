@@ -60,7 +60,7 @@ def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
     ledger.record(before)
     channel = Channel(spec.policy, noise_source(config), ledger, secure)
     host = method.make_host(site)
-    if secure is not None and secure.malicious:
+    if secure is not None and secure.malicious and not spec.policy.is_steering_covered:
         _refuse_state(host, method.name)
     endpoint = Endpoint(
         name=spec.name,

@@ -19,7 +19,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.roots import root_between
 from securefg.privacy.influence import Population
 from securefg.privacy.ledger import Ledger, Mechanism, Reach
-from securefg.settings.privacy import Unit
+from securefg.settings.privacy import GRAPH_UNITS, Unit
 
 # Past this, discretised loss distributions take gigabytes; the exact and RDP routes do not.
 MAX_DISCRETISED_EPSILON = 60.0
@@ -137,7 +137,7 @@ def _met_by(mechanism: Mechanism, unit: Unit) -> Reach:
     whole message is clipped, a row that is zeroed out lets the others grow: both messages lie in
     the ball of radius C, at no more than a right angle, so sqrt(2) C apart and not C.
     """
-    if unit == "node":
+    if unit in ("node", "features"):
         return mechanism.node
     if unit == "edge":
         return mechanism.edge
@@ -165,7 +165,7 @@ def claim(
     things: each field counts as often as at the client that released it most.
     """
     profiles = list(profiles)
-    if unit in ("node", "edge") and profiles:
+    if unit in GRAPH_UNITS and profiles:
         profiles = [_most_of_each(profiles)]
     epsilon, because = 0.0, set[str]()
     for profile in profiles:
@@ -173,7 +173,7 @@ def claim(
         because.update(unbounded)
         if not unbounded:
             epsilon = max(epsilon, accountant(steps, delta) if steps else 0.0)
-    given = () if population is None or unit not in ("node", "edge") else population.given
+    given = population.given if population is not None and unit in ("node", "edge") else ()
     return Claim(
         unit=unit,
         epsilon=math.inf if because or given else epsilon,
@@ -196,7 +196,7 @@ def _most_of_each(profiles: list[dict[Mechanism, int]]) -> dict[Mechanism, int]:
 
 def _relation(mechanisms: list[Mechanism], unit: Unit) -> Relation:
     """The narrowest relation of all releases: no claim says more than each of them does."""
-    if unit in ("node", "edge"):
+    if unit in GRAPH_UNITS:
         by_removal = any(_met_by(m, unit).removal and _met_by(m, unit).times for m in mechanisms)
         return "removed or added" if by_removal else "removed, added or changed"
     noisy = [m for m in mechanisms if m.noise_multiplier is not None]
@@ -209,11 +209,14 @@ def claims(
     accountant: Accountant = tightest,
     population: Population | None = None,
 ) -> list[Claim]:
-    """One claim per unit: the client, the row where a field has rows, the node and the edge."""
+    """Return one claim per unit: the client, the row where a field has rows, the node and the edge;
+    and a node's features where the server is given other data of it."""
     profiles = ledger.profiles()
     has_rows = any(mechanism.per == "row" for mechanism in ledger.mechanisms)
-    units: tuple[Unit, ...] = ("client", "row") if has_rows else ("client",)
-    return [claim(profiles, u, delta, accountant, population) for u in (*units, "node", "edge")]
+    is_given = population is not None and bool(population.given)
+    units: list[Unit] = ["client", *(["row"] if has_rows else []), "node", "edge"]
+    units += ["features"] if is_given else []
+    return [claim(profiles, unit, delta, accountant, population) for unit in units]
 
 
 def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: float) -> float:

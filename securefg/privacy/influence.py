@@ -71,7 +71,11 @@ class Population:
 
     def holders(self, unit: Unit) -> int:
         """How many clients one unit can be with."""
-        known = {"node": self.node_holders, "edge": self.edge_holders}
+        known = {
+            "node": self.node_holders,
+            "edge": self.edge_holders,
+            "features": self.node_holders,
+        }
         if unit not in known:
             return 1
         found = known[unit]
@@ -79,5 +83,10 @@ class Population:
 
     def count(self, unit: Unit) -> int | None:
         """How many such units there are, where that is known."""
-        counts = {"client": self.num_clients, "node": self.num_nodes, "edge": self.num_edges}
+        counts = {
+            "client": self.num_clients,
+            "node": self.num_nodes,
+            "edge": self.num_edges,
+            "features": self.num_nodes,
+        }
         return counts.get(unit)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, MaskingRefused, RoundAborted
 from securefg.privacy.defence import Defence, Stream, SumPlan, local_defences
+from securefg.privacy.influence import Influence
 from securefg.privacy.noise import NoiseSource
 from securefg.protocol.codec import Clients
 from securefg.secagg.quantise import Grid
@@ -103,7 +104,7 @@ def masked_fields(
                 f"this run sends {', '.join(by_name)}"
             )
         refuse_unless_sum(by_name[name])
-        _refuse_steered(settings, by_name[name])
+        _refuse_steered(settings, by_name[name], rules[name])
     for name in by_name.keys() - set(wanted):
         _refuse_unmasked(by_name[name], ".fields")
     for release in planned:
@@ -166,8 +167,21 @@ def _refuse_weighted_rows(release: PlannedRelease, by_name: Mapping[str, Planned
         )
 
 
-def _refuse_steered(settings: SecureAggregationSettings, release: PlannedRelease) -> None:
-    if settings.malicious and release.steered:
+def covers_steering(node: Influence, rule: Defence) -> bool:
+    """Return whether noise covers an upload whatever the server sent to its client.
+
+    The method must prove how far a node moves its message, for any request, and the rule must add
+    noise that is sized for this distance. A server that steers all other uploads to known values
+    then reads one upload with the claimed noise.
+    """
+    return node.moved is not None and not rule.is_bare
+
+
+def _refuse_steered(
+    settings: SecureAggregationSettings, release: PlannedRelease, rule: Defence
+) -> None:
+    """Refuse a sum that a lying server can steer to one client's upload."""
+    if settings.malicious and release.steered and not covers_steering(release.node, rule):
         raise MaskingRefused(
             f"privacy.secure_aggregation.malicious: {release.name} depends on rows that the server "
             "makes for single clients, or told them before, and that the others cannot check: one "

@@ -13,7 +13,7 @@ from securefg.privacy.contract import check_fact, check_law, check_reach, settle
 from securefg.privacy.defence import Asked, Defence, NoisyUpload, local_defences
 from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence, Population
 from securefg.privacy.ledger import Mechanism, OpenedBy
-from securefg.privacy.masking_plan import MaskedField, masked_fields
+from securefg.privacy.masking_plan import MaskedField, covers_steering, masked_fields
 from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.sums import ExactSums, exact_sums
 from securefg.protocol.messages import Message
@@ -51,6 +51,14 @@ class Policy:
     def bare(self) -> bool:
         """Whether any sum is masked and carries no noise: the difference of two is then exact."""
         return any(found.rule.is_bare for found in self.masked.values())
+
+    @property
+    def is_steering_covered(self) -> bool:
+        """Whether the noise on every masked sum covers an upload whatever the server asked for."""
+        return all(
+            covers_steering(self.influences.get(name, (WHOLE_MESSAGE, WHOLE_MESSAGE))[0], mask.rule)
+            for name, mask in self.masked.items()
+        )
 
     def rule(self, message: type[Message], name: str) -> Defence:
         full = f"{message.__name__}.{name}"

@@ -109,7 +109,8 @@ class PlannedRelease:
 
     def influence(self, unit: Unit) -> Influence:
         """What one unit moves of a message; a client, or a row, is not bounded but by the clip."""
-        return {"node": self.node, "edge": self.edge}.get(unit, WHOLE_MESSAGE)
+        known = {"node": self.node, "edge": self.edge, "features": self.node}
+        return known.get(unit, WHOLE_MESSAGE)
 
     def moved_l2(self, unit: Unit) -> float | None:
         """The distance that noise is sized for. What the unit does not move at all needs none for

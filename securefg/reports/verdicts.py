@@ -48,6 +48,7 @@ _COVERS: dict[Unit, str] = {
     "row": "one row of what a client sent, in all rounds together; it is no person, who moves many",
     "node": "one node's features, label and links, at every client that holds it, in all rounds",
     "edge": "one edge, at every client that holds it, in all rounds",
+    "features": "one node's features, in all rounds; its links and labels are taken as known",
 }
 
 

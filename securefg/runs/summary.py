@@ -61,12 +61,13 @@ class ClaimedEpsilon(Settings):
 
     def about(self, unit: Unit) -> str:
         """What the number is about: relation, holders, and how many units delta stands beside."""
-        many = "" if self.num_units is None else f", {self.num_units:,} {unit}s in all"
+        name = "feature vector" if unit == "features" else unit
+        many = "" if self.num_units is None else f", {self.num_units:,} {name}s in all"
         held = "" if self.holders <= 1 else f", over up to {self.holders} clients that hold it"
         early = ""
         if self.spent is not None:
             early = f"; planned, since the run may end early, {epsilon_text(self.spent)} spent"
-        return f"one {unit} {self.relation}{held}{many}{early}"
+        return f"one {name} {self.relation}{held}{many}{early}"
 
     def bound(self, unit: Unit) -> str:
         """The number with all that it stands beside; or what makes it infinite."""

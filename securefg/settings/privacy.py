@@ -15,9 +15,13 @@ from securefg.settings.secagg import SecureAggregationSettings
 
 Per = Literal["row", "message"]
 Adjacency = Literal["replace_one", "zero_out"]
-Unit = Literal["client", "row", "node", "edge"]
+Unit = Literal["client", "row", "node", "edge", "features"]
 """Whom an epsilon is for: a client's all, one row of its uploads, or one node with its features,
-label and links, or one edge, wherever they are held."""
+label and links, or one edge, wherever they are held. `features` is a node's feature vector where
+the server is given other data of the node, such as its links: these are taken as known."""
+
+GRAPH_UNITS: Final = ("node", "edge", "features")
+"""The units of which one may be with several clients."""
 
 DEFENCES: Final = "securefg.defences"
 """The entry points of installed packages that offer a defence; each names a module."""

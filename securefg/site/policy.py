@@ -112,7 +112,7 @@ class SitePolicy(_Floor):
             least_noise=0,
             noise="any",
             defences="any",
-            units=("client", "row", "node", "edge"),
+            units=("client", "row", "node", "edge", "features"),
             per=("row", "message"),
             adjacency=("replace_one", "zero_out"),
             max_clip_l2=1e18,
