@@ -98,14 +98,14 @@ class Endpoint:
         """Only what was answered under masks may be asked for again."""
         if self.secure is None or expected.reply is None:
             raise ProtocolError(f"{message.kind}: found a request to do it again; expected none")
-        self.secure.refuse_personal(message)
+        self._refuse_personal(self.secure, message)
         self.secure.check_redo(request_hash(message), expected.reply.kind, turn)
 
     def _admit_session(self, message: Message, turn: Turn, expected: Expected) -> None:
         """The request must be the one that the open session was made for."""
         if self.secure is None:
             return
-        self.secure.refuse_personal(message)
+        self._refuse_personal(self.secure, message)
         self.secure.hold_to_constants(message, turn)
         masked = [r.mechanism.field for r in expected.releases if r.mechanism.masked]
         if not masked:
@@ -120,6 +120,11 @@ class Endpoint:
         constants = [name for name in names if self._is_constant(reply, name)]
         self.secure.check_reply(reply.kind, turn, constants)
         self.secure.check_request(request_hash(message))
+
+    def _refuse_personal(self, secure: SecureClients, message: Message) -> None:
+        """Refuse rows for single clients, unless noise covers an upload whatever was asked."""
+        if not self.channel.policy.is_steering_covered:
+            secure.refuse_personal(message)
 
     def _is_constant(self, reply: type[Message], name: str) -> bool:
         """As `mask_context` has it: what never changes, and carries no noise."""

@@ -1,0 +1,121 @@
+"""Sums by pseudo label: what one user moves, lies of the server, and whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from securefg.federation.roles import Site
+from securefg.foundation.errors import ConfigError, MaskingRefused
+from securefg.methods.pseudo_sums.algorithm import AskSums, ClassSums, Users, pseudo_labels
+from securefg.methods.pseudo_sums.settings import Settings
+from securefg.protocol.codec import Clients, Turn
+from securefg.runs import runner
+from securefg.runs.assembly import prepare
+from securefg.settings.config import RunConfig, parse_config
+from tests.small import tree
+
+NOISE = {
+    "mechanism": "distributed_discrete",
+    "target_epsilon": 4,
+    "delta": 0.01,
+    "unit": "features",
+    "secure_aggregation": {"corrupt": 0},
+}
+
+
+def config(root: Path, privacy: dict[str, Any] | None = None, **method: Any) -> RunConfig:
+    whole = tree(root, "pseudo_sums")
+    whole["method"] |= method
+    whole["privacy"] = privacy or {}
+    whole["partition"] = {"name": "one_node"}
+    whole["training"] = {"rounds": 1, "patience": None, "final_model": "last"}
+    return parse_config(whole)
+
+
+def users_of(root: Path) -> tuple[Users, int, int]:
+    experiment = prepare(config(root))
+    site = Site(
+        experiment.shards,
+        Settings(),
+        experiment.config.training,
+        0,
+        torch.device("cpu"),
+    )
+    info = experiment.public
+    return Users(site), info.num_nodes, info.num_classes
+
+
+def answered(users: Users, pseudo: Tensor) -> Tensor:
+    turn = Turn(round=1, step=1, clients=Clients(((0, len(pseudo)),)))
+    reply = users.handle(AskSums(number=1, pseudo=pseudo), turn)
+    assert isinstance(reply, ClassSums)
+    return reply.sums
+
+
+@pytest.mark.parametrize("kind", ["shares", "ones", "corner", "zero"])
+def test_upload_for_any_pseudo_label_moves_at_most_one(kind: str, tmp_path: Path) -> None:
+    """The server may send any row within its bounds, such as all ones."""
+    users, count, classes = users_of(tmp_path)
+    rows = {
+        "shares": torch.rand(count, classes).softmax(1),
+        "ones": torch.ones(count, classes),
+        "corner": torch.eye(classes)[torch.arange(count) % classes],
+        "zero": torch.zeros(count, classes),
+    }[kind]
+    lengths = answered(users, rows).flatten(1).norm(dim=1)
+    assert float(lengths.max()) <= 1 + 1e-6
+    if kind in ("ones", "corner"):
+        assert float(lengths.max()) > 0.999  # the bound is reached, so no noise is wasted
+
+
+def test_pseudo_labels_keep_known_labels_and_sum_to_one(tmp_path: Path) -> None:
+    info = prepare(config(tmp_path)).public
+    shares = pseudo_labels(info, Settings())
+    assert torch.allclose(shares.sum(1), torch.ones(len(shares), dtype=torch.float64))
+    assert info.known_labels is not None
+    known = info.known_labels >= 0
+    assert torch.equal(shares[known].argmax(1), info.known_labels[known])
+    assert float(shares[known].max(1).values.min()) == 1
+
+
+def test_run_under_noise_claims_epsilon_per_features_alone(tmp_path: Path) -> None:
+    summary = runner.start(config(tmp_path, NOISE)).summary
+    claims = summary.epsilon
+    assert claims["features"].epsilon == pytest.approx(4, rel=1e-3)
+    assert claims["features"].private
+    assert claims["features"].relation == "removed or added"
+    assert claims["node"].epsilon is None
+    assert "all edges, given to the server" in claims["node"].because
+
+
+def test_run_without_noise_claims_nothing(tmp_path: Path) -> None:
+    claims = runner.start(config(tmp_path)).summary.epsilon
+    assert claims["features"].epsilon is None
+
+
+def test_masks_without_noise_under_lying_server_are_refused(tmp_path: Path) -> None:
+    """A server could steer all uploads but one to zero."""
+    with pytest.raises(MaskingRefused, match="steers all uploads"):
+        prepare(config(tmp_path, {"secure_aggregation": {}}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"training": {"rounds": 2}}, "expected 1 for pseudo_sums"),
+        ({"partition": {"name": "louvain", "num_clients": 3}}, "expected one node per client"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(
+    change: dict[str, dict[str, Any]], words: str, tmp_path: Path
+) -> None:
+    whole = config(tmp_path).model_dump()
+    for key, values in change.items():
+        whole[key] = {**whole[key], **values} if key == "training" else values
+    with pytest.raises(ConfigError, match=words):
+        prepare(parse_config(whole))
