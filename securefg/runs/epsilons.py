@@ -101,7 +101,8 @@ def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
         for release in experiment.method.releases(config.method, config.training, experiment.public)
         if release.node.moved is not None
     ]
-    if not planned:
+    population = experiment.policy.population
+    if not planned or (population is not None and population.given):
         return ()
     numbers = {"covered": max(release.node.links for release in planned)}
     known = with_truth(experiment)
