@@ -80,6 +80,7 @@ def collect(
         choices=tuple(choose(s, points, limits, command) for s in series),
         settings=yaml.safe_dump(plan.curve.model_dump(mode="json"), sort_keys=False),
         versions=versions(),
+        command=command,
     )
     return data, Timing(seconds=_seconds(plan, runs), hardware=_hardware())
 
