@@ -327,6 +327,11 @@ class SummedMoments(SumQuestion, name="summed_moments", secret=MEMBER):
 
 
 @dataclass(frozen=True)
+class SummedRecords(SumQuestion, name="summed_records", secret=RECORD):
+    """Which of two feature vectors do these nodes have, by the sums of features?"""
+
+
+@dataclass(frozen=True)
 class SummedLinks(SumQuestion, name="summed_links", secret=LINK):
     """Are these pairs linked, by the second moments?"""
 

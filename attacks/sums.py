@@ -20,12 +20,14 @@ from attacks.questions import (
     SummedLabels,
     SummedLinks,
     SummedMoments,
+    SummedRecords,
     SumQuestion,
 )
 from securefg.protocol.meanings import Answers, Meaning, Release, Statistic
 
 BY_CLASS, MOMENTS = Statistic(form="by_class"), Statistic(form="moments")
 SUMS = (BY_CLASS, MOMENTS)
+FEATURES = Statistic("features", "by_class")
 NO_NOISE = 1e-3
 """The standard deviation that stands for none."""
 
@@ -82,6 +84,28 @@ SUMMED_FEATURES = Attack(
     exposes="that one person's label was in a sum, to somebody who knows all the others",
     stopped_by="noise per person in the sums; masks do not",
     run=summed_features,
+    rounds=1,
+)
+
+
+def summed_records(view: View, question: SummedRecords, rng: np.random.Generator) -> Array:
+    """Score which of two feature vectors a node has, by the sum of features."""
+    return likelihoods(view, question, FEATURES)
+
+
+SUMMED_RECORDS = Attack(
+    name="summed_records",
+    summary="which of two feature vectors a node has, in a sum of features, knowing everybody else",
+    source="the definition of differential privacy; Dwork and Roth 2014, section 2.3",
+    needs=(FEATURES,),
+    assumes="the sum of round 1; all other nodes, and two feature vectors of which one is right",
+    adversaries=frozenset({"server"}),
+    question=SummedRecords,
+    floor=0.2,
+    expected="AUC 1.00 on sums without noise",
+    exposes="which of two records one person has, to somebody who knows all the others",
+    stopped_by="noise per person in the sums; masks do not",
+    run=summed_records,
     rounds=1,
 )
 
@@ -279,6 +303,7 @@ RELEASED_EDGES = Attack(
 
 ATTACKS = (
     SUMMED_FEATURES,
+    SUMMED_RECORDS,
     SUMMED_MOMENTS,
     SUMMED_LINKS,
     SUMMED_BOTH,

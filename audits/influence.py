@@ -131,7 +131,10 @@ def influences(truth: Truth, seed: int, thorough: bool = False) -> list[Finding]
 
 
 def _kinds(declared: dict[Key, PlannedRelease]) -> list[tuple[str, PlannedRelease]]:
-    return [(unit, release) for unit in ("node", "edge") for release in declared.values()]
+    """Return every release with the units of which the method declares what they move."""
+    nodes = [("node", release) for release in declared.values()]
+    edges = [("edge", r) for r in declared.values() if r.edge.moved is not None or r.edge.rows == 0]
+    return nodes + edges
 
 
 def _seconds(truth: Truth, thorough: bool) -> float:
@@ -193,9 +196,13 @@ def _some_of(shard: Shard) -> Shard:
 
 
 def _removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
-    """Nodes with the most links and nodes at random, edges at random; each at one holder."""
+    """Nodes with the most links and nodes at random, edges at random; each at one holder.
+
+    A client with a single node stays, so the node's features alone are removed.
+    """
     shards = [shard for shard in truth.experiment.shards if shard.graph.num_nodes > 1]
     if not shards:
+        yield from _emptied(truth, rng)
         return
     chosen = [shards[i] for i in rng.choice(len(shards), min(EACH, len(shards)), replace=False)]
     per = -(-EACH // len(chosen))
@@ -208,6 +215,25 @@ def _removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
         edges = shard.graph.edge_index.shape[1]
         for edge in rng.choice(edges, min(per, edges), replace=False) if edges else ():
             yield Removal("edge", shard, _without_edge(shard, int(edge)), 0)
+
+
+def _emptied(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
+    """Return single nodes whose features are removed: real ones, and hostile ones of any length."""
+    every = truth.experiment.shards
+    for place in rng.choice(len(every), min(2 * EACH, len(every)), replace=False).tolist():
+        shard, features = every[place], every[place].graph.features
+        rest = _with_features(shard, torch.zeros_like(features))
+        yield Removal("node", shard, rest, 0)
+        for words, hostile in {
+            "features times 1e6": features * 1e6,
+            "negative features": -features - 1,
+            "equal features": torch.ones_like(features),
+        }.items():
+            yield Removal("node", _with_features(shard, hostile), rest, 0, words)
+
+
+def _with_features(shard: Shard, features: Tensor) -> Shard:
+    return replace(shard, graph=replace(shard.graph, features=features))
 
 
 def _exhaust(truth: Truth, measuring: Measuring, seconds: float) -> None:

@@ -26,9 +26,10 @@ from attacks.questions import (
     SummedLabels,
     SummedLinks,
     SummedMoments,
+    SummedRecords,
     SumQuestion,
 )
-from attacks.sums import BY_CLASS, MOMENTS, SUMS
+from attacks.sums import BY_CLASS, FEATURES, MOMENTS, SUMS
 from audits.closed_form import ClosedForm, label_form, membership_form
 from audits.games.base import BinaryGame, OutcomeGame, choose, plays
 from audits.games.links import LinkGame
@@ -240,6 +241,37 @@ def _flipped(shard: Shard, node: int) -> Shard:
 def summed_features(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask whether a node's label is in features summed by class."""
     return known_members(SummedFeatures, truth, BY_CLASS, adversary, rng)
+
+
+@plays(SummedRecords, closed_form=True)
+def summed_records(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+    """Ask which of two feature vectors a node has: its own, or that of another node.
+
+    A target counts as 1 where the second one is its own. Prior: chance.
+    """
+    once = np.flatnonzero(held_once(truth))
+    count = affordable(truth, min(MANY_TARGETS, len(once) // 2), width(truth, FEATURES))
+    ids = choose(once, 2 * count, rng)
+    so = rng.permutation(np.arange(len(ids)) % 2)
+    questions = []
+    for place, (node, shard) in enumerate(zip(ids.tolist(), holders(truth, ids), strict=True)):
+        other = _with_features(shard, node, truth.graph.features[ids[place - 1]])
+        questions.append(BothShards(other, shard) if so[place] else BothShards(shard, other))
+    without, moves = sums_with_and_without(truth, FEATURES, questions)
+    return SumGame(
+        question=SummedRecords(ids=ids, sum_without=without, moves=moves),
+        metric="AUC over nodes, each with its own features or another's",
+        unit="features of a node",
+        truth=so,
+        shared_sd=shared_sd(so, moves, rng),
+        closed=lambda view: form_of_moves(truth, [FEATURES], [moves], adversary, view),
+    )
+
+
+def _with_features(shard: Shard, node: int, row: Tensor) -> Shard:
+    """Return the client's shard with other features of this node."""
+    features = torch.where((shard.node_ids == node)[:, None], row, shard.graph.features)
+    return replace(shard, graph=replace(shard.graph, features=features))
 
 
 @plays(SummedMoments, closed_form=True)
