@@ -23,7 +23,9 @@ from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
 from securefg.secagg.graph import MaskGraph, choose
-from securefg.secagg.keys import Identity, KeyPair, verify
+from securefg.secagg.hybrid import FreshPair
+from securefg.secagg.keys import FORMAT, Identity, verify
+from securefg.secagg.links import KeyPairs, box_partners
 from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (
@@ -39,10 +41,10 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
-from securefg.secagg.ring import RingArray, from_bytes, to_bytes
+from securefg.secagg.ring import RingArray, from_bytes, rows_of_each, stack_rows, to_bytes
 from securefg.secagg.rules import Rules
-from securefg.secagg.seats import SESSIONS, KeyPairs, Seats
-from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
+from securefg.secagg.seats import SESSIONS, Seats
+from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
 from securefg.secagg.session import Party, Session
 from securefg.secagg.statements import (
     advertised,
@@ -124,10 +126,14 @@ class SecureClients:
     # -------------------------------------------------------------------------- advertise keys
 
     def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
+        if request.version != FORMAT:
+            raise Refused(f"Advertise.version: found {request.version}; expected {FORMAT}")
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
         self._seats = None
         for number in numbers:
-            masks, boxes = (KeyPair.fresh(self._random) for _ in range(2))
+            masks, boxes = (
+                FreshPair(Secret.fresh(self._random), self._settings.keys) for _ in range(2)
+            )
             session.pairs[number] = KeyPairs(masks, boxes)
         pairs = session.pairs.items()
         signatures = [
@@ -152,7 +158,7 @@ class SecureClients:
     def _take_up(self, request: Again, turn: Turn, numbers: list[int]) -> Session:
         """Another session of the set-up that this host has; one that it lost is no offence."""
         seats = self._seats
-        if seats is None or to_bytes(request.setup[None])[0] != seats.id:
+        if seats is None or to_bytes(request.setup[None])[0] != seats.id or not seats.is_linked:
             raise SetupLost("this client was not set up so, or restarted since")
         if not set(numbers) <= seats.own:
             raise Refused("the set-up has no such client here")
@@ -163,6 +169,7 @@ class SecureClients:
             )
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
         self._rules.check_cohort(session.purpose, len(seats.clients))
+        seats.forget_keys()
         session.begin(seats, request.ordinal, to_bytes(request.model_hash[None])[0])
         return session
 
@@ -174,13 +181,20 @@ class SecureClients:
     # ------------------------------------------------------------------------------ share keys
 
     def _share(self, session: Session, numbers: list[int]) -> Shares:
-        dealt, commitments = [], []
-        for number in numbers:
-            dealt.append(session.seal_shares(number, self._random))
-            seed, place = session.parties[number].seed, session.places[number]
-            commitments.append(shamir.commitment(seed, session.id, place))
+        """Ciphertexts go with the boxes that they open; roots are wrapped once they are known."""
+        offers = [session.offer_links(n) for n in numbers] if session.is_first else []
+        if self._settings.keys == "classical":
+            offers = []
+        dealt = [session.seal_shares(number, self._random) for number in numbers]
+        commitments = [
+            shamir.commitment(session.parties[n].seed, session.id, session.places[n])
+            for n in numbers
+        ]
+        wrapped = [] if session.is_first else [session.wrap_roots(n) for n in numbers]
         return Shares(
-            wrapped=torch.stack([from_bytes(one.wrapped) for one in dealt]),
+            wrapped=stack_rows(wrapped),
+            box_ciphertexts=stack_rows([offer.boxes for offer in offers]),
+            mask_ciphertexts=stack_rows([offer.masks for offer in offers]),
             boxes=torch.stack([from_bytes(one.boxes) for one in dealt]),
             commitment=from_bytes(commitments),
             share_digests=torch.stack([from_bytes(one.digests) for one in dealt]),
@@ -190,7 +204,7 @@ class SecureClients:
         clients = tuple(request.clients.tolist())
         self._rules.check_roster(session, clients, numbers)
         items = roster_items([self._roster[c] for c in clients], request)
-        id = derive.setup_id(items, self._config)
+        id = derive.setup_id(items, self._config, self._settings.keys)
         seats = Seats(
             id,
             MaskGraph.drawn(choose(len(clients), self._rules.threat), graph_seed(id, request)),
@@ -198,11 +212,13 @@ class SecureClients:
             dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
             dict(zip(clients, to_bytes(request.box_keys), strict=True)),
             dict(zip(clients, to_bytes(request.signatures), strict=True)),
+            self._settings.keys,
+            request.with_pads,
         )
         own = {seats.places[n] for n in numbers}
-        around = {p for one in own for p in seats.graph.neighbours(one)}
+        around = {p for n in own for p in box_partners(seats.graph, n, seats.with_pads)}
         self._check_keys(session, seats, own | around)
-        seats.agree({n: session.pairs[n] for n in numbers})
+        seats.start_linking({n: session.pairs[n] for n in numbers})
         session.begin(seats, 0, to_bytes(request.model_hash[None])[0])
         self._seats = seats
 
@@ -229,10 +245,35 @@ class SecureClients:
         session = self._current()
         sharers = tuple(request.sharers.tolist())
         self._rules.check_sharers(session, sharers, numbers)
+        if session.sharers:
+            session.sharers = sharers
+            session.leave_out()
+            none = [[0] * len(session.graph.holders(session.places[n])) for n in numbers]
+            return Ready(bad=torch.tensor(none, dtype=torch.uint8), wrapped=None, signature=None)
         session.sharers = sharers
-        rows = enumerate(numbers)
-        bad = [session.open_boxes(n, request.boxes[i], request.share_digests[i]) for i, n in rows]
-        return Ready(bad=torch.tensor(bad, dtype=torch.uint8))
+        return self._open_boxes(session, request, numbers)
+
+    def _open_boxes(self, session: Session, request: Deliver, numbers: list[int]) -> Ready:
+        received = rows_of_each(request.mask_ciphertexts, len(numbers))
+        if session.is_first:
+            sent = rows_of_each(request.box_ciphertexts, len(numbers))
+            for n, boxes, masks in zip(numbers, sent, received, strict=True):
+                session.take_links(n, boxes, masks)
+            session.seats.is_linked = True
+        if not session.links_all(session.sharers, numbers):
+            raise Refused("a sharer has no link with its neighbours in this set-up")
+        if request.boxes is None or request.share_digests is None:
+            raise Refused("Deliver: found no boxes; expected some in the first of a session")
+        rows = zip(numbers, request.boxes, request.share_digests, strict=True)
+        bad = torch.tensor([session.open_boxes(*row) for row in rows], dtype=torch.uint8)
+        if not session.is_first:
+            return Ready(bad=bad, wrapped=None, signature=None)
+        wrapped = [session.wrap_roots(n) for n in numbers]
+        signatures = [
+            self._identities[n].sign("pairs", *session.pairs_statement(n, roots, masks))
+            for n, roots, masks in zip(numbers, wrapped, received, strict=True)
+        ]
+        return Ready(bad=bad, wrapped=stack_rows(wrapped), signature=from_bytes(signatures))
 
     # -------------------------------------------------------------------------- masked input
 
@@ -282,6 +323,7 @@ class SecureClients:
             about = (session.round, session.purpose, own)
             self.memory.refuse_other_request(*about, request_hash)
             self.memory.uploaded(*about, session.id, len(session.clients), request_hash)
+        session.seats.forget_keys()
         session.answered = True
 
     def check_redo(self, request_hash: bytes, purpose: str, turn: Turn) -> None:
@@ -295,9 +337,7 @@ class SecureClients:
             self._check_rows(session, numbers, context)
         if context.recipients:
             with self._over_when_refused():
-                pads = session.pads
-                self._check_keys(session, session.seats, range(len(session.clients)))
-            pads.put(rows, numbers, context)
+                session.pads.put(rows, numbers, context)
         apply_row_masks(rows, session.row_masks(numbers, context))
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:

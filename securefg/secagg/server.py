@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -18,7 +18,8 @@ from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
 from securefg.secagg.graph import MaskGraph, choose, fewest
-from securefg.secagg.keys import KeyPair, verify
+from securefg.secagg.hybrid import check_key
+from securefg.secagg.keys import FORMAT, verify
 from securefg.secagg.masks import Mask, apply_masks
 from securefg.secagg.messages import (
     Advertise,
@@ -33,7 +34,7 @@ from securefg.secagg.messages import (
     Unmask,
 )
 from securefg.secagg.ring import Ring, RingArray, from_bytes, to_bytes
-from securefg.secagg.seats import Setup
+from securefg.secagg.seats import Setup, has_pads
 from securefg.secagg.statements import (
     advertised,
     graph_seed,
@@ -42,8 +43,6 @@ from securefg.secagg.statements import (
     survivors_statement,
 )
 from securefg.settings.secagg import SecureAggregationSettings
-
-_ANYBODY: Final = KeyPair.fresh()
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
 """Sends a request to clients and gathers their replies: `Federation.exchange`."""
@@ -121,9 +120,9 @@ class Aggregator:
         assert setup is not None
         session = self._session_id(setup, request, reply)
         setup.someone_away |= shares.count < len(setup.members)
-        dealt = Dealt(shares, setup.members, setup.graph)
-        self._leave_out_odd(dealt, setup.graph)
+        dealt = Dealt(shares, setup.members, setup.graph, has_pads(reply))
         ready = self._deliver(dealt, setup.graph)
+        setup.linked = [n for n in setup.linked if n in set(dealt.sharers)]
         replies = self._step(request, reply, ready, setup.graph)
         survivors = replies.clients.numbers()
         revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
@@ -144,14 +143,15 @@ class Aggregator:
             ordinal=setup.ordinal,
             model_hash=from_bytes([request_hash(request)])[0],
         )
-        shares = self._asked_anew(again, Shares, Clients.of(setup.members))
+        shares = self._asked_anew(again, Shares, Clients.of(setup.linked))
         everybody = shares.count == len(setup.members)
         enough = shares.count >= max(fewest(setup.graph.parameters, self._threat), self._least)
         return shares if everybody or (enough and not setup.graph.parameters.complete) else None
 
     def _setup_id(self, roster: Roster) -> bytes:
         known = [self._identities[n] for n in roster.clients.tolist()]
-        return derive.setup_id(roster_items(known, roster), self._config)
+        items = roster_items(known, roster)
+        return derive.setup_id(items, self._config, self._settings.keys)
 
     def _session_id(self, setup: Setup, request: Message, reply: type[Message]) -> bytes:
         about = (setup.ordinal, self._round, reply.kind, request_hash(request))
@@ -165,7 +165,7 @@ class Aggregator:
     def _gather_keys(
         self, request: Message, reply: type[Message], clients: Clients | None
     ) -> tuple[Roster, MaskGraph, bytes]:
-        keys = self._advertised(Advertise(purpose=reply.kind), clients)
+        keys = self._advertised(Advertise(purpose=reply.kind, version=FORMAT), clients)
         good = [
             row
             for row, n in enumerate(keys.clients.numbers())
@@ -179,6 +179,7 @@ class Aggregator:
             box_keys=keys.message.box_key[good],
             signatures=keys.message.signature[good],
             model_hash=from_bytes([request_hash(request)])[0],
+            with_pads=has_pads(reply),
         )
         setup = self._setup_id(roster)
         parameters = choose(len(numbers), self._threat)
@@ -209,7 +210,7 @@ class Aggregator:
         try:
             verify(self._identities[client], signature, "advertise", *said)
             for key in (mask_key, box_key):
-                _ANYBODY.agree(key, b"")  # whether a point is of low order hangs on no secret
+                check_key(key, self._settings.keys)
         except (BadSignature, BadKey) as error:
             self._blame(client, f"sent a bad key: {error}")
             return False
@@ -254,20 +255,25 @@ class Aggregator:
         return max(self._threat.num_corrupt(graph.parameters.num_clients), 1)
 
     def _deliver(self, dealt: Dealt, graph: MaskGraph) -> Clients:
-        """Carry every sealed share to its holder; the server cannot read any. More complaints than
-        there can be liars prove a sender wrong: all is delivered once more, without it. A box that
-        fewer complain of is one share less."""
+        """Carry every sealed share to its holder; the server cannot read any.
+
+        More complaints than there can be liars prove a sender wrong, and it is left out. A box that
+        fewer complain of is one share less. Also left out is a client that falls silent before it
+        sent the roots of its masks: nobody could open them.
+        """
         while True:
             request = dealt.delivery()
             ready = self._step(request, Ready, Clients.of(dealt.sharers), graph)
+            dealt.note_pairs(ready)
             most = self._most_liars(graph)
             wrong = [c for c, count in dealt.complaints(ready).items() if count > most]
-            if not wrong:
+            silent = dealt.without_roots()
+            if not wrong and not silent:
                 clients: Clients = ready.clients
                 return clients
             for client in wrong:
                 self._blame(client, "sent boxes that do not hold the shares that it named")
-            dealt.leave_out(wrong)
+            dealt.leave_out({*wrong, *silent})
 
     def _unmask(
         self, survivors: list[int], sharers: list[int], graph: MaskGraph, session: bytes

@@ -112,7 +112,9 @@ class Recorded:
         replies = [self._answer(n, _own_row(request, list(asked).index(n))) for n in replied]
         self.said[reply.__name__] = [_written(message) for message in replies]
         columns = {
-            name: torch.cat([getattr(message, name) for message in replies])
+            name: None
+            if getattr(replies[0], name) is None
+            else torch.cat([getattr(message, name) for message in replies])
             for name in reply.declarations
         }
         return Replies(reply(**columns), Clients.of(replied), ())
@@ -132,7 +134,8 @@ class Recorded:
 
 
 def _own_row(request: Message, row: int) -> Message:
-    personal = [n for n, d in request.declarations.items() if d.scope == "personal"]
+    values, declared = request.values(), request.declarations
+    personal = [n for n, v in values.items() if declared[n].scope == "personal" and v is not None]
     own = {name: getattr(request, name)[[row]] for name in personal}
     return type(request)(**{**request.values(), **own})
 
