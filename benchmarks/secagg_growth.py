@@ -47,7 +47,7 @@ SIZES = (10, 33, 100, 316, 1000, 3162, 10_000)
 NUM_VALUES = 10_000
 CONFIG_HASH, ROUND, PURPOSE = "0123456789ab", 1, "Upload"
 MODEL_HASH = bytes(32)
-ADVERTISE = Advertise(purpose=PURPOSE)
+ADVERTISE = Advertise(purpose=PURPOSE, version=FORMAT)
 STAGES = ("keys", "roster", "shares", "open", "mask", "agree", "reveal")
 
 

@@ -33,7 +33,9 @@ from securefg.secagg.messages import (
     Again,
     Agreed,
     Deliver,
+    Dispute,
     Keys,
+    Opening,
     Ready,
     Revealed,
     Roster,
@@ -41,6 +43,7 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
+from securefg.secagg.openings import opened_secrets
 from securefg.secagg.ring import RingArray, from_bytes, rows_of_each, stack_rows, to_bytes
 from securefg.secagg.rules import Rules
 from securefg.secagg.seats import SESSIONS, Seats
@@ -117,6 +120,8 @@ class SecureClients:
                 return self._share(self._take_up(request, turn, numbers), numbers)
             case Deliver():
                 return self._open(request, numbers)
+            case Dispute():
+                return self._open_keys(request, numbers)
             case Survivors():
                 return self._agree(request, numbers)
             case Unmask():
@@ -275,6 +280,18 @@ class SecureClients:
         ]
         return Ready(bad=bad, wrapped=stack_rows(wrapped), signature=from_bytes(signatures))
 
+    def _open_keys(self, request: Dispute, numbers: list[int]) -> Opening:
+        """Open mask keys in a dispute; the session and its set-up end here."""
+        session = self._current()
+        secrets = opened_secrets(session, request, numbers, self._roster, self.memory)
+        self._session = self._seats = None
+        about = request.setup.numpy().tobytes()
+        signatures = [
+            self._identities[n].sign("opening", about, n, secret)
+            for n, secret in zip(numbers, secrets, strict=True)
+        ]
+        return Opening(secret=from_bytes(secrets), signature=from_bytes(signatures))
+
     # -------------------------------------------------------------------------- masked input
 
     def refuse_personal(self, request: Message) -> None:
@@ -322,7 +339,9 @@ class SecureClients:
             own = sorted(session.parties.keys() & set(session.sharers))
             about = (session.round, session.purpose, own)
             self.memory.refuse_other_request(*about, request_hash)
-            self.memory.uploaded(*about, session.id, len(session.clients), request_hash)
+            self.memory.refuse_opened(session.seats.id)
+            cohort, setup = len(session.clients), session.seats.id
+            self.memory.uploaded(*about, session.id, cohort, request_hash, setup)
         session.seats.forget_keys()
         session.answered = True
 

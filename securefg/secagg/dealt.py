@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,21 +27,10 @@ from securefg.secagg.masks import Mask, Sign
 from securefg.secagg.messages import Deliver, Roster
 from securefg.secagg.ring import to_bytes
 from securefg.secagg.secret import SECRET_BYTES, Secret
-from securefg.secagg.session import KEY, SEED
-
+from securefg.secagg.session import KEY, SEED, SignedPairs
 
 _Near = Mapping[int, Sequence[int]]
 _ROWS = ("boxes", "share_digests", "box_ciphertexts", "mask_ciphertexts")
-
-
-@dataclass(frozen=True)
-class SignedPairs:
-    """A client's signed word on its pairs, in the first session of a set-up."""
-
-    wrapped: list[bytes]
-    sent: list[bytes]
-    received: list[bytes]
-    signature: bytes
 
 
 class Dealt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import derive
 from securefg.secagg.dealt import Dealt, Secrets
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.disputes import Court
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
 from securefg.secagg.graph import MaskGraph, choose, fewest
@@ -91,6 +92,7 @@ class Aggregator:
         self.blamed: dict[int, str] = {}
         self._setup: Setup | None = None
         self._odd: set[tuple[int, int]] = set()
+        self._court = Court(settings.keys, identities, self._asked, self._blame)
 
     def collect(
         self, request: Message, reply: type[Message], clients: Clients | None, round: int
@@ -108,21 +110,8 @@ class Aggregator:
             raise
 
     def _collect(self, request: Message, reply: type[Message], clients: Clients | None) -> Opened:
-        asked = range(len(self._identities)) if clients is None else clients.numbers()
-        trusted = tuple(n for n in asked if n not in self.blamed)
-        shares = self._taken_up(request, reply, trusted)
-        if shares is None:
-            roster, graph, _ = self._gather_keys(request, reply, clients)
-            self._setup = Setup(roster, graph, trusted)
-            members = Clients.of(self._setup.members)
-            shares = self._step(roster, Shares, members, graph)
-        setup = self._setup
-        assert setup is not None
+        setup, dealt, ready = self._agree_on_masks(request, reply, clients)
         session = self._session_id(setup, request, reply)
-        setup.someone_away |= shares.count < len(setup.members)
-        dealt = Dealt(shares, setup.members, setup.graph, has_pads(reply))
-        ready = self._deliver(dealt, setup.graph)
-        setup.linked = [n for n in setup.linked if n in set(dealt.sharers)]
         replies = self._step(request, reply, ready, setup.graph)
         survivors = replies.clients.numbers()
         revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
@@ -130,6 +119,58 @@ class Aggregator:
             setup.roster, setup.graph, session, dealt, survivors, revealed, self._blame
         )
         return Opened(replies, tuple(survivors), secrets.unmasking())
+
+    def _agree_on_masks(
+        self, request: Message, reply: type[Message], clients: Clients | None
+    ) -> tuple[Setup, Dealt, Clients]:
+        """All stages before the request. A set-up in which tags differ ends, and another begins
+        without the liars; nobody uploads before all tags are alike."""
+        out: set[int] = set()
+        while True:
+            asked = self._trusted(clients, out)
+            shares = self._taken_up(request, reply, tuple(asked))
+            if shares is None:
+                everybody = clients is None and not self.blamed and not out
+                keys = self._advertised(reply, None if everybody else Clients.of(asked))
+                self._setup = Setup(*self._gather_keys(keys, request, reply), tuple(asked))
+                members = Clients.of(self._setup.members)
+                shares = self._step(self._setup.roster, Shares, members, self._setup.graph)
+            setup = self._setup
+            assert setup is not None
+            setup.someone_away |= shares.count < len(setup.members)
+            dealt = Dealt(shares, setup.members, setup.graph, has_pads(reply))
+            ready = self._deliver(dealt, setup.graph)
+            odd = dealt.at_odds()
+            if not odd:
+                setup.linked = [n for n in setup.linked if n in set(dealt.sharers)]
+                return setup, dealt, ready
+            out |= self._settle(odd, dealt, setup, self._session_id(setup, request, reply))
+            self._setup = None
+
+    def _trusted(self, clients: Clients | None, out: Collection[int]) -> list[int]:
+        asked = range(len(self._identities)) if clients is None else clients.numbers()
+        return [n for n in asked if n not in self.blamed and n not in out]
+
+    def _settle(
+        self, odd: list[tuple[int, int]], dealt: Dealt, setup: Setup, session: bytes
+    ) -> set[int]:
+        """Who stays out of the next set-up. Keys are opened in the first session of a set-up alone:
+        of a later one the chains are gone, and the next set-up will tell."""
+        if setup.ordinal:
+            return self._named_by_many(odd, setup.graph)
+        keys = dict(zip(setup.members, to_bytes(setup.roster.mask_keys), strict=True))
+        about = (self._setup_id(setup.roster), session)
+        return self._court.settle(odd, dealt, keys, setup.graph, about)
+
+    def _named_by_many(self, odd: list[tuple[int, int]], graph: MaskGraph) -> set[int]:
+        """Who was at odds with more clients, in later sessions, than there can be liars."""
+        self._odd.update(odd)
+        open_pairs = [pair for pair in self._odd if not self.blamed.keys() & set(pair)]
+        counts = Counter(client for pair in open_pairs for client in pair)
+        liars = {c for pair in odd for c in pair if counts[c] > self._most_liars(graph)}
+        for client in sorted(liars):
+            self._blame(client, "does not agree with its neighbours on their masks")
+        return liars
 
     def _taken_up(self, request: Message, reply: type[Message], asked: tuple[int, ...]) -> Any:
         """The shares of another session of the last set-up; None where a new one is wanted."""
@@ -163,9 +204,8 @@ class Aggregator:
             self._tell(client, reason)
 
     def _gather_keys(
-        self, request: Message, reply: type[Message], clients: Clients | None
-    ) -> tuple[Roster, MaskGraph, bytes]:
-        keys = self._advertised(Advertise(purpose=reply.kind, version=FORMAT), clients)
+        self, keys: Any, request: Message, reply: type[Message]
+    ) -> tuple[Roster, MaskGraph]:
         good = [
             row
             for row, n in enumerate(keys.clients.numbers())
@@ -181,18 +221,17 @@ class Aggregator:
             model_hash=from_bytes([request_hash(request)])[0],
             with_pads=has_pads(reply),
         )
-        setup = self._setup_id(roster)
         parameters = choose(len(numbers), self._threat)
-        return roster, MaskGraph.drawn(parameters, graph_seed(setup, roster)), setup
+        return roster, MaskGraph.drawn(parameters, graph_seed(self._setup_id(roster), roster))
 
-    def _advertised(self, request: Advertise, clients: Clients | None) -> Any:
-        """Fresh keys of all that were not blamed before."""
-        asked = range(len(self._identities)) if clients is None else clients.numbers()
-        trusted = [n for n in asked if n not in self.blamed]
-        everybody = clients is None and not self.blamed
-        keys = self._asked_anew(request, Keys, None if everybody else Clients.of(trusted))
+    def _advertised(self, reply: type[Message], clients: Clients | None) -> Any:
+        """Fresh keys of these clients."""
+        keys = self._asked_anew(Advertise(purpose=reply.kind, version=FORMAT), Keys, clients)
         self._require(keys.count, self._least, "advertised keys")
         return keys
+
+    def _asked(self, request: Message, reply: type[Message], clients: Clients) -> Any:
+        return self._exchange(request, reply, clients)
 
     def _asked_anew(self, request: Message, reply: type[Message], clients: Clients | None) -> Any:
         try:
@@ -235,20 +274,6 @@ class Aggregator:
             f"answered {request.kind}",
         )
         return replies
-
-    def _leave_out_odd(self, dealt: Dealt, graph: MaskGraph) -> None:
-        """Of two whose tags differ one lies. Who was at odds with more than there can be liars, in
-        this session or before, is named; of the rest both stay out of this session."""
-        odd = dealt.at_odds()
-        self._odd.update(odd)
-        counts = Counter(client for pair in self._odd for client in pair)
-        named = {client for pair in odd for client in pair}
-        liars = [c for c in sorted(named) if counts[c] > self._most_liars(graph)]
-        for client in liars:
-            self._blame(client, "does not agree with its neighbours on their masks")
-        rest = {c for pair in odd if not set(pair) & set(liars) for c in pair}
-        dealt.leave_out({*liars, *rest})
-        self._require(len(dealt.sharers), self._least, "agree on their masks")
 
     def _most_liars(self, graph: MaskGraph) -> int:
         """As many as may collude; and never none, or one client's word would cast another out."""

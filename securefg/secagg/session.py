@@ -17,10 +17,10 @@ from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
+from securefg.secagg.links import KeyPairs, Offer, Pair, ordered
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.ring import from_bytes, to_bytes
-from securefg.secagg.links import KeyPairs, Offer, Pair, ordered
 from securefg.secagg.seats import Roots, Seats
 from securefg.secagg.secret import SECRET_BYTES, RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share
@@ -62,6 +62,26 @@ class Sealed:
     digests: list[bytes]
 
 
+@dataclass(frozen=True)
+class SignedPairs:
+    """A client's signed word on its pairs, in the first session of a set-up."""
+
+    wrapped: list[bytes]
+    sent: list[bytes]
+    received: list[bytes]
+    signature: bytes
+
+
+def pair_ciphertext(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
+    """The mask ciphertext between two places, as the client at `own` sent or received it."""
+    if not pairs.sent:
+        return b""
+    ahead = graph.ahead(own)
+    if peer in ahead:
+        return pairs.sent[ahead.index(peer)]
+    return pairs.received[graph.behind(own).index(peer)]
+
+
 @dataclass
 class Session:
     """What the clients of a host know of the session they are in; replaced by the next one.
@@ -94,6 +114,7 @@ class Session:
     )
     ordinal: int = 0
     _offers: dict[int, list[bytes]] = field(default_factory=dict, repr=False)
+    _received: dict[int, list[bytes]] = field(default_factory=dict, repr=False)
 
     def begin(self, seats: Seats, ordinal: int, model_hash: bytes) -> None:
         """Take the next link of every chain; in the first session of a set-up there is none yet."""
@@ -220,7 +241,20 @@ class Session:
         self, number: int, wrapped: list[bytes], received: list[bytes]
     ) -> tuple[Item, ...]:
         """What the client signs of its pairs: its tags, and mask ciphertexts of both directions."""
+        self._received[number] = received
         return pairs_statement(self.id, number, wrapped, self._offers[number], received)
+
+    def differs_from(self, number: int, peer: int, pairs: SignedPairs) -> bool:
+        """Whether a neighbour's rows have another tag than the client's, on the same ciphertext."""
+        place, other = self.places[number], self.places.get(peer, -1)
+        if ordered(place, other) not in self._tags or number not in self._received:
+            return False
+        own = SignedPairs([], self._offers[number], self._received[number], b"")
+        tag = pairs.wrapped[self.graph.holders(other).index(place)][-derive.TAG_BYTES :]
+        same = pair_ciphertext(self.graph, place, other, own) == pair_ciphertext(
+            self.graph, other, place, pairs
+        )
+        return same and tag != self._tags[ordered(place, other)]
 
     def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
         return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(
