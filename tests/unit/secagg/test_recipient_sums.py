@@ -154,7 +154,7 @@ def test_all_contributors_but_one_and_the_server_do_not_see_the_last_ones_part()
     for colluder in (0, 2, 4):
         session = bed.hosts[colluder]._current()
         assert session.pads is not None
-        key = session.pads._key(colluder, colluder, recipient, which)
+        key = session.pads._key(colluder, recipient, which)
         pad = np.zeros_like(left)
         recipient_sums.apply_row_masks(pad, [recipient_sums.RowMask(key, 0, None)])
         left -= pad
