@@ -141,6 +141,11 @@ def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
     tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as sweeps, seeds")
+    if "method" in tree and "sweeps" not in tree:
+        raise ConfigError(
+            f"{path}: found a run's config (`method`); expected a curve's config (`sweeps`); "
+            f"run it with: securefg run {path}"
+        )
     runs = [text.removeprefix("run.") for text in overrides if text.startswith("run.")]
     for text in overrides:
         if not text.startswith("run."):

@@ -62,7 +62,7 @@ def run(
                     )
                 outcome = launch.resume(folder, observer)
             elif parsed is None:
-                raise InputError("nothing to run: give a CONFIG, or --resume RUN")
+                raise InputError("CONFIG: found nothing; expected a config, or --resume RUN")
             else:
                 outcome = launch.start(parsed, observer, fresh=fresh)
     if outcome.summary is None:

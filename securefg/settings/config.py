@@ -61,7 +61,7 @@ class ContextSettings(Settings):
 def _require_name(key: str, value: Any, known: Sequence[str]) -> str:
     """Return the name in a part of a config, or raise `ConfigError` with an example."""
     if not isinstance(value, dict):
-        near = difflib.get_close_matches(str(value), known, n=1)
+        near = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
         hint = f"did you mean {key}: {{name: {near[0]}}}?" if near else ""
         expected = f"a mapping such as {{name: {known[0]}}}"
         raise ConfigError(complain_about(key, spell_value(value), expected, hint))
@@ -227,6 +227,11 @@ def _read_tree(path: Path) -> dict[str, Any]:
     tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as method and data")
+    if "sweeps" in tree and "method" not in tree:
+        raise ConfigError(
+            f"{path}: found a curve's config (`sweeps`); expected a run's config (`method`); "
+            f"draw it with: securefg curve {path}"
+        )
     return tree
 
 

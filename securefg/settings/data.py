@@ -12,6 +12,9 @@ from securefg.foundation.complaints import Expected
 from securefg.foundation.settings import Settings, with_new_names
 from securefg.settings.datasets import Norm, canonical
 
+DatasetName = Annotated[
+    str, AfterValidator(canonical), Expected("a dataset (`securefg list datasets`)")
+]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -148,9 +151,7 @@ class DataSettings(Settings):
                         validation and test labels stay true
     """
 
-    name: Annotated[
-        str, AfterValidator(canonical), Expected("a dataset (`securefg list datasets`)")
-    ]
+    name: DatasetName
     root: Path | None = None
     split: SplitSettings = SplitSettings()
     normalize_features: Norm | None = None

@@ -115,7 +115,7 @@ def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
     [
         (["nothing"], "no entry 'nothing'"),
         (["tiny", "--rows", "Big"], "no such row"),
-        (["tiny", "--set", "method.nothing=1"], "method.nothing: unknown key"),
+        (["tiny", "--set", "method.nothing=1"], "method.nothing: found an unknown key"),
         (["tiny", "--set", "data={name: acm}"], "dataset 'acm'"),
     ],
 )
