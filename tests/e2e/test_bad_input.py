@@ -53,7 +53,7 @@ def answer(
         ("partition.name=foo", "found 'foo'; expected shares, public_private, one_node"),
         (
             "privacy.noise_multiplier=-1",
-            "privacy.noise_multiplier: found -1; expected a number above 0",
+            "noise_multiplier: found -1; expected a number above 0",
         ),
         ("privacy.mechanism=local_gaussian", "needs either noise_multiplier or target_epsilon"),
         (

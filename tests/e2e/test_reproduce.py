@@ -113,8 +113,8 @@ def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nothing"], "no entry 'nothing'"),
-        (["tiny", "--rows", "Big"], "no such row"),
+        (["nothing"], "entry: found 'nothing'"),
+        (["tiny", "--rows", "Big"], "--rows: found Big"),
         (["tiny", "--set", "method.nothing=1"], "method.nothing: found an unknown key"),
         (["tiny", "--set", "data={name: acm}"], "dataset 'acm'"),
     ],

@@ -78,7 +78,7 @@ def test_plan_curve_with_a_first_seed_runs_the_seeds_from_it_on(tmp_path: Path) 
         ({"defences": []}, "sweeps.0.defences"),
         (
             {"defences": [{"name": "local_gaussian", "epsilon": [0]}]},
-            "found 0; expected numbers above 0",
+            "found 0; expected numbers",
         ),
         ({"defences": [{"name": "local_gaussian"}]}, "has no epsilon"),
         ({"defences": [{"name": "secagg", "epsilon": [1]}]}, "promises no epsilon"),
