@@ -39,7 +39,7 @@ def method_settings(name: str) -> type[MethodSettings]:
     settings = getattr(method, "settings", None)
     if not (isinstance(settings, type) and issubclass(settings, MethodSettings)):
         raise ConfigError(
-            f"method.name: found module {name!r} without METHOD; expected a METHOD with settings of "
+            f"method.name: found module {name!r} without METHOD; expected METHOD with settings of "
             "its own"
         )
     return settings
