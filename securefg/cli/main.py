@@ -20,6 +20,7 @@ from securefg.cli import (
     config,
     curve,
     data,
+    demo,
     deploy,
     doctor,
     explain,
@@ -43,6 +44,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(demo.demo)
 app.command()(init.init)
 app.command()(plan.plan)
 app.command()(explain.explain)
