@@ -8,15 +8,18 @@ from typing import Any, Final
 
 from securefg.foundation.yaml_text import read_yaml
 from securefg.settings.config import load_config
-from securefg.settings.forecast import forecast_from_config, round_duration
+from securefg.settings.forecast import forecast_audit, forecast_from_config, round_duration
 from securefg.settings.shipped import config_names, configs_folder, first_comment
 
 HEADER: Final = ("config", "data", "roughly", "")
+NOTE: Final = (
+    "data: the dataset to have or to download. roughly: a guess from public sizes, for an idle "
+    "core (for a curve with its audits: two)."
+)
 FIRST: Final = ("quickstart", "starter")
 DRAWN: Final = ("csbm",)
 """Datasets that are drawn and need no file."""
 CURVE_JOBS: Final = 2
-AUDIT_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,12 @@ def _describe_config(name: str) -> ShippedConfig:
 
 def _describe_curve(path: Path, tree: dict[str, Any], about: str) -> ShippedConfig:
     runs = [load_config(path.parent / sweep["config"]) for sweep in tree["sweeps"]]
-    counts = [_count_runs(sweep, tree.get("seeds", 3)) for sweep in tree["sweeps"]]
-    guesses = [forecast_from_config(run) for run in runs]
-    known = [n * (g + AUDIT_SECONDS) for n, g in zip(counts, guesses, strict=True) if g is not None]
-    seconds = sum(known) / CURVE_JOBS if len(known) == len(runs) else None
+    seeds, seconds = tree.get("seeds", 3), 0.0
+    for sweep, run in zip(tree["sweeps"], runs, strict=True):
+        strengths = sum(len(defence.get("epsilon", ())) or 1 for defence in sweep["defences"])
+        levels = sum(level in sweep for level in ("centralised", "alone"))
+        each = forecast_from_config(run) or 0.0
+        audits = strengths * forecast_audit("attacks" in sweep)
+        seconds += seeds * (each * (strengths + levels) + audits) / CURVE_JOBS
     data = tuple(dict.fromkeys(run.data.name for run in runs))
     return ShippedConfig(path.stem, "curves", data, seconds, about)
-
-
-def _count_runs(sweep: dict[str, Any], seeds: int) -> int:
-    strengths = sum(len(defence.get("epsilon", ())) or 1 for defence in sweep["defences"])
-    return int(seeds) * (strengths + sum(level in sweep for level in ("centralised", "alone")))

@@ -40,8 +40,10 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
 def _print_configs(body: list[tuple[str, ...]], console: Console) -> None:
     """Print one row per config; on a terminal, text that does not fit is cut."""
     from securefg.cli.common import show_line
+    from securefg.cli.configs import HEADER, NOTE
     from securefg.foundation.quoting import shortened
 
+    body = [HEADER, *body]
     widths = [max(len(line[column]) for line in body) for column in range(3)]
     for name, *rest, about in body:
         if not any(rest):
@@ -50,6 +52,7 @@ def _print_configs(body: list[tuple[str, ...]], console: Console) -> None:
         cells = [cell.ljust(width) for cell, width in zip((name, *rest), widths, strict=True)]
         line = "  ".join(("", *cells, about))
         show_line(shortened(line, console.width) if console.is_terminal else line, console)
+    show_line(NOTE, console)
 
 
 def rows(kind: str) -> Rows:
