@@ -19,6 +19,7 @@ from securefg.foundation.suggestions import (
     LONGEST_LIST,
     complain_about,
     list_names,
+    spell_key,
     spell_value,
     suggest_name,
 )
@@ -98,6 +99,7 @@ def _explain_fault(fault: Any, model: type[BaseModel], resolve: Resolve) -> str:
 
 def _join_own_words(key: str, words: str, found: object) -> str:
     """Return a validator's words behind its key; words of strangers get the value found."""
+    key, words = spell_key(key), " ".join(words.split())
     if words.startswith("found "):
         return f"{key or 'config'}: {words}"
     if _OWN_KEY.match(words):

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
+import itertools
 from collections.abc import Iterable, Sequence
 
-from securefg.foundation.quoting import shown
+from securefg.foundation.quoting import printable, shortened, shown
 
 LONGEST_LIST = 90
+LONGEST_KEY = 200
 
 
 def complain_about(key: str, found: str, expected: str, hint: str = "") -> str:
     """Return `key: found X; expected Y`, with a hint after it if there is one."""
-    return f"{key}: found {found}; expected {expected}{f'; {hint}' if hint else ''}"
+    text = f"{spell_key(key)}: found {found}; expected {expected}{f'; {hint}' if hint else ''}"
+    return printable(text, keep="")
+
+
+def spell_key(key: str) -> str:
+    """Return a key on one line, cut if it is very long."""
+    return printable(shortened(key, LONGEST_KEY), keep="")
 
 
 def spell_value(value: object) -> str:
@@ -41,9 +50,8 @@ def list_names(
     Past `limit` characters, names are counted and `where` says how to see them.
     """
     every = list(names)
-    told = list(every)
-    while len(told) > 1 and len(", ".join(told)) > limit:
-        told.pop()
+    ends = list(itertools.accumulate(len(name) + 2 for name in every))
+    told = every[: max(1, bisect.bisect_right(ends, limit + 2))]
     left = len(every) - len(told)
     if left:
         return f"{', '.join(told)} and {left} more{where}"

@@ -79,6 +79,15 @@ def test_explain_errors_of_many_faults_gives_two_lines_misspelt_first() -> None:
     assert lines[0].startswith("f.yaml: odds: found an unknown key")
 
 
+@pytest.mark.parametrize("key", ["a\nb\nc", "\x1b[2J", "k" * 100_000, "٣"])
+def test_explain_errors_of_a_hostile_key_stays_short_and_on_one_line(key: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Outer.model_validate({key: dict.fromkeys(map(str, range(100_000)))})
+    line = explain_errors(error.value, Outer)
+    assert line.isprintable()
+    assert len(line) < 400
+
+
 def test_describe_type_of_a_path_or_nothing_has_words() -> None:
     assert describe_type(Path | None) == "a path, or nothing"
 
@@ -87,6 +96,7 @@ def test_list_names_past_its_limit_counts_the_rest() -> None:
     assert list_names(["one", "two", "three"], 8, where=" (`x`)") == "one, two and 1 more (`x`)"
     assert list_names(["one"], last=" or ") == "one"
     assert list_names([]) == ""
+    assert list_names(map(str, range(100_000)), 5) == "0, 1 and 99998 more"
 
 
 @pytest.mark.parametrize(
