@@ -83,9 +83,10 @@ def _is_above(fault: Any, other: Any) -> bool:
 
 
 def _explain_fault(fault: Any, model: type[BaseModel], resolve: Resolve) -> str:
-    keys, place = _find_place(fault["loc"], model, resolve)
+    is_unknown = fault["type"] == _UNKNOWN
+    keys, place = _find_place(fault["loc"], model, resolve, is_unknown)
     key, found = ".".join(keys) or "config", fault.get("input")
-    if fault["type"] == _UNKNOWN:
+    if is_unknown:
         return _explain_unknown_key(keys, place, model)
     if fault["type"] == "value_error":
         return _join_own_words(".".join(keys), fault["msg"].removeprefix("Value error, "), found)
@@ -131,7 +132,7 @@ def _suggest_value(found: object, place: list[Any], keys: Sequence[str]) -> str:
 
 
 def _find_place(
-    location: Sequence[Any], model: type[BaseModel], resolve: Resolve
+    location: Sequence[Any], model: type[BaseModel], resolve: Resolve, is_unknown: bool
 ) -> tuple[list[str], list[Any]]:
     """Return the keys as the user wrote them and the types there.
 
@@ -140,9 +141,9 @@ def _find_place(
     """
     keys: list[str] = []
     place: list[Any] = [model]
-    for part in location:
+    for number, part in enumerate(location, 1):
         inside = [below for one in place for below in _step_into(one, part)]
-        if not inside and part != location[-1]:
+        if not inside and not (is_unknown and number == len(location)):
             continue
         keys.append(str(part))
         own = resolve(keys)
