@@ -13,7 +13,7 @@ from securefg.foundation.units import bytes_text, plural
 from securefg.runs.assembly import Setup
 from securefg.runs.epsilons import planned_epsilons
 from securefg.runs.forecast import forecast_bytes, round_size
-from securefg.settings.forecast import forecast_audit, forecast_seconds, round_duration
+from securefg.settings.forecast import SECONDS_PER_AUDIT, forecast_seconds, round_duration
 from securefg.sweep import Point, find_run
 
 
@@ -72,7 +72,7 @@ def describe_work(plan: CurvePlan, home: Path, jobs: int, setups: Mapping[str, S
     if not missing:
         return f"{plural(len(plan.points), 'run')}: all stored"
     measured = _measured_seconds(home)
-    each = measured or _guess_seconds(plan, setups)
+    each = measured or _guess_seconds(setups)
     lasts = "" if each is None else f"roughly {round_duration(each * len(missing) / jobs)} and "
     sizes = [forecast_bytes(setup) for setup in setups.values()]
     disk = bytes_text(round_size(max(sizes, default=0) * len(missing)))
@@ -95,11 +95,10 @@ def _measured_seconds(home: Path) -> float | None:
     return statistics.fmean(stored.values()) if stored else None
 
 
-def _guess_seconds(plan: CurvePlan, setups: Mapping[str, Setup]) -> float | None:
+def _guess_seconds(setups: Mapping[str, Setup]) -> float | None:
     guesses = [
         forecast_seconds(one.config, one.public.num_nodes, one.public.num_clients)
         for one in setups.values()
     ]
-    audit = forecast_audit(all(sweep.attacks is not None for sweep in plan.curve.sweeps))
-    known = [guess + audit for guess in guesses if guess is not None]
+    known = [guess + SECONDS_PER_AUDIT for guess in guesses if guess is not None]
     return statistics.fmean(known) if known else None

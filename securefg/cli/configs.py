@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from securefg.foundation.yaml_text import read_yaml
 from securefg.settings.config import load_config
-from securefg.settings.forecast import forecast_audit, forecast_from_config, round_duration
+from securefg.settings.forecast import SECONDS_PER_AUDIT, forecast_from_config, round_duration
 from securefg.settings.shipped import config_names, configs_folder, first_comment
 
 HEADER: Final = ("config", "data", "roughly", "")
@@ -71,7 +71,7 @@ def _describe_curve(path: Path, tree: dict[str, Any], about: str) -> ShippedConf
         strengths = sum(len(defence.get("epsilon", ())) or 1 for defence in sweep["defences"])
         levels = sum(level in sweep for level in ("centralised", "alone"))
         each = forecast_from_config(run) or 0.0
-        audits = strengths * forecast_audit("attacks" in sweep)
+        audits = strengths * SECONDS_PER_AUDIT
         seconds += seeds * (each * (strengths + levels) + audits) / CURVE_JOBS
     data = tuple(dict.fromkeys(run.data.name for run in runs))
     return ShippedConfig(path.stem, "curves", data, seconds, about)

@@ -13,7 +13,7 @@ from securefg.cli.run import run
 CONFIG = Path("quickstart")
 NEXT = (
     "Next",
-    "  securefg curve curve_green     a private model that may be used; about ten minutes",
+    "  securefg curve curve_green     a private model that may be used; a few minutes",
     "  securefg curve curve_red       the same network without protection",
     "  securefg init project          a commented config of your own",
 )

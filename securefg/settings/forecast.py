@@ -19,13 +19,7 @@ SINGLE_NODES_AT_ONCE: Final = 50
 """Clients of one node each are computed together, about so many in the time of one."""
 
 SECONDS_PER_AUDIT: Final = 15.0
-SECONDS_PER_WHOLE_AUDIT: Final = 90.0
-"""An audit with a few named attacks, and one with every attack from three adversaries' places."""
-
-
-def forecast_audit(names_attacks: bool) -> float:
-    """Return the guess for the audit of a small run, in seconds of one idle core."""
-    return SECONDS_PER_AUDIT if names_attacks else SECONDS_PER_WHOLE_AUDIT
+"""An audit of a small run with every attack (configs/curve_green.yaml, docs/curves.md)."""
 
 
 def count_nodes(config: RunConfig) -> int | None:
