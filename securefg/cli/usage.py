@@ -20,6 +20,12 @@ USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 _COMMAND = re.compile(r"No such command '(.*?)'")
 _CHOICE = re.compile(r".*is not one of (.*)\.$")
+_PLAIN = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "greater than or equal to 1": "a number of at least 1",
+    "greater than or equal to 0": "a number of at least 0",
+}
 _EXTRA = re.compile(r"Got unexpected extra arguments?\S* \((.*)\)")
 
 
@@ -56,5 +62,5 @@ def _explain_value(error: Any, words: str, see: str) -> str:
     if match := _CHOICE.match(words):
         known = [one.strip("' ") for one in match[1].split(",")]
         return explain_unknown_name(key, found, known)
-    expected = words.removeprefix("Input should be ").partition(",")[0].replace(" valid", "")
-    return complain_about(key, found, expected, see)
+    expected = words.removeprefix("Input should be ").partition(",")[0]
+    return complain_about(key, found, _PLAIN.get(expected, expected), see)
