@@ -19,6 +19,7 @@ from securefg.protocol.transcript import Adversary
 from securefg.reports.curve_data import Limits
 from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
 from securefg.settings.privacy import NO_DEFENCE
+from securefg.settings.shipped import name_config
 
 WITHOUT_NOISE: Final = ("none", "secagg")
 """Words of a curve for runs without noise: as they are, and with masked sums."""
@@ -143,8 +144,8 @@ def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
         raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as sweeps, seeds")
     if "method" in tree and "sweeps" not in tree:
         raise ConfigError(
-            f"{path}: found a run's config (`method`); expected a curve's config (`sweeps`); "
-            f"run it with: securefg run {path}"
+            f"{name_config(path)}: found a run's config (`method`); expected a curve's (`sweeps`); "
+            f"run it with: securefg run {name_config(path)}"
         )
     runs = [text.removeprefix("run.") for text in overrides if text.startswith("run.")]
     for text in overrides:

@@ -44,7 +44,7 @@ from securefg.settings.partition import (
     partition_settings,
 )
 from securefg.settings.privacy import PrivacySettings
-from securefg.settings.shipped import find_config
+from securefg.settings.shipped import find_config, name_config
 
 
 class ContextSettings(Settings):
@@ -229,8 +229,8 @@ def _read_tree(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as method and data")
     if "sweeps" in tree and "method" not in tree:
         raise ConfigError(
-            f"{path}: found a curve's config (`sweeps`); expected a run's config (`method`); "
-            f"draw it with: securefg curve {path}"
+            f"{name_config(path)}: found a curve's config (`sweeps`); expected a run's (`method`); "
+            f"draw it with: securefg curve {name_config(path)}"
         )
     return tree
 

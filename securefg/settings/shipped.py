@@ -39,6 +39,11 @@ def find_config(asked: Path) -> Path:
     )
 
 
+def name_config(path: Path) -> str:
+    """Return what to type for a config: a shipped one's name, else its path."""
+    return path.stem if path.parent == configs_folder() else str(path)
+
+
 def _suggest_config(name: str) -> str:
     hint = suggest_name(name, config_names())
     return f"; {hint}" if hint else ""
