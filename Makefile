@@ -56,7 +56,7 @@ format: $(STAMP)
 # Python compiles what is imported when it is: most of what is installed never is.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("securefg needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@echo "Installing into $(VENV), once: 2 GB on disk, mostly PyTorch. INSTALL_TIME"
+	@echo "Installing into $(VENV), once: about two minutes and 2 GB of disk, most of it for PyTorch."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
