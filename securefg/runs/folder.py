@@ -5,6 +5,7 @@ metrics.jsonl      a line per round
 ledger.jsonl       a line per private release
 transcript/        every message
 checkpoints/       the last whole rounds
+opened/            sums that were opened after the last whole round
 partition.safetensors, partition.json
 model.safetensors  what the server released, at the best validation score
 private/           shards, hosts' states: the truth, never read by attacks
@@ -173,6 +174,11 @@ class RunFolder:
     def transcript(self) -> Path:
         """Return the folder of the recorded messages."""
         return self.path / "transcript"
+
+    @property
+    def opened(self) -> Path:
+        """Return the folder of the sums that were opened after the last checkpoint."""
+        return self.path / "opened"
 
     @property
     def checkpoints(self) -> Path:
