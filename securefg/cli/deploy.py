@@ -14,6 +14,7 @@ from rich.table import Table
 
 from securefg.cli.common import PART_FAILED
 from securefg.foundation.errors import ConfigError, RunFolderError
+from securefg.foundation.files import make_private_folder
 from securefg.foundation.quoting import printable
 
 app = typer.Typer(help="Run across organisations, on NVIDIA FLARE.", no_args_is_help=True)
@@ -253,7 +254,9 @@ def fetch(
         found = [x for x in admin.download(past.last).rglob("securefg_run") if x.is_dir()]
     if not found:
         raise RunFolderError(f"the job ended as {state} and left no run; the server's log says why")
-    shutil.copytree(found[0], target)
+    make_private_folder(target)
+    shutil.copytree(found[0], target, dirs_exist_ok=True)
+    make_private_folder(target)  # FLARE's archive keeps no modes
     folder = RunFolder.open(target)
     if folder.finished:
         _console().print(summary_table(folder.summary()))

@@ -22,7 +22,7 @@ from pathlib import Path
 from torch import Tensor
 
 from securefg.foundation.errors import CodecError, RunFolderError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import PRIVATE, make_private_folder, write_atomically
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message, Value
@@ -71,7 +71,9 @@ class Journal:
         path = self._path(round, ordinal)
         if path is not None:
             body = _written(entry)
-            write_atomically(path, _MAGIC + _digest_of(path.name, body) + body)
+            make_private_folder(path.parent)
+            stored = _MAGIC + _digest_of(path.name, body) + body
+            write_atomically(path, stored, mode=PRIVATE)
 
     def forget(self, upto: int) -> None:
         """Remove the files of rounds that a checkpoint covers."""

@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from securefg.foundation.errors import RunFolderError, SecurefgError
-from securefg.foundation.files import append_bytes, whole_lines_length, write_atomically, write_json
+from securefg.foundation.files import (
+    PRIVATE,
+    append_bytes,
+    whole_lines_length,
+    write_atomically,
+    write_json,
+)
 from securefg.foundation.json_text import MOST_BYTES, parse_json, read_json
 
 FORMAT: Final = 2
@@ -187,7 +193,7 @@ class Log:
     def create(self) -> None:
         """Begin a shared log. No other call does: a missing one is a reason to ask."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._path.touch(mode=0o600)
+        self._path.touch(mode=PRIVATE)
         self.keep_head()
 
     def lines(self) -> list[Line]:
@@ -223,7 +229,7 @@ class Log:
     def replace(self, entries: Sequence[Line]) -> None:
         """Hold these entries and no others."""
         data, links = self._chained(entries, first := first_link(self._name))
-        write_atomically(self._path, data)
+        write_atomically(self._path, data, mode=PRIVATE)
         self.length, self.link, self._seen = len(links), [first, *links][-1], (len(data), -1)
 
     def _chained(self, entries: Iterable[Line], link: str) -> tuple[bytes, list[str]]:
@@ -237,7 +243,7 @@ class Log:
     def keep_head(self, *, sync: bool = True) -> None:
         """Write down how far the log goes. Without `sync` a power cut may leave an older head."""
         head = {"format": FORMAT, "length": self.length, "link": self.link}
-        write_json(self._head, head, sync=sync)
+        write_json(self._head, head, sync=sync, mode=PRIVATE)
         self.head_length = self.length
 
     def time(self) -> datetime.datetime:
@@ -303,7 +309,7 @@ class Log:
         """Open the file for this process alone; one that is missing is made for its one writer."""
         flags = os.O_RDWR | (0 if self._shared else os.O_CREAT)
         try:
-            file = io.FileIO(os.open(self._path, flags | os.O_CLOEXEC, 0o666), "r+")
+            file = io.FileIO(os.open(self._path, flags | os.O_CLOEXEC, PRIVATE), "r+")
         except OSError as error:
             if not self._shared:
                 raise

@@ -55,7 +55,7 @@ def reconcile(
 
 
 def check_opened(folder: RunFolder) -> int:
-    """Return how many opened sums the folder keeps; raise at one that the transcript contradicts."""
+    """Return how many opened sums the folder keeps; raise where the transcript has others."""
     records = (record for _, record in checked_records(folder.transcript))
     return check_against_records(folder.opened, records)
 

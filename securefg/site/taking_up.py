@@ -23,6 +23,7 @@ from securefg.engines.admission import RequestPlan
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import HostSpec, build_endpoint, require_memory
 from securefg.foundation.errors import BREACHES, BooksDamaged, ConfigError, DataError
+from securefg.foundation.files import make_private_folder
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Mechanism, Release, ledger_file, read_ledger
 from securefg.privacy.policy import Policy
@@ -165,7 +166,7 @@ class TakingUp:
         fresh_noise = masked or (
             policy.protects and any(not r.is_bare for r in policy.rules.values())
         )
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         _check_ledger(self._ledger_path, booked)
         if fresh_noise:
             ledger_file(self._ledger_path).replace([release.to_json() for release in booked])
