@@ -232,6 +232,21 @@ def status(kits: AllKits) -> None:
 
 
 @app.command()
+def clock(
+    kit: Kit,
+    reason: Annotated[str, typer.Option(help="Why the clock ran ahead, for the books.")],
+) -> None:
+    """At a site: sign that the clock ran ahead, which opens books that wait for its time."""
+    from securefg.flare.kits import home_of
+    from securefg.site.books import SiteBooks
+    from securefg.site.certificates import Signer
+
+    books = SiteBooks(home_of(kit))
+    corrected = books.correct_clock(Signer.load(kit / "startup"), reason)
+    _console().print(f"{corrected} books corrected; no budget came back", highlight=False)
+
+
+@app.command()
 def fetch(
     kits: AllKits,
     out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),

@@ -32,6 +32,7 @@ from securefg.protocol.codec import Clients
 from securefg.runs.device import choose_device
 from securefg.site.books import SiteBooks
 from securefg.site.certificates import Root, Signer
+from securefg.site.cohorts import clients_by_organisation
 from securefg.site.job import Job
 from securefg.site.packets import Begin
 from securefg.site.plan import check_planned
@@ -96,8 +97,9 @@ class TakingUp:
         hosts = self._check_plan(begin)
         self.policy = load_policy(self._kit.home / POLICY_FILE)
         policy, planned = job.policy(), job.planned()
-        self.policy.check(config, policy, planned)
+        self.policy.check(config, policy, planned, clients_by_organisation(job.sites))
         requests = self._request_plan(policy, planned)
+        self._books.check_corrections(self._kit.name, self._kit.root)
         before = self._books.booked(job.run)
         self._books.check(self.policy, _still_to_come(planned_profile(policy, planned), before))
         masked = config.privacy.secure_aggregation is not None
