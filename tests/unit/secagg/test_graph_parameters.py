@@ -31,6 +31,7 @@ from securefg.settings.secagg import Threat
         (33, Threat(), 32, 23),
         (34, Threat(), 32, 22),
         (100, Threat(), 46, 29),
+        (100, Threat(0.05, 0.34), 90, 51),
         (300, Threat(0.05, 0.3), 230, 131),
         (1000, Threat(), 184, 128),
         (10_000, Threat(), 244, 169),
