@@ -11,7 +11,7 @@ from torch import Tensor
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph import fewest, only_one_opens
 from securefg.secagg.messages import Deliver
-from securefg.secagg.session import BOX_BYTES, DIGESTS_BYTES, Session
+from securefg.secagg.session import BOX_BYTES, DIGEST_BYTES, Session
 from securefg.settings.secagg import SecureAggregationSettings, Threat
 
 
@@ -83,7 +83,7 @@ class Rules:
     def check_delivery(self, session: Session, request: Deliver, numbers: list[int]) -> None:
         """Raise unless every client gets a whole box and two whole digests from every holder."""
         holders = len(session.graph.holders(session.places[numbers[0]]))
-        for name, size in (("boxes", BOX_BYTES), ("share_digests", DIGESTS_BYTES)):
+        for name, size in (("boxes", BOX_BYTES), ("share_digests", DIGEST_BYTES)):
             rows: Tensor = getattr(request, name)
             expected = (len(numbers), holders, size)
             if tuple(rows.shape) != expected or rows.dtype is not torch.uint8:

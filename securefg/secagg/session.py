@@ -28,7 +28,7 @@ KEY, SEED = "key", "seed"
 
 WRAPPED_BYTES: Final = SECRET_BYTES + derive.TAG_BYTES
 BOX_BYTES: Final = boxes.NONCE_BYTES + 2 * SHARE_BYTES + boxes.TAG_BYTES
-DIGESTS_BYTES: Final = 2 * shamir.DIGEST_BYTES
+DIGEST_BYTES: Final = 64
 
 
 @dataclass

@@ -102,7 +102,6 @@ def _limbs(numbers: Sequence[int]) -> NDArray[np.float64]:
 
 
 SHARE_BYTES: Final = 33
-DIGEST_BYTES: Final = 32
 
 # 49 bytes are 135 bits more than p has: reduced mod p they are uniform to within 2^-135.
 _COEFFICIENT_BYTES: Final = 49
