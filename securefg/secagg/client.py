@@ -255,6 +255,7 @@ class SecureClients:
             session.leave_out()
             none = [[0] * len(session.graph.holders(session.places[n])) for n in numbers]
             return Ready(bad=torch.tensor(none, dtype=torch.uint8), wrapped=None, signature=None)
+        self._rules.check_delivery(session, request, numbers)
         session.sharers = sharers
         return self._open_boxes(session, request, numbers)
 
@@ -267,8 +268,7 @@ class SecureClients:
             session.seats.is_linked = True
         if not session.links_all(session.sharers, numbers):
             raise Refused("a sharer has no link with its neighbours in this set-up")
-        if request.boxes is None or request.share_digests is None:
-            raise Refused("Deliver: found no boxes; expected some in the first of a session")
+        assert request.boxes is not None and request.share_digests is not None, "checked"
         rows = zip(numbers, request.boxes, request.share_digests, strict=True)
         bad = torch.tensor([session.open_boxes(*row) for row in rows], dtype=torch.uint8)
         if not session.is_first:

@@ -131,3 +131,12 @@ def test_garbled_box_ciphertext_costs_one_share() -> None:
     bed.lie(Deliver, garble, 0)
     assert same_sums(bed.sums(), bed.plain_sums(range(6)))
     assert bed.aggregator.blamed == {}
+
+
+@pytest.mark.parametrize("name", ["box_ciphertexts", "mask_ciphertexts"])
+def test_delivery_without_whole_ciphertexts_is_refused(name: str) -> None:
+    for cut in (lambda rows: None, lambda rows: rows[:, 1:], lambda rows: rows[..., :5]):
+        bed = world(4)
+        bed.lie(Deliver, lambda told, cut=cut: edited(told, **{name: cut(getattr(told, name))}), 0)
+        with pytest.raises(Refused, match=f"{name}: found"):
+            bed.sums()
