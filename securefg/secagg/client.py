@@ -18,12 +18,12 @@ import torch
 from securefg.protocol import codec
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
-from securefg.secagg import derive, shamir
+from securefg.secagg import derive
+from securefg.secagg.dealing import leave_out, make_shares, open_delivery
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
 from securefg.secagg.graph import MaskGraph, choose
-from securefg.secagg.hybrid import FreshPair
 from securefg.secagg.keys import FORMAT, Identity, verify
 from securefg.secagg.links import KeyPairs, box_partners
 from securefg.secagg.masks import apply_row_masks
@@ -39,15 +39,14 @@ from securefg.secagg.messages import (
     Ready,
     Revealed,
     Roster,
-    Shares,
     Survivors,
     Unmask,
 )
 from securefg.secagg.openings import opened_secrets
-from securefg.secagg.ring import RingArray, from_bytes, rows_of_each, stack_rows, to_bytes
+from securefg.secagg.ring import RingArray, from_bytes, to_bytes
 from securefg.secagg.rules import Rules
 from securefg.secagg.seats import SESSIONS, Seats
-from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
+from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
 from securefg.secagg.session import Party, Session
 from securefg.secagg.statements import (
     advertised,
@@ -115,9 +114,9 @@ class SecureClients:
                 return self._advertise(request, turn, numbers)
             case Roster():
                 self._accept_roster(self._current(), request, numbers)
-                return self._share(self._current(), numbers)
+                return make_shares(self._current(), numbers, self._random)
             case Again():
-                return self._share(self._take_up(request, turn, numbers), numbers)
+                return make_shares(self._take_up(request, turn, numbers), numbers, self._random)
             case Deliver():
                 return self._open(request, numbers)
             case Dispute():
@@ -136,10 +135,7 @@ class SecureClients:
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
         self._seats = None
         for number in numbers:
-            masks, boxes = (
-                FreshPair(Secret.fresh(self._random), self._settings.keys) for _ in range(2)
-            )
-            session.pairs[number] = KeyPairs(masks, boxes)
+            session.pairs[number] = KeyPairs.fresh(self._settings.keys, self._random)
         pairs = session.pairs.items()
         signatures = [
             self._identities[n].sign(
@@ -184,26 +180,6 @@ class SecureClients:
         return advertised(self._config, session.round, session.purpose, client, mask_key, box_key)
 
     # ------------------------------------------------------------------------------ share keys
-
-    def _share(self, session: Session, numbers: list[int]) -> Shares:
-        """Ciphertexts go with the boxes that they open; roots are wrapped once they are known."""
-        offers = [session.offer_links(n) for n in numbers] if session.is_first else []
-        if self._settings.keys == "classical":
-            offers = []
-        dealt = [session.seal_shares(number, self._random) for number in numbers]
-        commitments = [
-            shamir.commitment(session.parties[n].seed, session.id, session.places[n])
-            for n in numbers
-        ]
-        wrapped = [] if session.is_first else [session.wrap_roots(n) for n in numbers]
-        return Shares(
-            wrapped=stack_rows(wrapped),
-            box_ciphertexts=stack_rows([offer.boxes for offer in offers]),
-            mask_ciphertexts=stack_rows([offer.masks for offer in offers]),
-            boxes=torch.stack([from_bytes(one.boxes) for one in dealt]),
-            commitment=from_bytes(commitments),
-            share_digests=torch.stack([from_bytes(one.digests) for one in dealt]),
-        )
 
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
         clients = tuple(request.clients.tolist())
@@ -251,34 +227,10 @@ class SecureClients:
         sharers = tuple(request.sharers.tolist())
         self._rules.check_sharers(session, sharers, numbers)
         if session.sharers:
-            session.sharers = sharers
-            session.leave_out()
-            none = [[0] * len(session.graph.holders(session.places[n])) for n in numbers]
-            return Ready(bad=torch.tensor(none, dtype=torch.uint8), wrapped=None, signature=None)
+            return leave_out(session, sharers, numbers)
         self._rules.check_delivery(session, request, numbers)
         session.sharers = sharers
-        return self._open_boxes(session, request, numbers)
-
-    def _open_boxes(self, session: Session, request: Deliver, numbers: list[int]) -> Ready:
-        received = rows_of_each(request.mask_ciphertexts, len(numbers))
-        if session.is_first:
-            sent = rows_of_each(request.box_ciphertexts, len(numbers))
-            for n, boxes, masks in zip(numbers, sent, received, strict=True):
-                session.take_links(n, boxes, masks)
-            session.seats.is_linked = True
-        if not session.links_all(session.sharers, numbers):
-            raise Refused("a sharer has no link with its neighbours in this set-up")
-        assert request.boxes is not None and request.share_digests is not None, "checked"
-        rows = zip(numbers, request.boxes, request.share_digests, strict=True)
-        bad = torch.tensor([session.open_boxes(*row) for row in rows], dtype=torch.uint8)
-        if not session.is_first:
-            return Ready(bad=bad, wrapped=None, signature=None)
-        wrapped = [session.wrap_roots(n) for n in numbers]
-        signatures = [
-            self._identities[n].sign("pairs", *session.pairs_statement(n, roots, masks))
-            for n, roots, masks in zip(numbers, wrapped, received, strict=True)
-        ]
-        return Ready(bad=bad, wrapped=stack_rows(wrapped), signature=from_bytes(signatures))
+        return open_delivery(session, request, numbers, self._identities)
 
     def _open_keys(self, request: Dispute, numbers: list[int]) -> Opening:
         """Open mask keys in a dispute; the session and its set-up end here."""

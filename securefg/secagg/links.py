@@ -16,7 +16,7 @@ from securefg.secagg import hybrid
 from securefg.secagg.derive import Purpose, first_link, hybrid_link
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.hybrid import CIPHERTEXT_BYTES, FreshPair, Suite
-from securefg.secagg.secret import Secret, Unprintable
+from securefg.secagg.secret import RandomBytes, Secret, Unprintable
 
 Pair = tuple[int, int]
 Chains = dict[Pair, Secret]
@@ -30,6 +30,12 @@ class KeyPairs:
 
     masks: FreshPair
     boxes: FreshPair
+
+    @classmethod
+    def fresh(cls, suite: Suite, random_bytes: RandomBytes) -> KeyPairs:
+        """Return new key pairs for masks and for boxes."""
+        masks, boxes = (FreshPair(Secret.fresh(random_bytes), suite) for _ in range(2))
+        return cls(masks, boxes)
 
 
 @dataclass(frozen=True)
