@@ -238,10 +238,8 @@ class SecureClients:
         secrets = opened_secrets(session, request, numbers, self._roster, self.memory)
         self._session = self._seats = None
         about = request.setup.numpy().tobytes()
-        signatures = [
-            self._identities[n].sign("opening", about, n, secret)
-            for n, secret in zip(numbers, secrets, strict=True)
-        ]
+        opened = zip(numbers, secrets, strict=True)
+        signatures = [self._identities[n].sign("opening", about, n, s) for n, s in opened]
         return Opening(secret=from_bytes(secrets), signature=from_bytes(signatures))
 
     # -------------------------------------------------------------------------- masked input
