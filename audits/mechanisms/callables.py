@@ -183,7 +183,7 @@ def _games(claim: Claim, rng: np.random.Generator) -> list[Game]:
 
 
 _MISSING = (
-    "audit mechanism {}: found nothing ({}); expected a module that can be imported from here"
+    "audit mechanism {}: found nothing ({}); expected a module that imports from here"
 )
 
 
