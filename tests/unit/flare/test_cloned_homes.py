@@ -66,6 +66,18 @@ def test_home_of_every_site_unchanged_goes_on(tmp_path: Path) -> None:
     assert {line["site"] for line in lines} == set(world.assignment)
 
 
+def test_standing_of_site_is_the_last_line_of_its_books(tmp_path: Path) -> None:
+    """What a site tells beside its answer is made of what it booked, and of nothing else."""
+    world = World(tmp_path, config(tmp_path, PLAIN, "training.rounds=2"))
+    job = world.job()
+    folder = world.run(job).path
+    for site in world.assignment:
+        booked = world.booked(site)
+        told = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+        own = {line["count"]: line["link"] for line in told if line["site"] == site}
+        assert own == {0: ""} | {n: line["link"] for n, line in enumerate(booked, 1)}
+
+
 A, B = "a" * 64, "b" * 64
 
 
