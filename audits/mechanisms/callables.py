@@ -182,9 +182,7 @@ def _games(claim: Claim, rng: np.random.Generator) -> list[Game]:
     return games
 
 
-_MISSING = (
-    "audit mechanism {}: found nothing ({}); expected a module that imports from here"
-)
+_MISSING = "audit mechanism {}: found nothing ({}); expected a module that imports from here"
 
 
 def found_callable(path: str) -> tuple[Release, Claim | None]:
