@@ -87,7 +87,6 @@ ONE_OF_EACH = (
     "mlps_sc",
     "nfedgnn_cnfgnn",
     "ppfl_deepwalk_citeseer_masked",
-    "ppfl_gat_citeseer",
     "private_cora",
 )
 KEEP_LAST = "training.final_model=last"  # else a model that is not the last is scored once more
