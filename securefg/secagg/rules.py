@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph import fewest, only_one_opens
-from securefg.secagg.session import Session
+from securefg.secagg.hybrid import CIPHERTEXT_BYTES
+from securefg.secagg.links import box_partners
+from securefg.secagg.messages import Deliver
+from securefg.secagg.session import BOX_BYTES, DIGEST_BYTES, Session
 from securefg.settings.secagg import SecureAggregationSettings, Threat
 
 
@@ -75,6 +81,26 @@ class Rules:
         few = len(sharers) < self.least_cohort(session.purpose)
         if few or near < session.graph.parameters.threshold:
             raise Refused(f"only {near} clients shared their keys")
+
+    def check_delivery(self, session: Session, request: Deliver, numbers: list[int]) -> None:
+        """Raise unless every client gets a whole box and two whole digests from every holder, and
+        whole ciphertexts where links are made of them."""
+        graph, seats, place = session.graph, session.seats, session.places[numbers[0]]
+        holders = len(graph.holders(place))
+        sizes = {"boxes": (holders, BOX_BYTES), "share_digests": (holders, DIGEST_BYTES)}
+        if session.is_first and seats.suite == "hybrid":
+            partners = len(box_partners(graph, place, seats.with_pads))
+            sizes["box_ciphertexts"] = (partners, CIPHERTEXT_BYTES)
+            sizes["mask_ciphertexts"] = (graph.num_ahead, CIPHERTEXT_BYTES)
+        for name, size in sizes.items():
+            rows: Tensor | None = getattr(request, name)
+            expected = (len(numbers), *size)
+            if rows is None or tuple(rows.shape) != expected or rows.dtype is not torch.uint8:
+                found = "nothing" if rows is None else f"{list(rows.shape)} of {rows.dtype}"
+                raise Refused(
+                    f"{request.kind}.{name}: found {found}; expected {list(expected)} of "
+                    "torch.uint8, a row per client and holder"
+                )
 
     def check_purpose(self, session: Session, numbers: list[int], purpose: str, round: int) -> None:
         """Raise unless the session masks this message of these clients in this round."""

@@ -40,8 +40,8 @@ class Threat:
         silent = self.dropout or 0.0
         if not (0 <= self.corrupt < 1 and 0 <= silent < 1 and self.corrupt + 2 * silent <= 0.9):
             raise ConfigError(
-                f"corrupt {self.corrupt} and dropout {silent}: wanted fractions with "
-                "corrupt + 2 dropout <= 0.9"
+                f"privacy.secure_aggregation: found corrupt {self.corrupt} and dropout {silent}; "
+                "expected fractions with corrupt + 2 dropout <= 0.9"
             )
 
     def num_corrupt(self, num_clients: int) -> int:
@@ -91,6 +91,11 @@ class SecureAggregationSettings(Settings):
         True,
         description="the server may lie: survivors sign what they were told; "
         "false saves a stage and trusts the server to follow the protocol",
+    )
+    keys: Literal["hybrid", "classical"] = Field(
+        "hybrid",
+        description="hybrid: X25519 and ML-KEM-768 together, so that what is recorded today stays "
+        "closed if one of them breaks; classical: X25519 alone",
     )
     min_clients: int = Field(3, ge=3, description="smaller cohorts are refused by every client")
     min_holders: int = Field(
