@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,16 @@ def documented() -> list[tuple[str, str]]:
     return [(str(page), line) for page in PAGES for line in commands(page.read_text())]
 
 
+@cache
+def whole_command() -> Any:
+    """Return the command line, which takes a tenth of a second to build."""
+    return typer.main.get_command(app)
+
+
 def parsed(line: str) -> None:
     """Raises what the command line would raise for words that it does not know."""
     words = [w for w in shlex.split(line, comments=True)[1:] if w not in ("[", "]")]
-    command: Any = typer.main.get_command(app)
+    command = whole_command()
     while hasattr(command, "commands"):
         name, *words = words
         if name.startswith("-"):
