@@ -72,8 +72,10 @@ class Level(StrEnum):
 class Evidence(Settings):
     """One attack on one cell, as its finding has it.
 
-    share     the part of what guessing leaves open; None where the finding has no prior
-    sentence  what it found, in words that its game supports
+    share      the part of what guessing leaves open; None where the finding has no prior
+    sentence   what it found, in words that its game supports
+    condition  what the adversary must know or have beside its view, if the attack says so
+    picked     how many targets it picks out, at which rate of false alarms
     """
 
     attack: str
@@ -92,6 +94,8 @@ class Evidence(Settings):
     because: str
     assumes: str
     exposes: str
+    condition: str
+    picked: str
     stopped_by: str
     failed: bool
 
@@ -137,8 +141,11 @@ class Cell(Settings):
 
     @property
     def text(self) -> str:
-        """Return the word of the cell."""
-        return f"{self.level.value}?" if self.unsure else self.level.value
+        """Return the word of the cell, with a star for a leak under a condition."""
+        if self.unsure:
+            return f"{self.level.value}?"
+        is_bound = self.level.is_leak and self.best is not None and bool(self.best.condition)
+        return f"{self.level.value}*" if is_bound else self.level.value
 
 
 class Row(Settings):
@@ -188,23 +195,6 @@ class Gap(Settings):
     acceptance: Acceptance | None = None
 
 
-class Remedy(Settings):
-    """A defence that the attacks themselves say would stop them.
-
-    key      the word that `--try` takes; empty where no setting applies it
-    setting  what to add to `securefg run`; empty where no setting applies it
-    codes    the leaking cells whose best attack it stops
-    tried    what a defended twin of the run showed, by code; None for a cell that was not tried
-    """
-
-    key: str
-    words: str
-    setting: str
-    codes: tuple[str, ...]
-    numbers: tuple[int, ...]
-    tried: dict[str, Level | None]
-
-
 class Quality(Settings):
     """The score of the model, beside that of always naming one class."""
 
@@ -219,6 +209,40 @@ class Quality(Settings):
         return known and (self.value or 0.0) <= (self.one_class or 0.0) + 1e-9
 
 
+class Twin(Settings):
+    """A shorter run of the same config with a remedy: its score, and the level of every cell."""
+
+    rounds: int
+    quality: Quality | None
+    levels: dict[str, Level]
+
+
+class Remedy(Settings):
+    """A defence that the attacks themselves say would stop them.
+
+    key      the word that `--try` takes; empty where no setting applies it
+    setting  what to add to `securefg run`; empty where no setting applies it
+    codes    the leaking cells of which it stops every attack, as the attacks declare
+    is_needed  whether it helps a cell that no remedy before it helps
+    twin     the run that was made to try it; None where nobody tried
+    tried    the level of every cell of `codes` in the twin; None for one that was not tried
+    """
+
+    key: str
+    words: str
+    setting: str
+    codes: tuple[str, ...]
+    numbers: tuple[int, ...]
+    tried: dict[str, Level | None]
+    is_needed: bool = True
+    twin: Twin | None = None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a defended twin of the run was audited."""
+        return self.twin is not None
+
+
 class RunFacts(Settings):
     """What the answer says of the run itself."""
 
@@ -226,6 +250,8 @@ class RunFacts(Settings):
     method: str
     folder: str = ""
     clients: int | None = None
+    rounds: int = 1
+    has_equal_weights: bool = True
     masks: bool = False
     noise: str = ""
     quality: Quality | None = None

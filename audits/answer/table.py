@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from audits.answer.levels import level_of, share_of
 from audits.answer.model import Cell, Evidence, Level, Row
-from audits.answer.sentences import COLUMNS, attack_words, finding_sentence, kind_of, lack_text
+from audits.answer.sentences import (
+    COLUMNS,
+    attack_words,
+    condition_of,
+    finding_sentence,
+    kind_of,
+    lack_text,
+    picked_text,
+)
 from audits.findings.record import COVERAGE, MISSING, NOT_ASKED, UNFINISHED, Finding
 from securefg.protocol.secrets import PLACES, SECRETS, cell_code, find_secret
 
@@ -103,14 +111,16 @@ def make_evidence(finding: Finding) -> Evidence:
         because=finding.words,
         assumes="; ".join(finding.assumptions),
         exposes=finding.exposes,
+        condition=condition_of(finding.exposes),
+        picked=picked_text(finding.details),
         stopped_by=finding.stopped_by,
         failed=finding.failed,
     )
 
 
-def _worst_first(one: Evidence) -> tuple[int, float, str, str]:
-    """Order by level, then by share, then by name: the same in every run."""
-    return one.level.rank, -(one.share or 0.0), one.attack, one.adversary
+def _worst_first(one: Evidence) -> tuple[int, bool, float, str, str]:
+    """Order by level, then unconditional before conditional, then by share and by name."""
+    return one.level.rank, bool(one.condition), -(one.share or 0.0), one.attack, one.adversary
 
 
 def _numbered(rows: Sequence[Row]) -> tuple[Row, ...]:
