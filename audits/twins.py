@@ -26,8 +26,9 @@ def try_remedy(
     """Run a twin of the run with the remedy, and mount every attack that leaked in its cells."""
     answer = answer_of(run)
     remedy = find_remedy(answer, key)
-    config = twin_config(RunFolder.open(run).config(), key, answer, run / TRIED / key)
-    told(f"a twin with {key}: {config.training.rounds} rounds", 0, 1)
+    root = run / TRIED / remedy.key
+    config = twin_config(RunFolder.open(run).config(), remedy.key, answer, root)
+    told(f"a twin with {remedy.key}: {config.training.rounds} rounds", 0, 1)
     twin = find_run(config.output.root, config.hash)
     if twin is None:
         twin = runner.start(config, fresh=True).folder

@@ -12,6 +12,7 @@ from audits.answer.accepted import FILE, apply_accepted, read_accepted
 from audits.answer.model import (
     Answer,
     Gap,
+    GapKind,
     Level,
     Outcome,
     Promise,
@@ -22,7 +23,7 @@ from audits.answer.model import (
 )
 from audits.answer.remedies import make_remedies
 from audits.answer.sentences import COLUMNS, attack_words, join_words, worst_sentence
-from audits.answer.table import PREFIX, columns_of, is_attack, make_rows
+from audits.answer.table import PREFIX, columns_of, is_attack, is_promise, make_rows
 from audits.findings.record import MISSING, NOT_ASKED, UNFINISHED, Finding, Verdict
 from audits.findings.stored import findings_of
 from securefg.foundation.json_text import read_json
@@ -113,7 +114,6 @@ def make_answer(
     outcome = judge_outcome(rows, promises, gaps)
     leaks = [cell for row in rows for cell in row.cells if cell.level.is_leak]
     evidence = [one for row in rows for cell in row.cells for one in cell.evidence]
-    absent = {f.attack for f in found if f.unmet == "does_not_apply"}
     return Answer(
         run=run,
         outcome=outcome,
@@ -126,7 +126,7 @@ def make_answer(
         remedies=make_remedies(leaks, run, twins),
         attacks_run=len(evidence),
         attacks_silent=sum(one.level is Level.NOTHING for one in evidence),
-        attacks_not_applicable=len(absent - {one.attack for one in evidence}),
+        absent=_absent(found, {one.attack for one in evidence}),
     )
 
 
@@ -147,14 +147,10 @@ def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequen
     return Outcome.NOTHING_FOUND if Level.NOTHING in levels else Outcome.NOT_ENOUGH_MEASURED
 
 
-def _is_promise(finding: Finding) -> bool:
-    return bool(finding.check) and not finding.cells
-
-
 def _promises(findings: Iterable[Finding]) -> tuple[Promise, ...]:
     """Return the checks by code; of several checks with one code the worst is told."""
     found: dict[str, Promise] = {}
-    for promise in map(_promise, filter(_is_promise, findings)):
+    for promise in map(_promise, filter(is_promise, findings)):
         known = found.get(promise.code)
         if known is None or _severity(promise) < _severity(known):
             found[promise.code] = promise
@@ -220,14 +216,23 @@ def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
     return None
 
 
+def _absent(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
+    """Return the attacks that nobody could mount in this run, each once."""
+    found: dict[str, Gap] = {}
+    for finding in sorted(findings, key=lambda finding: (finding.attack, finding.adversary)):
+        if finding.unmet == "does_not_apply" and finding.attack not in mounted:
+            found.setdefault(finding.attack, _new_gap("absent", finding.attack, finding, False))
+    return tuple(found.values())
+
+
 def _new_gap(
-    kind: Literal["unread", "failed", "place", "audit", "not_asked", "weak"],
+    kind: GapKind,
     name: str,
     finding: Finding,
     blocks: bool = True,
 ) -> Gap:
     code = f"{PREFIX}-{kind.upper().replace('_', '-')}"
-    if kind in ("unread", "failed", "place", "weak"):
+    if kind in ("unread", "failed", "place", "weak", "absent"):
         code = f"{code}-{_code(name)}"
     return Gap(code=code, kind=kind, name=name, because=finding.words, blocks=blocks)
 

@@ -181,6 +181,9 @@ class Promise(Settings):
     acceptance: Acceptance | None = None
 
 
+GapKind = Literal["failed", "audit", "not_asked", "unread", "place", "weak", "absent"]
+
+
 class Gap(Settings):
     """Something that the audit cannot tell: a field that no attack reads, an attack that failed.
 
@@ -188,7 +191,7 @@ class Gap(Settings):
     """
 
     code: str
-    kind: Literal["unread", "failed", "place", "audit", "not_asked", "weak"]
+    kind: GapKind
     name: str
     because: str
     blocks: bool = True
@@ -260,7 +263,11 @@ class RunFacts(Settings):
 
 
 class Answer(Settings):
-    """The whole answer. `schema` of the JSON form is 1."""
+    """The whole answer.
+
+    unknown  one sentence about what is not known
+    absent   the attacks that this run gives nothing to: counted on a screen, never listed there
+    """
 
     schema_version: Literal[1] = 1
     run: RunFacts
@@ -275,7 +282,7 @@ class Answer(Settings):
     acceptances: tuple[Acceptance, ...] = ()
     attacks_run: int
     attacks_silent: int
-    attacks_not_applicable: int
+    absent: tuple[Gap, ...]
 
     @property
     def cells(self) -> tuple[Cell, ...]:

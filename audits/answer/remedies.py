@@ -64,12 +64,11 @@ def overrides_for(key: str, run: RunFacts) -> list[str]:
     """Return the settings that apply a remedy to a run, as `--set` takes them."""
     if key == ROUNDS.key:
         return [f"training.rounds={max(1, run.rounds // 4)}"]
-    masks = ", secure_aggregation: {}" if run.masks else ""
-    noise = f"mechanism: {GATE_DEFENCE}, target_epsilon: {EPSILON}, unit: node"
     if key == MASKS.key:
         return ["privacy.secure_aggregation={}"]
     weights = [] if run.has_equal_weights else ["method.weighting=clients"]
-    return [*weights, f"privacy={{{noise}{masks}}}"]
+    noise = {"mechanism": GATE_DEFENCE, "target_epsilon": EPSILON, "unit": "node"}
+    return [*weights, *(f"privacy.{name}={value}" for name, value in noise.items())]
 
 
 def setting_text(overrides: Sequence[str]) -> str:

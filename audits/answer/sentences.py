@@ -31,6 +31,10 @@ VERBS = {
 }
 
 
+SHOWN = 0.005
+"""A smaller gain is 0.00 in print."""
+
+
 def kind_of(adversary: str) -> str:
     """Return the column of an adversary: `client:3,5` and `any 3 of 60 clients` are clients."""
     first = adversary.partition(":")[0].partition(" ")[0]
@@ -63,7 +67,7 @@ def attack_words(name: str) -> str:
 def rate_text(value: float) -> str:
     """Return a figure between 0 and 1 with two digits, and with three next to 1: .57, .998, 1.0."""
     text = f"{value:.2f}" if abs(value) < 0.995 or value >= 0.9995 else f"{value:.3f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1 else text[:-1]
+    return "1.0" if text == "1.00" else text.replace("0.", ".", 1)
 
 
 def figures_text(prior: float, value: float) -> str:
@@ -114,7 +118,10 @@ def lack_text(finding: Finding) -> str:
         return finding.because
     if finding.null_at_chance is False:
         return "its control is off chance"
-    return f"may gain {finding.gain.high:+.2f} ({plural(finding.targets, 'target')})"
+    targets = plural(finding.targets, "target")
+    if finding.gain.high < SHOWN:
+        return f"no power was shown ({targets})"
+    return f"may gain {finding.gain.high:+.2f} ({targets})"
 
 
 def worst_sentence(outcome: Outcome, rows: Sequence[Row], promises: Sequence[Promise]) -> str:

@@ -10,12 +10,14 @@ from rich.text import Text
 from audits.answer.model import Answer, Cell, Gap, Level, Outcome, Remedy, Row
 from audits.answer.sentences import attack_words, figures_text, join_words
 from securefg.foundation.quoting import printable
-from securefg.foundation.units import plural
+from securefg.foundation.units import epsilon_text, plural
 from securefg.protocol.secrets import SENSITIVE, find_secret
 
 WIDTH = 80
 TITLE, COLUMN = 34, 15
 INDENT = 14
+KEPT = 3
+"""So many checks that held are named."""
 COLOURS = {
     Outcome.BROKEN_PROMISE: "bold white on red",
     Outcome.NOT_PRIVATE: "bold red",
@@ -174,9 +176,9 @@ def _unknown(answer: Answer, whole: bool) -> Iterator[Text]:
 def _counts(answer: Answer) -> list[str]:
     weak = sum(gap.kind == "weak" for gap in answer.gaps)
     found = [f"{plural(weak, 'attack')} too weak"] if weak else []
-    if answer.attacks_not_applicable:
-        verb = "does" if answer.attacks_not_applicable == 1 else "do"
-        found.append(f"{answer.attacks_not_applicable} {verb} not apply")
+    if answer.absent:
+        verb = "does" if len(answer.absent) == 1 else "do"
+        found.append(f"{len(answer.absent)} {verb} not apply")
     return found
 
 
@@ -218,12 +220,22 @@ def _promises(answer: Answer, whole: bool) -> Iterator[Text]:
     said += [f"not known: {promise.name}: {promise.because}" for promise in open_ones]
     names = list(dict.fromkeys(kept))
     if names:
-        said.append(f"kept: {', '.join(names)}")
-    finite = {unit: eps for unit, eps in answer.run.epsilon.items() if eps is not None}
-    claims = ", ".join(f"{eps:.3g} per {unit}" for unit, eps in finite.items())
-    if answer.run.epsilon:
-        said.append(f"epsilon {claims}" if claims else "no epsilon is promised")
+        more = "" if whole or len(names) <= KEPT else f" and {len(names) - KEPT} more"
+        said.append(f"kept: {', '.join(names if whole else names[:KEPT])}{more}")
+    said += _epsilon(answer)
     yield from _listed("Promises", said if whole else _trimmed(said), "")
+
+
+def _epsilon(answer: Answer) -> list[str]:
+    """Return the promised epsilon for every unit, rounded up; void where the noise is seeded."""
+    finite = {unit: eps for unit, eps in answer.run.epsilon.items() if eps is not None}
+    if not answer.run.epsilon:
+        return []
+    if not finite:
+        return ["no epsilon is promised"]
+    claims = ", ".join(f"{epsilon_text(eps)} per {unit}" for unit, eps in finite.items())
+    void = "" if answer.run.noise_protects else " (void: the noise is seeded)"
+    return [f"epsilon {claims}{void}"]
 
 
 def _trimmed(said: Sequence[str]) -> list[str]:
@@ -246,14 +258,24 @@ def _remedy(start: str, remedy: Remedy) -> Iterator[Text]:
     if not remedy.setting:
         yield from _hanging(start, f"{numbers} no setting: {remedy.words}")
         return
-    said, parts = f"{numbers} {remedy.key}, {_tried(remedy)};", remedy.setting.split(" --set ")
-    settings = [parts[0], *(f"--set {part}" for part in parts[1:])]
-    if len(start) + len(said) + 1 + len(settings[0]) <= WIDTH:
-        said = f"{said} {settings.pop(0)}"
+    said = f"{numbers} {remedy.key}, {_tried(remedy)};"
+    first, *rest = (f"--set {part}" for part in remedy.setting.split("--set ")[1:])
+    if len(start) + len(said) + 1 + len(first) <= WIDTH:
+        said, first = f"{said} {first.strip()}", ""
     yield from _hanging(start, said)
-    for text in settings:
-        indent = max(0, min(INDENT, WIDTH - len(text)))
-        yield Text(f"{'':{indent}}{text}", "cyan")
+    for line in _filled([first, *rest]):
+        yield Text(f"{'':{max(0, min(INDENT, WIDTH - len(line)))}}{line}", "cyan")
+
+
+def _filled(parts: Sequence[str]) -> list[str]:
+    """Return settings on as few lines as they fit; none is broken."""
+    lines: list[str] = []
+    for part in (part.strip() for part in parts if part):
+        if lines and len(lines[-1]) + 1 + len(part) <= WIDTH:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return lines
 
 
 def _tried(remedy: Remedy) -> str:
@@ -294,8 +316,10 @@ def _all_attacks(answer: Answer) -> Iterator[Text]:
     for cell in answer.cells:
         for one in cell.evidence:
             yield from _hanging(f"{cell.code:<22}", one.sentence)
-    for gap in answer.gaps:
-        yield from _hanging(f"{gap.kind:<22}", f"{attack_words(gap.name)}: {gap.because}")
+    for gap in (*answer.gaps, *answer.absent):
+        yield from _hanging(
+            f"{gap.kind.replace('_', ' '):<22}", f"{attack_words(gap.name)}: {gap.because}"
+        )
 
 
 def _listed(name: str, said: Sequence[str], style: str) -> Iterator[Text]:

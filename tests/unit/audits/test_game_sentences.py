@@ -1,4 +1,4 @@
-"""The sentence that heads a page says only what the game of the attack measured, for every game."""
+"""Every sentence about a finding says only what the game of the attack measured, for every game."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 
 from attacks import active, get_active, get_attack, shipped
+from attacks.base import AnyAttack
 from attacks.questions import Question
+from audits.answer.model import Level
+from audits.answer.remedies import MASKS, clauses_of, kinds_named, other_clauses
+from audits.answer.sentences import finding_sentence
 from audits.findings.record import Finding, Verdict
 from audits.games import load_game
 from audits.games import shipped as shipped_games
@@ -22,6 +26,15 @@ from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import worst_sentence
 
 NOT_MEASURED = re.compile(r"\b(people|persons?|customers?|patients?|names?|named|naming)\b", re.I)
+# A node stands for a person in what an attack declares; that one was named or treated is a claim.
+NOT_DECLARED = re.compile(
+    r"\b(customers?|patients?|clinic|bank|diagnos\w+|names?|named|naming|every|whole record"
+    r"|entry by entry|number by number|edge by edge|exactly)\b",
+    re.I,
+)
+# Only a game that scores single guesses of a list measures who somebody is.
+MEASURES_IDENTITY = {"candidate_rows", "identify"}
+IDENTITY = re.compile(r"\bwhich (?:person|entry)\b", re.I)
 TRAINING = re.compile(r"\btrain\w*", re.I)
 
 # The truth of these games is whether, or on what, somebody trained.
@@ -146,6 +159,70 @@ def test_sentence_of_a_game_mentions_training_only_if_measured(game: str) -> Non
 def test_exposure_of_an_attack_mentions_training_only_if_measured(game: str, name: str) -> None:
     attack = get_attack(name) if name in shipped() else get_active(name)
     assert game in MEASURES_TRAINING or not TRAINING.search(attack.exposes)
+
+
+def declared(name: str) -> AnyAttack:
+    return get_attack(name) if name in shipped() else get_active(name)
+
+
+@pytest.mark.parametrize(("game", "name"), attacks_by_game())
+def test_exposure_of_an_attack_claims_only_what_its_game_scores(game: str, name: str) -> None:
+    attack = declared(name)
+    assert attack.question.secret is not None
+    assert not NOT_DECLARED.search(attack.exposes), attack.exposes
+    assert game in MEASURES_IDENTITY or not IDENTITY.search(attack.exposes)
+    assert "nothing" not in attack.exposes
+
+
+@pytest.mark.parametrize(("game", "name"), attacks_by_game())
+def test_sentence_of_an_attack_has_its_metric_and_figures(game: str, name: str) -> None:
+    attack = declared(name)
+    for adversary in sorted(attack.adversaries):
+        for metric, unit in GAMES[game]:
+            for level in Level:
+                sentence = answered(attack, adversary, metric, unit, level)
+                assert sentence[0].isupper()
+                assert sentence.endswith(".")
+                assert not NOT_DECLARED.search(sentence.replace(metric, "")), sentence
+                if level.is_leak:
+                    assert attack.exposes in sentence
+                    assert metric in sentence
+                    assert "guessing .80 -> .90" in sentence
+                elif level is not Level.TRACE:
+                    assert attack.exposes not in sentence
+
+
+def answered(attack: AnyAttack, adversary: str, metric: str, unit: str, level: Level) -> str:
+    reached, prior = Interval(value=0.9, low=0.8, high=1.0), Interval(value=0.8, low=0.7, high=0.9)
+    finding = Finding(
+        adversary=adversary,
+        attack=attack.name,
+        method="m",
+        metric=metric,
+        unit=unit,
+        verdict=Verdict.LEAK,
+        because="it was so",
+        value=reached,
+        prior=prior,
+        gain=reached,
+        targets=20,
+        exposes=attack.exposes,
+    )
+    return finding_sentence(finding, level)
+
+
+@pytest.mark.parametrize(("game", "name"), attacks_by_game())
+def test_stopped_by_of_an_attack_names_a_remedy_or_none(game: str, name: str) -> None:
+    """No clause that limits itself becomes a remedy, and none that helps is lost."""
+    text = declared(name).stopped_by
+    for clause in text.split(";"):
+        limited = re.search(r"\b(not|hardly|neither|part|some|slow|hide)\b", clause)
+        kept = clause.strip() in clauses_of(text)
+        named = kinds_named(clause) or other_clauses(clause)
+        assert bool(named) == kept
+        if re.search(r"masks (do not|in part|alone do not|hide|leave)", clause):
+            assert MASKS not in kinds_named(clause), clause
+        assert kept or limited, clause
 
 
 def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:
