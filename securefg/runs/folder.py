@@ -5,6 +5,7 @@ metrics.jsonl      a line per round
 ledger.jsonl       a line per private release
 transcript/        every message
 checkpoints/       the last whole rounds
+opened/            sums that were opened after the last whole round
 partition.safetensors, partition.json
 model.safetensors  what the server released, at the best validation score
 private/           shards, hosts' states: the truth, never read by attacks
@@ -14,6 +15,7 @@ history.jsonl      how the run ended, and every audit of it
 
 from __future__ import annotations
 
+import difflib
 import errno
 import json
 import os
@@ -28,7 +30,7 @@ from typing import Any
 import yaml
 
 from securefg.foundation.errors import ConfigError, RunFolderError
-from securefg.foundation.files import sync_path, write_atomically
+from securefg.foundation.files import make_private_folder, sync_path, write_atomically
 from securefg.foundation.lock import owned, require_plain
 from securefg.foundation.quoting import shown
 from securefg.foundation.versions import versions
@@ -72,10 +74,9 @@ class RunFolder:
             clear_torn(config.output.root, name)
             temporary = _new_folder(config.output.root, name, held or own)
             try:
-                (temporary / "private").mkdir(mode=0o700)
+                make_private_folder(temporary / "private")
                 fill(temporary)
                 cls(temporary)._write_config(config)
-                temporary.chmod(0o755)
                 sync_path(temporary)
                 _put_in_place(temporary, path, replaces)
             except BaseException:
@@ -89,7 +90,10 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open a run's folder; raise where it holds no run."""
         if not (path / "config.yaml").is_file():
-            raise RunFolderError(f"{path}: not a run folder (it has no config.yaml)")
+            found = "a folder without config.yaml" if path.is_dir() else "no such folder"
+            raise RunFolderError(
+                f"{path}: found {found}; expected a run's folder{_suggest_run(path)}"
+            )
         require_plain(path)
         return cls(path)
 
@@ -175,6 +179,11 @@ class RunFolder:
         return self.path / "transcript"
 
     @property
+    def opened(self) -> Path:
+        """Return the folder of the sums that were opened after the last checkpoint."""
+        return self.path / "opened"
+
+    @property
     def checkpoints(self) -> Path:
         """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
@@ -193,6 +202,17 @@ class RunFolder:
     def shards(self) -> Path:
         """Return the folder of the clients' data."""
         return self.path / "private" / "shards"
+
+
+def _suggest_run(path: Path) -> str:
+    """Return a hint at a run in the folder, or at one beside it with a near name."""
+    inside = [one.parent for one in sorted(path.glob("*/config.yaml"))]
+    if inside:
+        return f"; did you mean {inside[-1]}?"
+    beside = {one.parent.name: one.parent for one in sorted(path.parent.glob("*/config.yaml"))}
+    same = [name for name in beside if path.name and name.startswith(path.name)]
+    near = same or difflib.get_close_matches(path.name, list(beside), n=1)
+    return f"; did you mean {beside[near[-1]]}?" if near else ""
 
 
 def clear_torn(root: Path, name: str) -> None:
