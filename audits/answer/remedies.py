@@ -68,7 +68,9 @@ def overrides_for(key: str, run: RunFacts) -> list[str]:
         return ["privacy.secure_aggregation={}"]
     weights = [] if run.has_equal_weights else ["method.weighting=clients"]
     noise = {"mechanism": GATE_DEFENCE, "target_epsilon": EPSILON, "unit": "node"}
-    return [*weights, *(f"privacy.{name}={value}" for name, value in noise.items())]
+    if run.masks:  # which a whole `privacy` part would take off
+        return [*weights, *(f"privacy.{name}={value}" for name, value in noise.items())]
+    return [*weights, f"privacy={{{', '.join(f'{k}: {v}' for k, v in noise.items())}}}"]
 
 
 def setting_text(overrides: Sequence[str]) -> str:

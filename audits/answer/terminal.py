@@ -164,7 +164,7 @@ def _unknown(answer: Answer, whole: bool) -> Iterator[Text]:
     said += [_gap_text(gap) for gap in answer.gaps if gap.kind in kinds]
     unread = [gap.name for gap in answer.gaps if gap.kind == "unread"]
     if unread:
-        said.append(f"{plural(len(unread), 'field')} that no attack reads: {_fields(unread)}")
+        said.append(f"{plural(len(unread), 'field')} no attack reads: {_fields(unread)}")
     places = [_place(gap.name) for gap in answer.gaps if gap.kind == "place"]
     counts = [f"{join_words(places)} untried"] if places else []
     counts += _counts(answer)
