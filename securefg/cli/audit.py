@@ -147,7 +147,8 @@ def audit(
     )
     if remedy is not None:
         _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
-    answer = _answer(run, found, risks)
+    with only_known_modules(unless=trust_modules):
+        answer = _answer(run, found, risks)
     if as_json:
         print_findings(found.findings)
     elif is_text and not quiet:
