@@ -94,10 +94,10 @@ class Evidence(Settings):
     because: str
     assumes: str
     exposes: str
-    condition: str
-    picked: str
     stopped_by: str
     failed: bool
+    condition: str = ""
+    picked: str = ""
 
 
 class Acceptance(Settings):
@@ -282,7 +282,12 @@ class Answer(Settings):
     acceptances: tuple[Acceptance, ...] = ()
     attacks_run: int
     attacks_silent: int
-    absent: tuple[Gap, ...]
+    absent: tuple[Gap, ...] = ()
+
+    @property
+    def attacks_not_applicable(self) -> int:
+        """Return the number of attacks that this run gives nothing to."""
+        return len(self.absent)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
