@@ -144,7 +144,9 @@ def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path
     assert "attack: found 'telepathy'; expected adjacency_nnls, " in refused(
         str(plain.path), "--only", "telepathy"
     )
-    assert "no adversary 'martian'" in refused(str(plain.path), "--adversary", "martian")
+    assert "adversary: found 'martian'; expected server" in refused(
+        str(plain.path), "--adversary", "martian"
+    )
     older = copied(plain, tmp_path)
     path = older / "config.yaml"
     path.write_text(path.read_text().replace("format: 5", "format: 4"))
