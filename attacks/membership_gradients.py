@@ -73,7 +73,8 @@ class Around:
     def neighbours(self) -> tuple[Tensor, ...]:
         """Return for every target the places of its neighbours in `mixed`."""
         row, place = self.weights.nonzero(as_tuple=True)
-        return place.split(torch.bincount(row, minlength=len(self.weights)).tolist())
+        counts: list[int] = torch.bincount(row, minlength=len(self.weights)).tolist()
+        return torch.split(place, counts)
 
 
 def node_gradients(layout: Layout, vector: Tensor, around: Around, labels: Tensor) -> Tensor:

@@ -127,8 +127,8 @@ class SparseMatrix:
         """The matrix on another device."""
         if self.values.device == device:
             return self
-        parts = (part.to(device) for part in (self.rows, self.columns, self.values))
-        return SparseMatrix(*parts, self.shape)
+        rows, columns, values = (t.to(device) for t in (self.rows, self.columns, self.values))
+        return SparseMatrix(rows, columns, values, self.shape)
 
 
 @dataclass(frozen=True)
