@@ -71,12 +71,12 @@ class SparseMatrix:
     def columns_transposed(self) -> Tensor:
         """Return the row of every entry, in the order of the transpose's CSR."""
         rows = torch.arange(self.shape[0], dtype=torch.int32, device=self.rows.device)
-        return rows.repeat_interleave(self.rows.diff())[self.to_transposed]
+        return rows.repeat_interleave(self.rows.diff()).index_select(0, self.to_transposed)
 
     @cached_property
     def values_transposed(self) -> Tensor:
         """Return the values in the order of the transpose's CSR."""
-        return self.values[self.to_transposed]
+        return self.values.index_select(0, self.to_transposed)
 
     @cached_property
     def csr(self) -> Tensor:
@@ -109,7 +109,7 @@ class SparseMatrix:
         """With the transpose of what `product` multiplies by."""
         if values is None or values is self.values:
             return self.csr_transposed @ dense
-        return self.transposed(values[self.to_transposed]) @ dense
+        return self.transposed(values.index_select(0, self.to_transposed)) @ dense
 
     def at(self, rows: Tensor) -> SparseMatrix:
         """Some rows, in the order asked for."""

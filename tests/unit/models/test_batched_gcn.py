@@ -103,8 +103,8 @@ def test_the_gradient_under_dropout_is_that_of_the_masked_network(features: Tens
     last = torch.stack([SHAPE.split(v)[1] for v in VECTORS]).requires_grad_()
     run = Pass(field, first.detach(), last.detach())
     logits = run.forward(0.4, torch_stream(0, "dropout"))
-    mask = run._passes.float() / 0.6
-    hidden = (field.first @ field.features.matmul(first, run._values)) * mask
+    mask = (run._active > 0).float() / 0.6
+    hidden = (field.first @ (run._features.matrix.to_dense() @ first)) * mask
     near = (field.second @ hidden).view(-1, COUNT, HIDDEN).transpose(0, 1)
     wanted = torch.bmm(near, last)
     torch.testing.assert_close(logits, wanted.detach())
