@@ -35,6 +35,7 @@ def run(
     from securefg.runs.divergence import DIVERGED
     from securefg.runs.folder import RunFolder
     from securefg.runs.progress import Bar, Interrupt, Lines, Quiet
+    from securefg.runs.scores import explain_useless
     from securefg.runs.seal import sign_page
     from securefg.runs.summary import ABORTED
     from securefg.settings.config import load_config
@@ -62,7 +63,7 @@ def run(
                     )
                 outcome = launch.resume(folder, observer)
             elif parsed is None:
-                raise InputError("nothing to run: give a CONFIG, or --resume RUN")
+                raise InputError("CONFIG: found nothing; expected a config, or --resume RUN")
             else:
                 outcome = launch.start(parsed, observer, fresh=fresh)
     if outcome.summary is None:
@@ -76,6 +77,8 @@ def run(
     if as_json:
         sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
     elif not quiet:
+        if useless := explain_useless(outcome.folder.config(), outcome.summary):
+            console.print(useless, style="bold red")
         console.print(summary_table(outcome.summary))
         show_line(f"run     {outcome.folder.path}", console)
         show_line(f"report  {report}", console)
