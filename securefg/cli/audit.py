@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from securefg.cli.common import PART_FAILED, Quietly, Trusting, show_line
+from securefg.cli.profile import Profile, Profiled, profiling
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
@@ -80,6 +81,7 @@ def audit(
     trust_modules: Trusting = False,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    profile: Profiled = False,
 ) -> None:
     """Attack what was recorded; compare with what was promised."""
     if target is not None or str(run) == "mechanism":
@@ -101,7 +103,8 @@ def audit(
         overrides=tuple(overrides or ()),
     )
     console = Console(stderr=as_json)
-    found, page = _carried_out(run, plan, console, quiet or as_json, trust_modules)
+    with profiling(profile) as phases:
+        found, page = _carried_out(run, plan, console, quiet or as_json, trust_modules, phases)
     if as_json:
         print_findings(found.findings)
     elif not quiet:
@@ -114,7 +117,7 @@ def audit(
 
 
 def _carried_out(
-    run: Path, plan: Plan, console: Console, quiet: bool, trust_modules: bool
+    run: Path, plan: Plan, console: Console, quiet: bool, trust_modules: bool, phases: Profile
 ) -> tuple[Audit, Path | None]:
     """The audit, told on the console as it goes, and the run's page where it has one."""
     from audits.run import audit as carry_out
@@ -124,8 +127,15 @@ def _carried_out(
         only_known_modules(unless=trust_modules),
         telling(console, "reading the run", quiet) as told,
     ):
+        phases.begin("reading")
+
+        def observed(what: str, done: int, total: int) -> None:
+            phases.begin("attacks")
+            told(what, done, total)
+
         try:
-            found = carry_out(run, plan, told)
+            found = carry_out(run, plan, observed)
+            phases.begin("report")
         except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
             with suppress(SecurefgError):
                 _pages(run)

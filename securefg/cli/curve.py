@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from securefg.cli.common import Quietly, end_sweep, show_line
+from securefg.cli.profile import Profiled, profiling
 
 
 def curve(
@@ -28,6 +29,7 @@ def curve(
         ),
     ] = None,
     quiet: Quietly = False,
+    profile: Profiled = False,
 ) -> None:
     """Sweep a defence; one page with accuracy and leakage against epsilon."""
     from audits.curves.command import draw_curve
@@ -35,7 +37,9 @@ def curve(
 
     console = Console()
     display = None if quiet else display_for(console)
-    drawn = draw_curve(config, root, jobs, seeds, display, overrides or [])
+    with profiling(profile) as phases:
+        phases.begin("points, page")
+        drawn = draw_curve(config, root, jobs, seeds, display, overrides or [])
     for choice in () if quiet else drawn.data.choices:
         console.print(f"[bold]{escape(choice.series)}[/]: {escape(choice.words)}", highlight=False)
     if not quiet:
