@@ -6,21 +6,27 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 
-def write_atomically(path: Path, content: bytes | str, *, sync: bool = True) -> None:
+def write_atomically(
+    path: Path, content: bytes | str | Sequence[bytes | memoryview], *, sync: bool = True
+) -> None:
     """Write a file so that a crash leaves either the old one or the new one, never a part.
 
-    Without `sync` the machine's end may leave the old one for a while, or make it unreadable.
+    content  the whole file, or its parts in order: large arrays need no copy in memory
+    sync     without it the machine's end may leave the old file for a while, or an unreadable one
     """
+    whole = content.encode() if isinstance(content, str) else content
+    parts = [whole] if isinstance(whole, bytes) else whole
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         os.fchmod(handle, 0o644)  # mkstemp's 0600 is not what a user expects of a result
         with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.writelines(parts)
             file.flush()
             if sync:
                 os.fsync(file.fileno())

@@ -46,16 +46,12 @@ class SparseMatrix:
     ) -> SparseMatrix:
         """From entries sorted by row, then column; no two at one place."""
         to_transposed = torch.argsort(column.int(), stable=True)
-        return cls(
-            rows=pointers(row, shape[0]),
-            columns=column.int(),
-            values=values,
-            rows_transposed=pointers(column, shape[1]),
-            columns_transposed=row[to_transposed].int(),
-            values_transposed=values[to_transposed],
-            to_transposed=to_transposed,
-            shape=shape,
-        )
+        own = (pointers(row, shape[0]), column.int(), values)
+        moved = (pointers(column, shape[1]), row[to_transposed].int(), values[to_transposed])
+        # The transpose of a symmetric matrix needs no memory of its own.
+        pairs = zip(own, moved, strict=True)
+        moved = tuple(a if torch.equal(a, b) else b for a, b in pairs)  # type: ignore[assignment]
+        return cls(*own, *moved, to_transposed=to_transposed, shape=shape)
 
     @classmethod
     def from_entries(

@@ -67,7 +67,9 @@ def first_round_size(folder: Path) -> int:
 def distance_within(every: int, rounds: int, size: int, limit: int) -> int:
     """Return the smallest multiple of `every` whose rounds fit under the limit with round 1."""
     asked = rounds // every
-    fitting = limit // max(size, 1) - 1
-    if asked <= fitting or asked == 0:
+    if asked == 0 or size == 0:
+        return every
+    fitting = limit // size - 1
+    if asked <= fitting:
         return every
     return every * math.ceil(asked / fitting) if fitting > 0 else 0
