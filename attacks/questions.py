@@ -13,6 +13,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from securefg.protocol.secrets import (
+    GROUP,
+    HOLDER,
+    IDENTITY,
+    LABEL,
+    LINK,
+    MEMBER,
+    MODEL,
+    RECORD,
+    SENSITIVE,
+    UPLOAD,
+    Secret,
+)
+
 Array = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
@@ -25,19 +39,24 @@ class Question:
     prior  the guess that the adversary would make without the run, in the form of a guess; None for
            chance
 
-    A subclass has a `name`, which draws its targets. One from outside the package names the module
-    of its game as well (`played_in`).
+    A subclass has a `name`, which draws its targets, and the `secret` that it asks for. One from
+    outside the package names the module of its game as well (`played_in`); without a secret, each
+    of its attacks has a row of its own in the table of who learns what.
     """
 
     name: ClassVar[str] = ""
     played_in: ClassVar[str] = ""
+    secret: ClassVar[Secret | None] = None
 
     ids: Ids
     prior: Array | None = field(default=None, repr=False, kw_only=True)
 
-    def __init_subclass__(cls, name: str = "", played_in: str = "") -> None:
+    def __init_subclass__(
+        cls, name: str = "", played_in: str = "", secret: Secret | None = None
+    ) -> None:
         super().__init_subclass__()
         cls.name, cls.played_in = name, played_in
+        cls.secret = secret or cls.secret
 
 
 @dataclass(frozen=True)
@@ -166,47 +185,47 @@ class SumQuestion(Question):
 
 
 @dataclass(frozen=True)
-class ClientLinks(ClientQuestion, name="client_links"):
+class ClientLinks(ClientQuestion, name="client_links", secret=LINK):
     """Which of these pairs of nodes are linked with this client?"""
 
 
 @dataclass(frozen=True)
-class ClientWords(ClientQuestion, name="client_words"):
+class ClientWords(ClientQuestion, name="client_words", secret=GROUP):
     """Which of these words are in the features of this client's nodes?"""
 
 
 @dataclass(frozen=True)
-class LabelledNodes(ClientQuestion, name="labelled_nodes"):
+class LabelledNodes(ClientQuestion, name="labelled_nodes", secret=MEMBER):
     """Which of these nodes have a label with this client?"""
 
 
 @dataclass(frozen=True)
-class NeighbourhoodWords(ClientQuestion, name="neighbourhood_words"):
+class NeighbourhoodWords(ClientQuestion, name="neighbourhood_words", secret=RECORD):
     """Which words are in the neighbourhoods of these nodes?"""
 
 
 @dataclass(frozen=True)
-class SharedNeighbour(ClientQuestion, name="shared_neighbour"):
+class SharedNeighbour(ClientQuestion, name="shared_neighbour", secret=LINK):
     """Which of these pairs have a private neighbour in common?"""
 
 
 @dataclass(frozen=True)
-class TrainingLabels(ClientQuestion, name="training_labels"):
+class TrainingLabels(ClientQuestion, name="training_labels", secret=LABEL):
     """Which labels do these nodes of this client have?"""
 
 
 @dataclass(frozen=True)
-class ClientSamples(SampleQuestion, name="client_samples"):
+class ClientSamples(SampleQuestion, name="client_samples", secret=RECORD):
     """What are the samples of these clients?"""
 
 
 @dataclass(frozen=True)
-class TrainedSamples(SampleQuestion, name="trained_samples"):
+class TrainedSamples(SampleQuestion, name="trained_samples", secret=RECORD):
     """Which samples did these clients train on?"""
 
 
 @dataclass(frozen=True)
-class TrainingSamples(SampleQuestion, name="training_samples"):
+class TrainingSamples(SampleQuestion, name="training_samples", secret=RECORD):
     """Which samples did these clients train on, up to their order?"""
 
 
@@ -216,7 +235,7 @@ class IsolatedSamples(TrainedSamples, name="isolated_samples"):
 
 
 @dataclass(frozen=True)
-class ColludedSamples(SampleQuestion, name="colluded_samples"):
+class ColludedSamples(SampleQuestion, name="colluded_samples", secret=RECORD):
     """What are the samples of these clients, to their colluding neighbours?
 
     edges   (2, E) of the graph between the clients
@@ -226,42 +245,42 @@ class ColludedSamples(SampleQuestion, name="colluded_samples"):
 
 
 @dataclass(frozen=True)
-class CandidateRows(CandidateQuestion, name="candidate_rows"):
+class CandidateRows(CandidateQuestion, name="candidate_rows", secret=IDENTITY):
     """Which row of the pool is this user's?"""
 
 
 @dataclass(frozen=True)
-class Identify(CandidateQuestion, name="identify"):
+class Identify(CandidateQuestion, name="identify", secret=IDENTITY):
     """Which row of the pool is this user's?"""
 
 
 @dataclass(frozen=True)
-class NodeFeatures(RowsQuestion, name="node_features"):
+class NodeFeatures(RowsQuestion, name="node_features", secret=RECORD):
     """What are the features of these nodes?"""
 
 
 @dataclass(frozen=True)
-class SensitiveColumn(RowsQuestion, name="sensitive_column"):
+class SensitiveColumn(RowsQuestion, name="sensitive_column", secret=SENSITIVE):
     """What does a sensitive column say of these nodes?"""
 
 
 @dataclass(frozen=True)
-class SmallGraphEdges(ClientRowsQuestion, name="small_graph_edges"):
+class SmallGraphEdges(ClientRowsQuestion, name="small_graph_edges", secret=LINK):
     """Which of these pairs are linked in the small graph of this client?"""
 
 
 @dataclass(frozen=True)
-class HeldNodes(ClientRowsQuestion, name="held_nodes"):
+class HeldNodes(ClientRowsQuestion, name="held_nodes", secret=HOLDER):
     """Which of these nodes does this client hold?"""
 
 
 @dataclass(frozen=True)
-class ListedRecords(KnownRowsQuestion, name="listed_records"):
+class ListedRecords(KnownRowsQuestion, name="listed_records", secret=HOLDER):
     """Which of these records did a client train on?"""
 
 
 @dataclass(frozen=True)
-class CopiedModel(KnownRowsQuestion, name="copied_model"):
+class CopiedModel(KnownRowsQuestion, name="copied_model", secret=MODEL):
     """What does the model answer for these nodes?
 
     edges    (2, E) of the whole graph
@@ -273,62 +292,62 @@ class CopiedModel(KnownRowsQuestion, name="copied_model"):
 
 
 @dataclass(frozen=True)
-class Membership(ShadowQuestion, name="membership"):
+class Membership(ShadowQuestion, name="membership", secret=MEMBER):
     """Were the labels of these nodes trained on?"""
 
 
 @dataclass(frozen=True)
-class OthersMembers(TrainedOnQuestion, name="others_members"):
+class OthersMembers(TrainedOnQuestion, name="others_members", secret=MEMBER):
     """Were the labels of these nodes of other clients trained on?"""
 
 
 @dataclass(frozen=True)
-class Presence(PresenceQuestion, name="presence"):
+class Presence(PresenceQuestion, name="presence", secret=HOLDER):
     """Which of these nodes are with this client?"""
 
 
 @dataclass(frozen=True)
-class StolenLinks(ShadowPairsQuestion, name="stolen_links"):
+class StolenLinks(ShadowPairsQuestion, name="stolen_links", secret=LINK):
     """Which of these pairs are linked?"""
 
 
 @dataclass(frozen=True)
-class SummedBoth(SumQuestion, name="summed_both"):
+class SummedBoth(SumQuestion, name="summed_both", secret=MEMBER):
     """Did these nodes train, by both sums?"""
 
 
 @dataclass(frozen=True)
-class SummedFeatures(SumQuestion, name="summed_features"):
+class SummedFeatures(SumQuestion, name="summed_features", secret=MEMBER):
     """Did these nodes train, by the sums of features?"""
 
 
 @dataclass(frozen=True)
-class SummedMoments(SumQuestion, name="summed_moments"):
+class SummedMoments(SumQuestion, name="summed_moments", secret=MEMBER):
     """Did these nodes train, by the second moments?"""
 
 
 @dataclass(frozen=True)
-class SummedLinks(SumQuestion, name="summed_links"):
+class SummedLinks(SumQuestion, name="summed_links", secret=LINK):
     """Are these pairs linked, by the second moments?"""
 
 
 @dataclass(frozen=True)
-class SummedLabels(SumQuestion, name="summed_labels"):
+class SummedLabels(SumQuestion, name="summed_labels", secret=LABEL):
     """Which labels do these nodes have, by the sums?"""
 
 
 @dataclass(frozen=True)
-class ReleasedOthers(SumQuestion, name="released_others"):
+class ReleasedOthers(SumQuestion, name="released_others", secret=MEMBER):
     """Did these nodes train, by the released model?"""
 
 
 @dataclass(frozen=True)
-class KnownEdges(SumQuestion, name="known_edges"):
+class KnownEdges(SumQuestion, name="known_edges", secret=LINK):
     """Are these pairs linked, by the answers for the others?"""
 
 
 @dataclass(frozen=True)
-class RemainingClient(ClientQuestion, name="remaining_client"):
+class RemainingClient(ClientQuestion, name="remaining_client", secret=UPLOAD):
     """What did the one client upload that does not collude?
 
     own_uploads  what the colluding clients uploaded in round 1, before any mask: (clients, ...)
@@ -338,42 +357,42 @@ class RemainingClient(ClientQuestion, name="remaining_client"):
 
 
 @dataclass(frozen=True)
-class ClassRatios(Question, name="class_ratios"):
+class ClassRatios(Question, name="class_ratios", secret=GROUP):
     """Which classes are more frequent with these clients?"""
 
 
 @dataclass(frozen=True)
-class ClientClasses(Question, name="client_classes"):
+class ClientClasses(Question, name="client_classes", secret=GROUP):
     """Which of these clients have a node of the class?"""
 
 
 @dataclass(frozen=True)
-class ClientInputs(Question, name="client_inputs"):
+class ClientInputs(Question, name="client_inputs", secret=GROUP):
     """Which inputs did these clients use?"""
 
 
 @dataclass(frozen=True)
-class ClientLabels(Question, name="client_labels"):
+class ClientLabels(Question, name="client_labels", secret=GROUP):
     """Which label does each of these clients have?"""
 
 
 @dataclass(frozen=True)
-class FirstLatents(Question, name="first_latents"):
+class FirstLatents(Question, name="first_latents", secret=UPLOAD):
     """What are the first latents of these users?"""
 
 
 @dataclass(frozen=True)
-class OthersLabels(Question, name="others_labels"):
+class OthersLabels(Question, name="others_labels", secret=LABEL):
     """Which labels do these nodes of others have?"""
 
 
 @dataclass(frozen=True)
-class OthersLinks(Question, name="others_links"):
+class OthersLinks(Question, name="others_links", secret=LINK):
     """Which of these pairs of others' nodes are linked?"""
 
 
 @dataclass(frozen=True)
-class RowSizes(Question, name="row_sizes"):
+class RowSizes(Question, name="row_sizes", secret=RECORD):
     """How many words do these users have?"""
 
 

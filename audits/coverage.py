@@ -13,6 +13,7 @@ from attacks import attack_names, attack_or_error
 from attacks.base import AnyAttack, Attack, Need, Place, in_words, options
 from audits.findings.record import NOT_ASKED, Finding, Verdict
 from securefg.protocol.meanings import Answers, Meaning, Public, Release, Weights
+from securefg.protocol.secrets import cell_code
 
 ADVERSARIES = {
     "server": "the server",
@@ -152,14 +153,17 @@ def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> 
     places: dict[str, set[str]] = {}
     for name, adversary in asked:
         places.setdefault(name, set()).add(adversary.partition(":")[0])
-    left = [name for one in every if not spoken.unmet(one) for name in _left_out(one, places)]
+    fitting = [attack for attack in every if not spoken.unmet(attack)]
+    left = [name for attack in fitting for name in _left_out(attack, places)]
     if not left:
         return []
+    cells = [code for attack in fitting for code in _cells_left_out(attack, places)]
     because = (
         f"{len(left)} attacks that this run gives something to were not asked for: "
         f"{', '.join(sorted(left))}; `securefg audit` without --only and --adversary runs them"
     )
-    return [_finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)]
+    finding = _finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)
+    return [finding.model_copy(update={"cells": tuple(sorted(set(cells))), "unmet": "not_asked"})]
 
 
 def _left_out(attack: AnyAttack, places: dict[str, set[str]]) -> list[str]:
@@ -169,6 +173,24 @@ def _left_out(attack: AnyAttack, places: dict[str, set[str]]) -> list[str]:
         return [attack.name]
     absent = sorted(attack.adversaries - taken) if "-" not in taken else []
     return [f"{attack.name} by {kind}" for kind in absent]
+
+
+def _cells_left_out(attack: AnyAttack, places: dict[str, set[str]]) -> list[str]:
+    taken = places.get(attack.name, set())
+    absent = () if "-" in taken else attack.adversaries - taken
+    return [code for kind in absent for code in cells_of(attack, kind)]
+
+
+def cells_of(attack: AnyAttack, adversary: str) -> tuple[str, ...]:
+    """Return the cells of the table that an attack by this adversary is about; `-` is everybody.
+
+    A question without a secret gets a row for every attack of its own, so that no two share a code.
+    """
+    secret = attack.question.secret
+    row = attack.name.upper().replace("_", "-") if secret is None else secret.code
+    kind = adversary.partition(":")[0]
+    kinds = sorted(attack.adversaries) if kind == "-" else [kind]
+    return tuple(cell_code(row, one) for one in kinds)
 
 
 def _finding(method: str, attack: str, adversary: str, metric: str, because: str) -> Finding:

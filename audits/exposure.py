@@ -25,6 +25,7 @@ from securefg.foundation.interval import Interval
 from securefg.foundation.streams import numpy_stream
 from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
 from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
+from securefg.protocol.secrets import HOLDER, UPLOAD, cell_code
 from securefg.protocol.transcript import read_transcript
 from securefg.runs import recovered
 from securefg.runs.opened import Opened, read_opened
@@ -154,7 +155,13 @@ def unsolved(truth: Truth, metric: str, why: str) -> Finding:
         unit="contribution",
         verdict=Verdict.INCONCLUSIVE,
         because=f"not solved: {why}",
+        cells=_cells("server", metric),
     )
+
+
+def _cells(adversary: str, metric: str) -> tuple[str, ...]:
+    secret = HOLDER if HOLDERS in metric else UPLOAD
+    return (cell_code(secret.code, "server" if adversary.startswith("server") else "client"),)
 
 
 # ------------------------------------------------------------------------------------ masked sums
@@ -292,5 +299,6 @@ def _finding(
         targets=targets,
         details={name: x for name, x in details.items() if np.isfinite(x)},
         assumptions=(assumption,),
+        cells=_cells(adversary, metric),
         seconds=round(time.monotonic() - started, 3),
     )

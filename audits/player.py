@@ -15,8 +15,8 @@ from audits.blind import SURE, blinded, over_draws
 from audits.blind import at_chance as no_gain
 from audits.claim_bound import bound_of_claims
 from audits.closed_form import ClosedForm
-from audits.coverage import AT_HOME
-from audits.findings.record import Finding, Verdict
+from audits.coverage import AT_HOME, cells_of
+from audits.findings.record import Finding, Unmet, Verdict
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
@@ -76,7 +76,7 @@ class Player:
         try:
             played = self._played(task, self._truth)
         except NotAsked as reason:
-            return self.unmet(task, str(reason)), {}
+            return self.unmet(task, str(reason), "not_asked"), {}
         except CannotAttack as reason:
             return self._finding(task, started, Verdict.INCONCLUSIVE, str(reason)), {}
         game, guess = played.game, played.guess
@@ -192,10 +192,11 @@ class Player:
             }
         )
 
-    def unmet(self, task: Task, reason: str) -> Finding:
-        """An attack that this run gives nothing to."""
+    def unmet(self, task: Task, reason: str, kind: Unmet = "does_not_apply") -> Finding:
+        """An attack that this run gives nothing to, or that nobody asked for."""
         because = reason if reason == AT_HOME else f"not run: {reason}"
-        return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, measured=False)
+        told = {"measured": False, "unmet": kind}
+        return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, **told)
 
     def view(self, truth: Audited, adversary: str) -> View:
         """Return what an adversary saw of the run, or of its control; made once."""
@@ -281,6 +282,9 @@ class Player:
             because=because,
             floor=attack.floor,
             assumptions=(attack.assumes,),
+            cells=cells_of(attack, task.adversary),
+            exposes=attack.exposes,
+            stopped_by=attack.stopped_by,
             seconds=round(time.monotonic() - started, 3),
             **filled,
         )

@@ -21,7 +21,7 @@ from attacks import get_attack
 from attacks.base import CannotAttack
 from audits.claim_bound import are_promises_kept
 from audits.control_runs import control_of, is_defended
-from audits.coverage import not_asked, unread, untaken
+from audits.coverage import cells_of, not_asked, unread, untaken
 from audits.findings.file import FindingsFile
 from audits.findings.record import WORST_FIRST, Finding, Verdict
 from audits.foreign import ForeignTruth, foreign_promises
@@ -223,7 +223,10 @@ class Auditing:
             where = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         self._result.failed.append((attack, said))
-        return _failed(self._truth.method_name, attack, adversary, said)
+        known = [found for found in self._plan.attacks if found.name == attack]
+        cells = cells_of(known[0], adversary) if known else ()
+        failed = _failed(self._truth.method_name, attack, adversary, said)
+        return failed.model_copy(update={"cells": cells})
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         self._file.add(findings)

@@ -1,17 +1,18 @@
-"""The verdict on every series, in words: the setting to take within the limits, or that none is."""
+"""The first screen of a curve: which setting may be used, by which conditions, at which price."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audits.curves.conditions import Condition, State, check_conditions, state_of
+from audits.curves.doubts import list_doubts, unknown_sentence
 from audits.curves.marks import Marks, report_link
-from securefg.foundation.interval import interval
-from securefg.foundation.units import percent, plural, significant
-from securefg.reports.curve_data import Choice, CurveData, CurvePoint, Leak, Limits, Series
+from audits.curves.recommend import nearest_point
+from securefg.foundation.interval import Interval, interval
+from securefg.foundation.units import epsilon_text, percent, plural
+from securefg.reports.curve_data import Choice, CurveData, CurvePoint, Limits, Series
 from securefg.reports.words import (
-    accuracy_spread,
     attack_words,
-    by_whom,
     defence_words,
     largest_leak,
     measured_whole,
@@ -19,52 +20,73 @@ from securefg.reports.words import (
     signed,
     strength_text,
 )
+from securefg.settings.privacy import Unit
 
-# An interval that reaches further than this is told of beside the verdict.
-WIDE = 0.1
-PLACES = {
-    "server": "the server",
-    "client": "other clients",
-    "outsider": "whoever gets the model",
-    "wire": "somebody who taps the wire",
+UNITS: dict[str, str] = {
+    "client": "one client's whole participation",
+    "row": "one row of an upload, which is no person",
+    "node": "one node with its features, label and links",
+    "edge": "one link",
 }
+MOST_ROWS = 12
+"""More settings than these are left to the table of all points."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting in the table of the first screen."""
+
+    setting: str
+    anchor: str
+    score: str
+    gain: str
+    promise: str
+    state: State
+    is_shown: bool
 
 
 @dataclass(frozen=True)
 class Card:
-    """What is said of one series.
+    """The answer for one series.
 
-    tone    met: a setting is recommended; unmet: none is; free: there are no limits
-    facts   (name, value, note) of the setting chosen
-    doubts  what speaks against it all the same
+    tone        met: a setting is recommended; unmet: none is; free: there are no limits
+    badge       the answer in one to three words
+    head        the setting that the conditions are about, with its score
+    words       why no setting is recommended; empty where one is
+    conditions  of that setting
+    price       the cost of protection, in words
+    unit        the unit of the promise, and the promise per other units
+    missing     measurements that are missing, each with its command
+    unknown     the sentence on everything that is not known
+    doubts      the details of it
     """
 
     series: str
     about: str
     tone: str
+    badge: str
     head: str
-    words: str
-    facts: tuple[tuple[str, str, str], ...] = ()
+    words: str = ""
+    conditions: tuple[Condition, ...] = ()
+    price: str = ""
+    unit: str = ""
+    missing: tuple[str, ...] = ()
+    unknown: str = ""
     doubts: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    left_out: int = 0
     anchor: str = ""
     runs: tuple[tuple[str, str], ...] = ()
 
 
-CHOICE = (
-    "Epsilon is that of one run. A setting that is chosen by its score on the same private data "
-    "costs more than that, which no epsilon here counts: choose on a stand-in graph or by a rule, "
-    "then run once."
-)
-
-
 def cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
-    """One card per series."""
+    """Return one card per series."""
     series = {one.name: one for one in data.series}
     return tuple(_card(data, series[choice.series], choice, marks) for choice in data.choices)
 
 
 def limit_words(limits: Limits) -> str:
-    """The limits as a sentence."""
+    """Return the limits as a sentence."""
     said = []
     if limits.epsilon is not None:
         per = f" per {limits.unit}" if limits.unit else ", per the unit that each setting names"
@@ -75,141 +97,150 @@ def limit_words(limits: Limits) -> str:
         said.append(f"a score of at least {percent(limits.accuracy)}")
     if not said:
         return "No limits were set: the best setting is named, and none is recommended."
-    return f"Limits: {' and '.join(said)}. What could not be measured does not meet them."
+    return f"Limits: {' and '.join(said)}. A measurement that is missing counts as failed."
 
 
 def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card:
     clients = f", {plural(series.clients, 'client')}" if series.clients else ""
     about = f"{series.method} on {series.dataset}{clients}"
-    point = next((p for p in data.points if p.key == choice.point), None)
-    if point is None:
-        head = "No setting is recommended"
-        words = _readable(choice.words.removeprefix(head.lower()).lstrip(":; "), data)
-        lacking = (*(f"Missing: {one}." for one in choice.missing), *_excluded(series))
-        return Card(series.name, about, "unmet", head, words, _extremes(data, series), lacking)
-    free = not data.limits.any
+    own = [p for p in data.points if p.series == series.name and p.accuracy is not None]
+    if not own:
+        words = _readable(choice.words, data)
+        return Card(series.name, about, "unmet", "NONE YET", "No setting was run to its end", words)
+    chosen = next((p for p in own if p.key == choice.point and _may_stand(p, data.limits)), None)
+    point = chosen or nearest_point(own, data.limits)
+    tone, badge = _answer(data.limits, choice, chosen)
+    shown = own if len(own) <= MOST_ROWS else [point]
     return Card(
         series.name,
         about,
-        "free" if free else "met",
-        setting_words(point),
-        "The best of all settings that were measured whole; no limits were set."
-        if free
-        else "The best of the settings that meet the limits: every attack that fits the runs was "
-        "run, and none leaks.",
-        _facts(data, point),
-        (*_excluded(series), *_not_asked(point), *_doubts(point)),
+        tone,
+        badge,
+        f"{'' if chosen else 'Closest: '}{setting_words(point)}: {_score(point)}",
+        "" if chosen else _reason(choice, data),
+        check_conditions(point, data.limits),
+        _price(data, series, point),
+        _unit(point),
+        choice.missing,
+        unknown_sentence(point),
+        list_doubts(data, series, point),
+        tuple(_row(one, data.limits, marks, one is point) for one in shown),
+        len(own) - len(shown),
         marks.anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
     )
 
 
-def _facts(data: CurveData, point: CurvePoint) -> tuple[tuple[str, str, str], ...]:
-    facts = []
-    if point.accuracy is not None:
-        facts.append(
-            (point.score.capitalize(), percent(point.accuracy.value), _spread(point, data.seeds))
-        )
-    for unit, claim in point.claims.items():
-        value, _, about = claim.bound(unit).partition(": ")
-        facts.append((f"Epsilon per {unit}", value, about))
+def _may_stand(point: CurvePoint, limits: Limits) -> bool:
+    """Return whether a chosen point meets every condition; without limits none is recommended."""
+    return not limits.any or state_of(check_conditions(point, limits)) == "met"
+
+
+def _answer(limits: Limits, choice: Choice, chosen: CurvePoint | None) -> tuple[str, str]:
+    if chosen is None:
+        return "unmet", "NONE" if choice.concluded else "NONE YET"
+    return ("met", "THIS ONE") if limits.any else ("free", "NO LIMITS SET")
+
+
+def _reason(choice: Choice, data: CurveData) -> str:
+    """Return why no setting is recommended; what the nearest lacks is in its conditions."""
+    words = choice.words.removeprefix("no setting is recommended").lstrip(":; ")
+    if not choice.concluded and " comes nearest" in words:
+        return ""
+    return _readable(words, data)
+
+
+def _score(point: CurvePoint) -> str:
+    return f"{percent(point.accuracy.value if point.accuracy else None)} {point.score}"
+
+
+def _price(data: CurveData, series: Series, point: CurvePoint) -> str:
+    """Return the cost in points, and the levels that it compares with."""
     plain = next((p for p in data.points if p.series == point.series and p.defence == "none"), None)
-    if plain and plain.accuracy and point.accuracy and plain is not point:
-        facts.append(("Price", *_price(plain, point)))
-    leak = largest_leak(point)
-    if leak is not None:
-        facts.append(("Largest gain of an attack", *_largest(leak)))
-    if point.epsilon_lower is not None and point.epsilon_claimed is not None:
-        note = f"of the {significant(point.epsilon_claimed)} claimed for the mechanism"
-        facts.append(("Measured epsilon, at least", significant(point.epsilon_lower), note))
-    return tuple(facts)
-
-
-def _largest(leak: Leak) -> tuple[str, str]:
-    """The mean gain, and by whom, how it is known and what it is for the most exposed target."""
-    said = [f"{by_whom(leak)}, {leak.basis}" if leak.basis else by_whom(leak)]
-    if leak.most_exposed is not None:
-        said.append(f"{signed(leak.most_exposed)} for the most exposed target")
-    return signed(leak.gain.value) if leak.gain else "", "; ".join(said)
-
-
-def _price(plain: CurvePoint, point: CurvePoint) -> tuple[str, str]:
-    """What the defence costs, seed by seed, with the interval of the mean."""
-    pairs = list(zip(point.accuracies, plain.accuracies, strict=False))
-    changes = [100 * (defended - open_) for defended, open_ in pairs]
-    mean = sum(changes) / len(changes) if changes else 0.0
-    sign = "−" if mean <= 0 else "+"
-    said = f"{sign}{abs(mean):.1f} points"
-    against = f"no defence has {percent(plain.accuracy.value)}" if plain.accuracy else ""
-    if len(changes) < 2:
-        return said, against
-    found = interval(changes)
-    return said, f"{found.low:+.1f} to {found.high:+.1f} (95%, paired by seed); {against}"
-
-
-def _spread(point: CurvePoint, seeds: int) -> str:
-    if point.accuracy is None or seeds < 2:
-        return "one seed"
-    inside = accuracy_spread(point.accuracy)
-    return f"{inside}, {seeds} seeds" if inside else f"{seeds} seeds"
-
-
-def _not_asked(point: CurvePoint) -> tuple[str, ...]:
-    """A recommendation is about those whose places attacks took, by the attacks that were asked
-    for, and about nobody and nothing else."""
-    taken = {leak.adversary.partition(":")[0] for leak in point.leaks if leak.gain}
-    left = [words for kind, words in PLACES.items() if kind not in taken]
-    names = ", ".join(attack_words(name) for name in point.not_asked)
-    said = [
-        f"Nothing is said of what {' or '.join(left)} can learn: no attack took that place."
-        if left
-        else "",
-        f"{len(point.not_asked)} attacks that fit these runs were not asked for: {names}."
-        if names
-        else "",
+    levels = [
+        ("the most frequent class", interval(point.no_skill) if point.no_skill else None),
+        ("each client alone", series.alone),
+        ("all data in one place", series.centralised),
     ]
-    return tuple(filter(None, said))
+    beside = ", ".join(f"{name} {percent(found.value)}" for name, found in levels if found)
+    cost = _cost(plain, point)
+    return " ".join(filter(None, (cost, f"To compare: {beside}." if beside else "")))
 
 
-def not_covered(point: CurvePoint) -> str:
-    """Return what no epsilon of the point covers, in words."""
-    claims = point.claims.values()
-    return "; ".join(dict.fromkeys(what for claim in claims for what in claim.not_covered))
+def _cost(plain: CurvePoint | None, point: CurvePoint) -> str:
+    if plain is None or plain.accuracy is None:
+        return "The same training without a defence was not run, so the price is not known."
+    if plain is point:
+        return "This setting has no defence, so it costs nothing and protects nothing."
+    pairs = zip(point.accuracies, plain.accuracies, strict=False)
+    changes = [100 * (defended - open_) for defended, open_ in pairs]
+    if not changes:
+        return "No seed was run with and without the defence, so the price is not known."
+    found = interval(changes)
+    spread = (
+        f" ({_tenths(found.low)} to {_tenths(found.high)} at 95%, paired by seed)"
+        if len(changes) > 1
+        else " (one seed)"
+    )
+    reached = f"{percent(plain.accuracy.value)} without a defence, {_score(point)} with it"
+    return f"{reached}: {_tenths(found.value)} points{spread}."
 
 
-def _excluded(series: Series) -> tuple[str, ...]:
-    """Attacks that the config excludes, with its reasons."""
-    return tuple(
-        f"Excluded by the config, unless it leaks: {attack_words(name)} ({reason.rstrip('.')})."
-        for name, reason in series.excluded.items()
+def _tenths(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _unit(point: CurvePoint) -> str:
+    """Return what the promise covers, and the promise per every other unit."""
+    if point.epsilon is None:
+        return "Nothing is promised: this setting has no epsilon."
+    covers = UNITS.get(point.unit, point.unit)
+    said = f"The promise covers {covers}."
+    others = [
+        _other_unit(unit, claim.epsilon)
+        for unit, claim in point.claims.items()
+        if unit != point.unit
+    ]
+    if not others:
+        return said
+    return f"{said} It is {' and '.join(others)}, not {strength_text(point.epsilon)}."
+
+
+def _other_unit(unit: Unit, epsilon: float | None) -> str:
+    return f"{epsilon_text(epsilon)} per {unit}"
+
+
+def _row(point: CurvePoint, limits: Limits, marks: Marks, is_shown: bool) -> Row:
+    leak = largest_leak(point)
+    return Row(
+        setting_words(point),
+        marks.anchor(point),
+        percent(point.accuracy.value if point.accuracy else None),
+        "not measured" if leak is None or leak.gain is None else _gain_reach(leak.gain, point),
+        _promise(point, limits),
+        state_of(check_conditions(point, limits)),
+        is_shown,
     )
 
 
-def _doubts(point: CurvePoint) -> tuple[str, ...]:
-    found = []
-    if point.accuracy and point.accuracy.high - point.accuracy.value > WIDE:
-        reach = 100 * (point.accuracy.high - point.accuracy.value)
-        seeds = plural(len(point.accuracies), "seed")
-        found.append(
-            f"{seeds} fix the {point.score} to ±{reach:.0f} points only: run more of them."
-        )
-    leaks = [leak for leak in point.leaks if leak.verdict == "LEAK"]
-    if leaks:
-        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in leaks))
-        found.append(f"Still measurable here: {names}.")
-    if point.epsilon is not None and not_covered(point):
-        found.append(f"No epsilon covers: {not_covered(point)}.")
-    if point.epsilon is not None:
-        found.append(CHOICE)
-    unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
-    names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
-    if names:
-        found.append(f"Not known, since the measurement did not hold: {names}.")
-    return tuple(found)
+def _gain_reach(gain: Interval, point: CurvePoint) -> str:
+    """Return the largest gain; of a point with a weak measurement the largest is not known."""
+    upper = f", up to {signed(gain.high)}" if gain.high > gain.value else ""
+    return f"{'' if measured_whole(point) else 'found: '}{signed(gain.value)}{upper}"
+
+
+def _promise(point: CurvePoint, limits: Limits) -> str:
+    """Return the promised epsilon per the unit of the limits, or else of the setting."""
+    if point.epsilon is None:
+        return "none"
+    if limits.unit is None or limits.unit == point.unit:
+        return f"{strength_text(point.epsilon)} per {point.unit}"
+    claim = point.claims.get(limits.unit)
+    return "none" if claim is None else f"{epsilon_text(claim.epsilon)} per {limits.unit}"
 
 
 def _readable(words: str, data: CurveData) -> str:
-    """The sweep's words, with defences and attacks as they are called on the page."""
+    """Return the sweep's words, with defences and attacks as they are called on the page."""
     for name in {point.defence for point in data.points} - {"none"}:
         called = defence_words(name)
         inside = called if called[1:2].isupper() else called[:1].lower() + called[1:]
@@ -218,22 +249,3 @@ def _readable(words: str, data: CurveData) -> str:
     for name in attacks | {name for point in data.points for name in point.not_asked}:
         words = words.replace(name, attack_words(name))
     return words[:1].upper() + words[1:].rstrip(".") + "."
-
-
-def _extremes(data: CurveData, series: Series) -> tuple[tuple[str, str, str], ...]:
-    """What there is instead: the most accurate setting, and the one that leaks least of those that
-    were measured whole."""
-    own = [p for p in data.points if p.series == series.name and p.accuracy is not None]
-    if not own:
-        return ()
-    best = max(own, key=lambda p: p.accuracy.value if p.accuracy else 0.0)
-    assert best.accuracy is not None
-    facts = [(f"Highest {best.score}", percent(best.accuracy.value), setting_words(best))]
-    known = [p for p in own if measured_whole(p)]
-    leaks = [(leak, p) for p in known if (leak := largest_leak(p)) is not None]
-    if leaks:
-        leak, at = min(leaks, key=lambda one: one[0].gain.value if one[0].gain else 0.0)
-        facts.append(
-            ("Least leakage", signed(leak.gain.value) if leak.gain else "", setting_words(at))
-        )
-    return tuple(facts)

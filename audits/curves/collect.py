@@ -15,13 +15,10 @@ import yaml
 from audits.curves.plan import Asked, CurvePlan, Level, Setting
 from audits.curves.pooled import (
     has_power,
-    monitored,
     most_exposed,
-    no_skill,
     over_seeds_and_targets,
     pooled_prior,
     pooled_verdict,
-    score_of,
 )
 from audits.curves.recommend import choose
 from audits.findings.file import is_whole
@@ -43,6 +40,7 @@ from securefg.reports.curve_data import (
     Timing,
 )
 from securefg.runs.folder import RunFolder
+from securefg.runs.scores import monitored, no_skill, score_of
 from securefg.runs.summary import ClaimedEpsilon, Summary
 from securefg.settings.privacy import Unit
 from securefg.sweep import Failure, Point, fault_of, find_runs
@@ -80,6 +78,7 @@ def collect(
         choices=tuple(choose(s, points, limits, command) for s in series),
         settings=yaml.safe_dump(plan.curve.model_dump(mode="json"), sort_keys=False),
         versions=versions(),
+        command=command,
     )
     return data, Timing(seconds=_seconds(plan, runs), hardware=_hardware())
 

@@ -11,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from audits.curves.accuracy import accuracy_figure, trade_figure
-from audits.curves.cards import cards, limit_words, not_covered
+from audits.curves.cards import cards, limit_words
+from audits.curves.doubts import not_covered
 from audits.curves.leakage import (
     bounds_figure,
     cost_figures,

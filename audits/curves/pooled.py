@@ -4,8 +4,6 @@ Every seed has targets of its own, each with its prior, so that a seed's gain is
 The pooled gain is the mean over the seeds. Its interval is hierarchical: targets vary within a
 seed, and seeds vary among each other. No seed must be conclusive alone. The pooled gain is judged
 by the rules for a single run (`audits.verdicts`), beside the pooled gain with the defence off.
-
-A curve compares one score: the one that its runs monitor, on the test nodes.
 """
 
 from __future__ import annotations
@@ -17,10 +15,7 @@ from collections.abc import Sequence
 from audits.closed_form import ClosedForm
 from audits.findings.record import Finding, Verdict
 from audits.verdicts import Evidence, judge, judge_computed, smallest_gain
-from securefg.federation.quality import Quality
 from securefg.foundation.interval import Interval, interval
-from securefg.runs.summary import Summary
-from securefg.settings.config import RunConfig
 
 
 def over_seeds_and_targets(figures: Sequence[Interval]) -> Interval:
@@ -120,37 +115,3 @@ def _without_gains(found: Sequence[Finding]) -> tuple[Verdict, str]:
 def pooled_prior(found: Sequence[Finding]) -> float:
     """Return the mean of the seeds' priors."""
     return statistics.fmean(finding.prior.value for finding in found if finding.prior)
-
-
-OTHERS = ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision")
-
-
-def monitored(config: RunConfig) -> str:
-    """Return the name of the test score that belongs to the monitored one."""
-    name = config.training.monitor.removeprefix("val_")
-    return name if name in OTHERS else "accuracy"
-
-
-def score_of(summary: Summary, score: str) -> float | None:
-    """Return a run's score by its name; None where it has none."""
-    if score == "accuracy":
-        return summary.test_accuracy
-    found = summary.test_scores
-    return None if found is None else found.figures().get(score)
-
-
-def no_skill(found: Quality | None, score: str) -> float | None:
-    """The score of always naming the most frequent class; None where it is not known."""
-    if found is None:
-        return None
-    counts = [one.count for one in found.per_class]
-    present, share = sum(1 for n in counts if n), found.majority
-    rare = counts[1] if len(counts) == 2 else sum(counts) / max(present, 1)
-    levels = {
-        "accuracy": share,
-        "balanced_accuracy": 1 / present,
-        "macro_f1": 2 * share / (1 + share) / present,
-        "roc_auc": 0.5,
-        "average_precision": rare / sum(counts),
-    }
-    return levels[score]

@@ -63,7 +63,7 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
     if against:
         words = f"no setting is recommended: {against}"
         return Choice(series=series.name, point=None, words=words, concluded=True)
-    nearest = min(own, key=lambda p: _distance(p, limits))
+    nearest = nearest_point(own, limits)
     near = "; ".join(objections(nearest, limits)[:3])
     return Choice(
         series=series.name,
@@ -78,6 +78,11 @@ def _not_run(series: Series, points: Sequence[CurvePoint], command: str) -> list
     absent = [p for p in points if p.series == series.name and p.accuracy is None]
     names = ", ".join(called(point) for point in absent)
     return [f"{names}: not run to the end; `{command}` does it"] if absent else []
+
+
+def nearest_point(points: Sequence[CurvePoint], limits: Limits) -> CurvePoint:
+    """Return the point with the fewest objections, of those with a promise within the limits."""
+    return min(points, key=lambda point: _distance(point, limits))
 
 
 def _distance(point: CurvePoint, limits: Limits) -> tuple[bool, int, float]:
@@ -95,7 +100,7 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
         found.append(f"runs and audits of different versions ({', '.join(point.made_by)})")
     if all(leak.gain is None for leak in point.leaks):
         found.append("no attack was run")
-    found += _claim_objection(point)
+    found += claim_objection(point)
     found += epsilon_objection(point, limits)
     if limits.accuracy is not None and _least(point) < limits.accuracy:
         found.append(f"{point.score} is {reached_score(point):.3f}, and may be {_least(point):.3f}")
@@ -128,7 +133,7 @@ def _if_nothing_leaks(point: CurvePoint) -> CurvePoint:
     return point.model_copy(update={"default_leaks": (), "leaks": leaks})
 
 
-def _claim_objection(point: CurvePoint) -> list[str]:
+def claim_objection(point: CurvePoint) -> list[str]:
     """The epsilon that was asked for against the one that the runs came to."""
     if point.epsilon is None or not point.unit:
         return []
@@ -162,7 +167,8 @@ def _why(leak: Leak) -> str:
     return f" ({leak.because})" if leak.because else ""
 
 
-def _did_not_hold(leak: Leak) -> bool:
+def is_unsound(leak: Leak) -> bool:
+    """Return whether the measurement of an attack did not hold."""
     return leak.verdict == Verdict.INCONCLUSIVE or (leak.gain is not None and not leak.sound)
 
 
@@ -204,7 +210,7 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
     promised = [point for point in own if not epsilon_objection(point, limits)] or list(own)
     unknown: dict[str, tuple[CurvePoint, Leak]] = {}
     for point in sorted(promised, key=lambda p: _distance(p, limits)):
-        for leak in filter(_did_not_hold, point.leaks):
+        for leak in filter(is_unsound, point.leaks):
             unknown.setdefault(leak.attack, (point, leak))
     for name in sorted(unknown.keys() - COVERAGE):
         found.append(_again(*unknown[name]))
@@ -276,9 +282,9 @@ def _refutations(point: CurvePoint, limits: Limits) -> Iterator[str]:
     if worthless := _worthless(point):
         yield worthless
     limit = math.inf if limits.leak_gain is None else limits.leak_gain
-    for leak in sorted(point.leaks, key=_surely, reverse=True):
-        if _surely(leak) > limit:
-            yield f"{leak.attack} by {leak.adversary} gains at least {_surely(leak):+.3f}"
+    for leak in sorted(point.leaks, key=certain_gain, reverse=True):
+        if certain_gain(leak) > limit:
+            yield f"{leak.attack} by {leak.adversary} gains at least {certain_gain(leak):+.3f}"
         elif leak.sound and (leak.most_exposed or 0.0) > limit:
             yield (
                 f"{leak.attack} by {leak.adversary} gains {leak.most_exposed:+.3f} on the most "
@@ -286,7 +292,7 @@ def _refutations(point: CurvePoint, limits: Limits) -> Iterator[str]:
             )
 
 
-def _surely(leak: Leak) -> float:
+def certain_gain(leak: Leak) -> float:
     """Return the least gain that is known, on average over the targets."""
     return 0.0 if leak.gain is None or not leak.sound else leak.gain.low
 
@@ -321,12 +327,12 @@ def _strongest(own: Sequence[CurvePoint]) -> str:
     """Return the attack that gains most at the setting where attacks gain least."""
     if not all(point.leaks for point in own):
         return ""
-    least = min((max(point.leaks, key=_surely) for point in own), key=_surely)
-    if _surely(least) <= 0:
+    least = min((max(point.leaks, key=certain_gain) for point in own), key=certain_gain)
+    if certain_gain(least) <= 0:
         return ""
     if len(own) > 1:
-        return f"an attack gains at least {_surely(least):+.3f} at every setting"
-    return f"{least.attack} by {least.adversary} gains at least {_surely(least):+.3f}"
+        return f"an attack gains at least {certain_gain(least):+.3f} at every setting"
+    return f"{least.attack} by {least.adversary} gains at least {certain_gain(least):+.3f}"
 
 
 def epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:

@@ -42,6 +42,7 @@ WORST_FIRST = (
 """An unknown gain counts as worse than one that is known to be small."""
 
 Basis = Literal["computed", "bounded", "measured"]
+Unmet = Literal["", "does_not_apply", "not_asked"]
 
 
 class Group(Settings):
@@ -76,6 +77,11 @@ class Finding(Settings):
     milder        what audits on other terms said instead: the worst stands, and they are told
     check         of a promise: the check that made it, whose findings are replaced together
     because       why the verdict is what it is, in words
+    cells         the cells of the table of who learns what that it is about, such as LINK-SERVER;
+                  an attack that was not mounted names every adversary who could mount it
+    exposes       what success means for a person, as the attack declares it
+    stopped_by    which defences stop the attack, as it declares them
+    unmet         of an attack that was not mounted: the run gives it nothing, or nobody asked
     """
 
     adversary: str
@@ -109,6 +115,10 @@ class Finding(Settings):
     terms: str = ""
     milder: tuple[str, ...] = ()
     check: str = ""
+    cells: tuple[str, ...] = ()
+    exposes: str = ""
+    stopped_by: str = ""
+    unmet: Unmet = ""
     seconds: float = 0.0
 
     @property

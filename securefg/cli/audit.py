@@ -147,7 +147,7 @@ def _pages(run: Path) -> Path:
     """The run's page, and the printable one where there is any, with the findings that are stored
     now: none is left that tells of earlier ones."""
     from securefg.reports import build_report
-    from securefg.reports.exports import build_dpo_page
+    from securefg.reports.dpo import build_dpo_page
     from securefg.runs.folder import RunFolder
     from securefg.runs.seal import sign_page
 

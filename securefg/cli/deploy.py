@@ -14,6 +14,7 @@ from rich.table import Table
 
 from securefg.cli.common import PART_FAILED
 from securefg.foundation.errors import ConfigError, RunFolderError
+from securefg.foundation.files import make_private_folder
 from securefg.foundation.quoting import printable
 
 app = typer.Typer(help="Run across organisations, on NVIDIA FLARE.", no_args_is_help=True)
@@ -231,6 +232,21 @@ def status(kits: AllKits) -> None:
 
 
 @app.command()
+def clock(
+    kit: Kit,
+    reason: Annotated[str, typer.Option(help="Why the clock ran ahead, for the books.")],
+) -> None:
+    """At a site: sign that the clock ran ahead, which opens books that wait for its time."""
+    from securefg.flare.kits import home_of
+    from securefg.site.books import SiteBooks
+    from securefg.site.certificates import Signer
+
+    books = SiteBooks(home_of(kit))
+    corrected = books.correct_clock(Signer.load(kit / "startup"), reason)
+    _console().print(f"{corrected} books corrected; no budget came back", highlight=False)
+
+
+@app.command()
 def fetch(
     kits: AllKits,
     out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
@@ -253,7 +269,9 @@ def fetch(
         found = [x for x in admin.download(past.last).rglob("securefg_run") if x.is_dir()]
     if not found:
         raise RunFolderError(f"the job ended as {state} and left no run; the server's log says why")
-    shutil.copytree(found[0], target)
+    make_private_folder(target)
+    shutil.copytree(found[0], target, dirs_exist_ok=True)
+    make_private_folder(target)  # FLARE's archive keeps no modes
     folder = RunFolder.open(target)
     if folder.finished:
         _console().print(summary_table(folder.summary()))

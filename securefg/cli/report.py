@@ -46,7 +46,8 @@ def report(
     quiet: Quietly = False,
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
-    from securefg.reports.exports import build_dpo_page, export
+    from securefg.reports.dpo import build_dpo_page
+    from securefg.reports.exports import export
     from securefg.runs.folder import RunFolder
     from securefg.runs.seal import sign_page
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import PRIVATE, write_atomically
 from securefg.settings.partition import PartitionSettings
 
 MANY_CLIENTS = 50_000
@@ -102,7 +102,7 @@ class Partition:
         tensors = {name: value.clone() for name, value in tensors.items()}  # may share memory
         facts = {"name": self.name, "num_nodes": str(self.num_nodes)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, save(tensors, metadata=facts))
+        write_atomically(path, save(tensors, metadata=facts), mode=PRIVATE)
 
     @classmethod
     def load(cls, path: Path) -> Partition:

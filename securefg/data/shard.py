@@ -19,7 +19,7 @@ from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split
 from securefg.data.partition import MANY_CLIENTS, Holdings, Partition, holdings
 from securefg.foundation.errors import DataError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import PRIVATE, write_atomically
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,8 @@ def save_shards(path: Path, shards: Sequence[Shard]) -> None:
         }
         for s in shards
     ]
-    write_atomically(path, safetensors.torch.save(arrays, metadata={"shards": json.dumps(facts)}))
+    stored = safetensors.torch.save(arrays, metadata={"shards": json.dumps(facts)})
+    write_atomically(path, stored, mode=PRIVATE)
 
 
 def load_shards(path: Path) -> tuple[Shard, ...]:

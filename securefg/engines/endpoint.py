@@ -20,7 +20,7 @@ from securefg.federation.engine import Answer, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host
 from securefg.foundation.errors import PrivacyError, ProtocolError, RunFolderError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import PRIVATE, write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.privacy.ledger import Release
 from securefg.protocol import codec
@@ -209,7 +209,8 @@ class Endpoint:
 
     def save(self, folder: Path) -> None:
         """Write the host's private state into a file of its own."""
-        write_atomically(self._path(folder), write_arrays(self.host.state()))
+        state = write_arrays(self.host.state())
+        write_atomically(self._path(folder), state, mode=PRIVATE)
 
     def load(self, folder: Path) -> None:
         """Take up the host's state where there is one; raise for another host's."""

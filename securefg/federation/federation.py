@@ -17,7 +17,7 @@ from torch import Tensor
 from securefg.federation.census import Censuses
 from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
-from securefg.federation.journal import Entry, Journal, without_rows
+from securefg.federation.journal import Entry, Journal, entry_digest, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
 from securefg.federation.recorder import BLAMED, Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
@@ -163,18 +163,22 @@ class Federation(Cohort):
             opened = self._aggregator.collect(request, reply, clients, self._round)
             replies: Replies[M] = opened.replies
             sums, aborted = self._opened(reply, replies, opened)
+            assert replies.message is not None
+            fields = without_rows(replies.message, self._policy.masks(reply))
+            entry = note(self._sent_at[type(request)], self._step, replies.clients, fields, sums)
+            if aborted is not None:
+                entry = note(0, self._step, Clients(()), {}, {}, str(aborted))
             # What the server learnt is on record, used or not, before the note that keeps it from
             # being asked again.
-            self._recorder.opened(reply.kind, replies.clients, sums, self._round, self._step)
+            digest = entry_digest(self._round, self._masked_asks, entry)
+            about = (reply.kind, replies.clients, sums, self._round, self._step)
+            self._recorder.opened(*about, digest)
             if aborted is not None:
                 raise aborted
         except RoundAborted as error:
             self._note(note(0, self._step, Clients(()), {}, {}, str(error)))
             raise
-        assert replies.message is not None
-        fields = without_rows(replies.message, self._policy.masks(reply))
-        sent = self._sent_at[type(request)]
-        self._note(note(sent, self._step, replies.clients, fields, sums))
+        self._note(entry)
         return replace(replies, sums=sums)
 
     def _note(self, entry: Entry) -> None:

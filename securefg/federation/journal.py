@@ -1,25 +1,38 @@
-"""What sessions of secure aggregation came to, written down before it is used.
+"""The outcomes of sessions of secure aggregation, written down before they are used.
 
 A round that was opened is never asked again: clients refuse, and two sums over different clients
 would show the difference. A run that is taken up after a crash uses the sum that was opened.
 
     opened/000012-1.bin     the first masked ask of round 12
+    file   = "SFGO" | digest (32 bytes) | body
+    digest = SHA-256("securefg opened 1" | newline | file name | newline | body)
+
+The transcript's record of the sum has the digest in its note. A file with another digest, or with a
+sum that the transcript does not have, is refused before the run goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
 from securefg.foundation.errors import CodecError, RunFolderError
-from securefg.foundation.files import write_atomically
+from securefg.foundation.files import PRIVATE, make_private_folder, write_atomically
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message, Value
+from securefg.protocol.transcript import Record
 
 _SUM = "sum."
+_MAGIC = b"SFGO"
+_DOMAIN = b"securefg opened 1"
+_DIGEST_BYTES = 32
+_NAME = re.compile(r"([0-9]{6,})-([0-9]+)\.bin")
 
 
 @dataclass(frozen=True)
@@ -49,21 +62,21 @@ class Journal:
         self._folder = folder
 
     def find(self, round: int, ordinal: int) -> Entry | None:
+        """Return the outcome of a masked ask; None where the ask has not ended."""
         path = self._path(round, ordinal)
-        if path is None or not path.exists():
-            return None
-        try:
-            return _read(path.read_bytes())
-        except (KeyError, ValueError, CodecError) as error:
-            raise RunFolderError(f"{path}: an opened sum that cannot be read: {error}") from error
+        return None if path is None or not path.exists() else read_entry(path)[0]
 
     def write(self, round: int, ordinal: int, entry: Entry) -> None:
+        """Write the outcome of a masked ask to the disk."""
         path = self._path(round, ordinal)
         if path is not None:
-            write_atomically(path, _written(entry))
+            body = _written(entry)
+            make_private_folder(path.parent)
+            stored = _MAGIC + _digest_of(path.name, body) + body
+            write_atomically(path, stored, mode=PRIVATE)
 
     def forget(self, upto: int) -> None:
-        """Rounds that a checkpoint covers."""
+        """Remove the files of rounds that a checkpoint covers."""
         if self._folder is None:
             return
         for path in self._folder.glob("*.bin"):
@@ -71,7 +84,65 @@ class Journal:
                 path.unlink()
 
     def _path(self, round: int, ordinal: int) -> Path | None:
-        return None if self._folder is None else self._folder / f"{round:06d}-{ordinal}.bin"
+        return None if self._folder is None else self._folder / _file_name(round, ordinal)
+
+
+def entry_digest(round: int, ordinal: int, entry: Entry) -> str:
+    """Return the digest that the file of an entry has, in hex."""
+    return _digest_of(_file_name(round, ordinal), _written(entry)).hex()
+
+
+def read_entry(path: Path) -> tuple[Entry, str]:
+    """Return the entry of a file and its digest; raise where the file was changed."""
+    data = path.read_bytes()
+    start = len(_MAGIC) + _DIGEST_BYTES
+    digest, body = data[len(_MAGIC) : start], data[start:]
+    if not data.startswith(_MAGIC) or digest != _digest_of(path.name, body):
+        raise RunFolderError(
+            f"{path}: found an opened sum that was changed; expected the file as it was written: "
+            "put it back, or start the run anew with --fresh"
+        )
+    try:
+        return _read(body), digest.hex()
+    except (KeyError, ValueError, CodecError) as error:
+        raise RunFolderError(f"{path}: an opened sum that cannot be read: {error}") from error
+
+
+def check_against_records(folder: Path, records: Iterable[Record]) -> int:
+    """Return how many opened sums lie in a folder; raise at one that the records contradict."""
+    paths = sorted(folder.glob("*.bin"))
+    recorded: dict[tuple[int, int], set[str]] = {}
+    for record in records if paths else ():
+        if record.sender == "sum":
+            recorded.setdefault((record.round, record.step), set()).add(record.note)
+    for path in paths:
+        _check_recorded(path, recorded)
+    return len(paths)
+
+
+def _check_recorded(path: Path, recorded: dict[tuple[int, int], set[str]]) -> None:
+    entry, digest = read_entry(path)
+    named = _NAME.fullmatch(path.name)
+    notes = recorded.get((int(named[1]), entry.last)) if named else None
+    if notes is None and (entry.sums or not entry.aborted):
+        raise RunFolderError(
+            f"{path}: found a sum that the transcript does not have; expected a recorded one{_ANEW}"
+        )
+    if notes is not None and digest not in notes:
+        raise RunFolderError(
+            f"{path}: found another sum than the transcript recorded; expected the same{_ANEW}"
+        )
+
+
+_ANEW = ": put the file back, or start the run anew with --fresh"
+
+
+def _file_name(round: int, ordinal: int) -> str:
+    return f"{round:06d}-{ordinal}.bin"
+
+
+def _digest_of(name: str, body: bytes) -> bytes:
+    return hashlib.sha256(_DOMAIN + b"\n" + name.encode() + b"\n" + body).digest()
 
 
 def _written(entry: Entry) -> bytes:

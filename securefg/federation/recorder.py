@@ -76,12 +76,21 @@ class Recorder:
         self._append(envelope, ("server",), Size(), note=drop.reason)
 
     def opened(
-        self, kind: str, clients: Clients, sums: dict[str, Tensor], round: int, step: int
+        self,
+        kind: str,
+        clients: Clients,
+        sums: dict[str, Tensor],
+        round: int,
+        step: int,
+        note: str = "",
     ) -> None:
-        """What the server learnt from a masked session; it crossed no wire, so it has no size."""
+        """Record what the server learnt from a masked session, which crossed no wire.
+
+        note  the digest of the file that a resumed run reads the sum from
+        """
         body, seq = codec.encode_fields(sums), self.next_seq()
         envelope = Envelope(seq, round, step, "sum", "server", f"{kind}.sum", clients, body)
-        self._append(envelope, ("server",), Size())
+        self._append(envelope, ("server",), Size(), note=note)
         self._transcript.sync()
 
     def _append(

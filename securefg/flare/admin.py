@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from securefg.flare.guard.doors import ADMINISTRATOR
+from securefg.flare.guard.supported import require_supported
 from securefg.foundation.errors import ConfigError, RunFailed
 from securefg.foundation.quoting import shown
 
@@ -28,12 +29,13 @@ ADMIN = ADMINISTRATOR
 
 
 def require_flare() -> None:
-    """Raise `ConfigError` unless NVIDIA FLARE is installed."""
+    """Raise `ConfigError` unless an NVIDIA FLARE that the guard knows is installed."""
     if importlib.util.find_spec("nvflare") is None:
         raise ConfigError(
             "engine.name: flare wants NVIDIA FLARE, which is not installed; "
             "pip install 'securefg[flare]'"
         )
+    require_supported()
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives import serialization
 
 from securefg.flare.guard.doors import DOORS, Kind
 from securefg.flare.guard.modes import problems
-from securefg.flare.guard.process import MODULE, REVIEWED
+from securefg.flare.guard.process import MODULE
 from securefg.flare.guard.settings import strange
+from securefg.flare.guard.supported import SUPPORTED, is_supported
 from securefg.flare.kits import home_of
 from securefg.foundation.errors import DataError, SecurefgError
 from securefg.foundation.json_text import read_json
@@ -51,7 +52,7 @@ def posture(kit: Path) -> list[Line]:
 def _versions() -> Iterator[Line]:
     yield Line("securefg", importlib.metadata.version("securefg"))
     found = importlib.metadata.version("nvflare")
-    bad = "" if found.startswith(REVIEWED) else f"the doors were reviewed for {REVIEWED}x"
+    bad = "" if is_supported(found) else f"the doors were reviewed for {SUPPORTED}"
     yield Line("NVIDIA FLARE", found, bad)
 
 

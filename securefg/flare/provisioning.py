@@ -29,6 +29,7 @@ from securefg.runs.assembly import hosts_of, prepare
 from securefg.settings.config import RunConfig
 from securefg.settings.data import DataSettings, SplitSettings
 from securefg.site.books import SiteBooks
+from securefg.site.cohorts import clients_by_organisation
 from securefg.site.job import Job, Sizes, spread
 from securefg.site.plan import plan_path
 from securefg.site.policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
@@ -187,7 +188,7 @@ def reviewed(kit: Path) -> tuple[list[str], str | None]:
     policy, planned = job.policy(), job.planned()
     floor = load_policy(home / POLICY_FILE)
     try:
-        floor.check(job.parsed(), policy, planned)
+        floor.check(job.parsed(), policy, planned, clients_by_organisation(job.sites))
         SiteBooks(home).check(floor, planned_profile(policy, planned))
     except PrivacyError as error:
         return leaving(job), str(error)

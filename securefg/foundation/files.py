@@ -5,26 +5,46 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+RESULT: Final = 0o666
+"""The mode of a file that others may read, as far as the umask allows it."""
+PRIVATE: Final = 0o600
+"""The mode of a file that its owner alone reads."""
+PRIVATE_FOLDER: Final = 0o700
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder that its owner alone enters; close one that is there and open to others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    if path.stat().st_mode & 0o077:
+        path.chmod(PRIVATE_FOLDER)
 
 
 def write_atomically(
-    path: Path, content: bytes | str | Sequence[bytes | memoryview], *, sync: bool = True
+    path: Path,
+    content: bytes | str | Sequence[bytes | memoryview],
+    *,
+    sync: bool = True,
+    mode: int = RESULT,
 ) -> None:
     """Write a file so that a crash leaves either the old one or the new one, never a part.
 
     content  the whole file, or its parts in order: large arrays need no copy in memory
     sync     without it the machine's end may leave the old file for a while, or an unreadable one
+    mode     the umask takes bits from it
     """
     whole = content.encode() if isinstance(content, str) else content
     parts = [whole] if isinstance(whole, bytes) else whole
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(temporary, flags, mode)
     try:
-        os.fchmod(handle, 0o644)  # mkstemp's 0600 is not what a user expects of a result
         with os.fdopen(handle, "wb") as file:
             file.writelines(parts)
             file.flush()
@@ -32,13 +52,13 @@ def write_atomically(
                 os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
+def write_json(path: Path, value: Any, *, sync: bool = True, mode: int = RESULT) -> None:
     """Write a value as JSON, whole or not at all."""
-    write_atomically(path, json_text(value), sync=sync)
+    write_atomically(path, json_text(value), sync=sync, mode=mode)
 
 
 def json_text(value: Any) -> str:

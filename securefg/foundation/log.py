@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from securefg.foundation.errors import RunFolderError, SecurefgError
-from securefg.foundation.files import append_bytes, whole_lines_length, write_atomically, write_json
+from securefg.foundation.files import (
+    PRIVATE,
+    append_bytes,
+    whole_lines_length,
+    write_atomically,
+    write_json,
+)
 from securefg.foundation.json_text import MOST_BYTES, parse_json, read_json
 
 FORMAT: Final = 2
@@ -164,6 +170,8 @@ class Log:
     signer   signs every line, and checks every line that is read
     clock    stamps the entries of a shared log with a `time` that never goes back
     damaged  the error for a log that cannot be trusted
+    set_back_by  checks a line whose time lies before that of the line before it; gets the log's
+             name and both lines. Without it no line may set the time back
     """
 
     def __init__(
@@ -176,7 +184,9 @@ class Log:
         signer: Signer | None = None,
         clock: Clock | None = None,
         damaged: type[SecurefgError] = RunFolderError,
+        set_back_by: Callable[[str, Line, Line], None] | None = None,
     ) -> None:
+        self._set_back_by = set_back_by
         self._path, self._name, self._sync, self._shared = path, name, sync, shared
         self._signer, self._clock, self._damaged = signer, clock, damaged
         self._head = path.with_name(f"{path.name}.head")
@@ -187,7 +197,7 @@ class Log:
     def create(self) -> None:
         """Begin a shared log. No other call does: a missing one is a reason to ask."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._path.touch(mode=0o600)
+        self._path.touch(mode=PRIVATE)
         self.keep_head()
 
     def lines(self) -> list[Line]:
@@ -210,20 +220,38 @@ class Log:
                     "process wrote to it, or it was set back"
                 )
             if self._clock is not None:
-                stamp = self._time().isoformat(timespec="seconds")
+                stamp = _stamp(self._time())
                 entries = [{"time": stamp, **entry} for entry in entries]
-            data, links = self._chained(entries, self.link)
-            append_bytes(file, self._seen[0], data, sync=self._sync)
-            self.length, self.link = self.length + len(links), links[-1]
-            self._seen = _state_of(file)
-            if self._shared:
-                self._lines += [{**e, "link": li} for e, li in zip(entries, links, strict=True)]
-                self.keep_head(sync=False)
+            self._write(file, entries)
+
+    def set_back(self, make: Callable[[str, Line, str], Line]) -> bool:
+        """Append a line at the clock's time where the last line is ahead of it; return whether.
+
+        make  gets the log's name, the last line and the time, and returns the entry, which
+              `set_back_by` must accept
+        """
+        with self._locked() as file:
+            now, lines = (self._clock or utc_now)(), self._load(file)
+            if not lines or now + SLACK >= datetime.datetime.fromisoformat(lines[-1]["time"]):
+                return False
+            entry = {"time": _stamp(now), **make(self._name, lines[-1], _stamp(now))}
+            self._check_time(lines[-1], entry)
+            self._write(file, [entry])
+            return True
+
+    def _write(self, file: io.FileIO, entries: Sequence[Line]) -> None:
+        data, links = self._chained(entries, self.link)
+        append_bytes(file, self._seen[0], data, sync=self._sync)
+        self.length, self.link = self.length + len(links), links[-1]
+        self._seen = _state_of(file)
+        if self._shared:
+            self._lines += [{**e, "link": li} for e, li in zip(entries, links, strict=True)]
+            self.keep_head(sync=False)
 
     def replace(self, entries: Sequence[Line]) -> None:
         """Hold these entries and no others."""
         data, links = self._chained(entries, first := first_link(self._name))
-        write_atomically(self._path, data)
+        write_atomically(self._path, data, mode=PRIVATE)
         self.length, self.link, self._seen = len(links), [first, *links][-1], (len(data), -1)
 
     def _chained(self, entries: Iterable[Line], link: str) -> tuple[bytes, list[str]]:
@@ -237,7 +265,7 @@ class Log:
     def keep_head(self, *, sync: bool = True) -> None:
         """Write down how far the log goes. Without `sync` a power cut may leave an older head."""
         head = {"format": FORMAT, "length": self.length, "link": self.link}
-        write_json(self._head, head, sync=sync)
+        write_json(self._head, head, sync=sync, mode=PRIVATE)
         self.head_length = self.length
 
     def time(self) -> datetime.datetime:
@@ -254,7 +282,8 @@ class Log:
         if now + SLACK < last:
             raise self._damaged(
                 f"the clock says {now:%Y-%m-%d %H:%M}, {self._path.name} goes on to "
-                f"{last:%Y-%m-%d %H:%M}: set the clock"
+                f"{last:%Y-%m-%d %H:%M}: set the clock; where it is right and ran ahead before, "
+                "the site's operator signs a correction: `securefg deploy clock`"
             )
         return max(now, last)
 
@@ -266,10 +295,12 @@ class Log:
         lines = [{**entry, "link": link} for entry, link in read]
         self._check_head([line["link"] for line in lines])
         try:
-            for line in lines if self._clock else ():
-                datetime.datetime.fromisoformat(line["time"])
+            times = [datetime.datetime.fromisoformat(line["time"]) for line in self._timed(lines)]
         except (KeyError, TypeError, ValueError) as error:
             raise self._damaged(f"{self._path}: a line without its time: {error!r}") from error
+        for number in range(1, len(times)):
+            if times[number] < times[number - 1]:
+                self._check_time(lines[number - 1], lines[number])
         self.length = len(lines)
         self.link = lines[-1]["link"] if lines else first_link(self._name)
         if (whole := whole_lines_length(file)) < _state_of(file)[0]:
@@ -279,6 +310,15 @@ class Log:
             self._lines = lines
             self.keep_head(sync=False)
         return list(lines)
+
+    def _timed(self, lines: list[Line]) -> list[Line]:
+        return lines if self._clock else []
+
+    def _check_time(self, before: Line, line: Line) -> None:
+        """Raise unless a line may have an earlier time than the line before it."""
+        if self._set_back_by is None:
+            raise self._damaged(f"{self._path}: found {line['time']} after {before['time']}")
+        self._set_back_by(self._name, before, line)
 
     def _check_head(self, links: list[str]) -> None:
         """Raise unless the log has the line that its head tells of."""
@@ -303,7 +343,7 @@ class Log:
         """Open the file for this process alone; one that is missing is made for its one writer."""
         flags = os.O_RDWR | (0 if self._shared else os.O_CREAT)
         try:
-            file = io.FileIO(os.open(self._path, flags | os.O_CLOEXEC, 0o666), "r+")
+            file = io.FileIO(os.open(self._path, flags | os.O_CLOEXEC, PRIVATE), "r+")
         except OSError as error:
             if not self._shared:
                 raise
@@ -311,6 +351,10 @@ class Log:
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
+
+
+def _stamp(time: datetime.datetime) -> str:
+    return time.isoformat(timespec="seconds")
 
 
 def _state_of(file: io.FileIO) -> tuple[int, int]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 LONGEST = 60
+
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+|inf|nan)\s*(?:$|[;\t\r\n])"
+_SIGN = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"
+_FORMULA = re.compile(rf"((?:^(?=[\t\r]))|(?:^|[;\t\r\n])(?!\s*{_NUMBER})(?=\s*{_SIGN}))")
 
 
 def shown(value: object, limit: int = LONGEST) -> str:
@@ -39,3 +44,12 @@ def printable(text: str, keep: str = "\n") -> str:
 
 def _spelt(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def neutral_cell(value: object) -> object:
+    """Return a cell of a table that no spreadsheet takes for a formula; numbers are kept.
+
+    An apostrophe goes before `=`, `+`, `-` and `@` at the start of a cell, and after the separators
+    at which a spreadsheet may split it.
+    """
+    return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value

@@ -30,6 +30,7 @@ from pydantic import ConfigDict, create_model
 from torch import Tensor
 
 from securefg.foundation.errors import RunFolderError
+from securefg.foundation.files import PRIVATE, make_private_folder
 from securefg.foundation.log import OtherFormat, chain_line, first_link, next_link, split_line
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Size
@@ -122,12 +123,12 @@ class TranscriptWriter:
     the last link where it is known: then what is there is not read again."""
 
     def __init__(self, folder: Path, position: int | None = None, chain: str | None = None) -> None:
-        folder.mkdir(exist_ok=True)
+        make_private_folder(folder)
         path = folder / "messages.bin"
         if position is not None and path.exists():
             os.truncate(path, min(position, path.stat().st_size))
         self._chain = last_link(folder) if chain is None else chain
-        self._file: BinaryIO = path.open("ab")
+        self._file: BinaryIO = open(path, "ab", opener=_open_private)  # noqa: SIM115
 
     @property
     def position(self) -> int:
@@ -160,6 +161,13 @@ class TranscriptWriter:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that its owner alone reads; close one that was open to others."""
+    handle = os.open(path, flags, PRIVATE)
+    os.fchmod(handle, PRIVATE)
+    return handle
 
 
 def read_transcript(folder: Path) -> Iterator[Record]:

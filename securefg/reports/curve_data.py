@@ -140,7 +140,7 @@ class Choice(Settings):
 
 
 class CurveData(Settings):
-    """A finished sweep."""
+    """A finished sweep. `command` is the one that runs what is missing."""
 
     schema_: int = Field(SCHEMA, alias="schema")
     name: str
@@ -151,6 +151,7 @@ class CurveData(Settings):
     choices: tuple[Choice, ...]
     settings: str
     versions: dict[str, Any]
+    command: str = "securefg curve"
 
 
 class Timing(Settings):

@@ -23,6 +23,7 @@ from securefg.engines.processes import Processes
 from securefg.federation.engine import Engine
 from securefg.federation.federation import Secure
 from securefg.federation.roles import PublicInfo
+from securefg.foundation.files import make_private_folder
 from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.methods.base import AnyMethod, asked_at_once, population_of
 from securefg.methods.registry import get_method
@@ -179,7 +180,7 @@ def own_shards(experiment: Experiment, clients: Clients) -> Sequence[Shard]:
 
 
 def _write_shards(folder: Path, specs: list[HostSpec], own: list[Sequence[Shard]]) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     files = [folder / f"{spec.name}.safetensors" for spec in specs]
     for path, data in zip(files, own, strict=True):
         save_shards(path, data)

@@ -27,7 +27,13 @@ from safetensors import SafetensorError
 from securefg.federation.census import CENSUS, Censuses
 from securefg.federation.roles import Server, State
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.files import sync_path, write_atomically, write_json
+from securefg.foundation.files import (
+    PRIVATE,
+    make_private_folder,
+    sync_path,
+    write_atomically,
+    write_json,
+)
 from securefg.foundation.json_text import read_json
 
 KEPT = 2
@@ -106,12 +112,15 @@ def write_checkpoint(
     temporary = folder / f".{target.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        (temporary / "hosts").mkdir(parents=True)
-        write_atomically(temporary / "server.safetensors", safetensors.torch.save(server))
-        write_atomically(temporary / "best.bin", best_body)
+        for part in (folder, temporary, temporary / "hosts"):
+            make_private_folder(part)
+        state = safetensors.torch.save(server)
+        write_atomically(temporary / "server.safetensors", state, mode=PRIVATE)
+        write_atomically(temporary / "best.bin", best_body, mode=PRIVATE)
         save_hosts(temporary / "hosts")
         files = {name: _file_digest(temporary / name) for name in _files(temporary)}
-        write_json(temporary / STATE, _sealed({"progress": asdict(progress), "files": files}))
+        sealed = _sealed({"progress": asdict(progress), "files": files})
+        write_json(temporary / STATE, sealed, mode=PRIVATE)
         sync_path(temporary / "hosts")
         sync_path(temporary)
         shutil.rmtree(target, ignore_errors=True)

@@ -93,7 +93,7 @@ class Run:
         self._best = Best()
         self._scores = Scores(0.0, 0.0, 0.0, 0.0)
         self._unscored = False
-        self._journal = Journal(folder.path / "opened")
+        self._journal = Journal(folder.opened)
         self._evaluator: Evaluator | None = None
         self._best_quality: tuple[Quality | None, Quality | None] = (None, None)
         self._seconds_before = 0.0

@@ -5,6 +5,7 @@ metrics.jsonl      a line per round
 ledger.jsonl       a line per private release
 transcript/        every message
 checkpoints/       the last whole rounds
+opened/            sums that were opened after the last whole round
 partition.safetensors, partition.json
 model.safetensors  what the server released, at the best validation score
 private/           shards, hosts' states: the truth, never read by attacks
@@ -28,7 +29,7 @@ from typing import Any
 import yaml
 
 from securefg.foundation.errors import ConfigError, RunFolderError
-from securefg.foundation.files import sync_path, write_atomically
+from securefg.foundation.files import make_private_folder, sync_path, write_atomically
 from securefg.foundation.lock import owned, require_plain
 from securefg.foundation.quoting import shown
 from securefg.foundation.versions import versions
@@ -72,10 +73,9 @@ class RunFolder:
             clear_torn(config.output.root, name)
             temporary = _new_folder(config.output.root, name, held or own)
             try:
-                (temporary / "private").mkdir(mode=0o700)
+                make_private_folder(temporary / "private")
                 fill(temporary)
                 cls(temporary)._write_config(config)
-                temporary.chmod(0o755)
                 sync_path(temporary)
                 _put_in_place(temporary, path, replaces)
             except BaseException:
@@ -173,6 +173,11 @@ class RunFolder:
     def transcript(self) -> Path:
         """Return the folder of the recorded messages."""
         return self.path / "transcript"
+
+    @property
+    def opened(self) -> Path:
+        """Return the folder of the sums that were opened after the last checkpoint."""
+        return self.path / "opened"
 
     @property
     def checkpoints(self) -> Path:

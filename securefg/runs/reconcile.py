@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from securefg.federation.journal import check_against_records
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.log import first_link, read_log
 from securefg.privacy.accountants import Claim
@@ -47,9 +48,16 @@ def reconcile(
     releases = list(read_ledger(folder.ledger_path))
     _check_ledger(folder, states)
     end = _check_transcript(folder, states, {_booked(r) for r in releases}, resent)
+    check_opened(folder)
     _check_metrics(folder, done)
     _check_told(folder, num_clients, releases, claims)
     return Surviving(end, max((release.attempt for release in releases), default=0))
+
+
+def check_opened(folder: RunFolder) -> int:
+    """Return how many opened sums the folder keeps; raise where the transcript has others."""
+    records = (record for _, record in checked_records(folder.transcript))
+    return check_against_records(folder.opened, records)
 
 
 def _check_ledger(folder: RunFolder, states: list[Progress]) -> None:

@@ -13,7 +13,7 @@ from securefg.foundation.errors import (
     InputError,
     RunFolderError,
 )
-from securefg.foundation.files import write_json
+from securefg.foundation.files import PRIVATE, write_json
 from securefg.foundation.lock import owned
 from securefg.runs.assembly import Experiment, enrol, prepare, start_engine
 from securefg.runs.checkpoint import (
@@ -42,7 +42,8 @@ def start(
 
     def fill(path: Path) -> None:
         experiment.partition.save(path / "partition.safetensors")
-        write_json(path / "partition.json", experiment.statistics.model_dump(mode="json"))
+        statistics = experiment.statistics.model_dump(mode="json")
+        write_json(path / "partition.json", statistics, mode=PRIVATE)
         write_fingerprints(path, experiment)
 
     with ExitStack() as held:

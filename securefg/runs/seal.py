@@ -38,7 +38,7 @@ from securefg.runs.assembly import Experiment, prepare
 from securefg.runs.epsilons import epsilons
 from securefg.runs.fingerprints import require_same_data
 from securefg.runs.folder import RunFolder
-from securefg.runs.reconcile import unbooked
+from securefg.runs.reconcile import check_opened, unbooked
 from securefg.runs.summary import ClaimedEpsilon
 from securefg.secagg.errors import BadSignature
 from securefg.secagg.keys import Identity, verify
@@ -124,9 +124,12 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
 
     key  the public key that the pages must be signed with, in hex
     """
+    sums = _opened_sums(folder)
+    if sums.wrong and not folder.finished:
+        raise RunFolderError(sums.wrong)
     summary = folder.summary()
     chain = broken_link(folder.transcript, summary.transcript_chain)
-    checks = [Check("transcript", chain or "", "every message is the one that was recorded")]
+    checks = [Check("transcript", chain or "", "every message is the one that was recorded"), sums]
     checks += _against_the_data(folder)
     checks += _against_the_history(folder)
     manifest = read_manifest(folder.path)
@@ -135,6 +138,14 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     if not pages:
         checks.append(Check("page", "there is none; `securefg report` builds it"))
     return checks + [_signature(folder.path, manifest, name, key) for name in pages]
+
+
+def _opened_sums(folder: RunFolder) -> Check:
+    try:
+        kept = check_opened(folder)
+    except RunFolderError as error:
+        return Check("sums", str(error))
+    return Check("sums", "", f"{kept} opened sums are kept; the transcript has them")
 
 
 def _against_the_data(folder: RunFolder) -> list[Check]:

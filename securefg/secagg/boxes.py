@@ -15,6 +15,7 @@ from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
 
 NONCE_BYTES: Final = 12
+TAG_BYTES: Final = 16
 
 
 def seal(

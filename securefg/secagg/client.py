@@ -229,6 +229,7 @@ class SecureClients:
         session = self._current()
         sharers = tuple(request.sharers.tolist())
         self._rules.check_sharers(session, sharers, numbers)
+        self._rules.check_delivery(session, request, numbers)
         session.sharers = sharers
         rows = enumerate(numbers)
         bad = [session.open_boxes(n, request.boxes[i], request.share_digests[i]) for i, n in rows]

@@ -7,15 +7,17 @@ who falls silent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from securefg.foundation.errors import ConfigError
+from securefg.secagg.hypergeometric import chance_of_more, estimate_most_marked, most_marked
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import Secret
 from securefg.settings.secagg import Threat
@@ -28,6 +30,7 @@ allowed 2^40 tries."""
 CORRECTNESS_BITS: Final = 20
 LEAST_DEGREE: Final = 32
 LEAST_CLIENTS: Final = 3
+MostMarked = Callable[[int, int, int, Fraction], int]
 
 
 @dataclass(frozen=True)
@@ -46,26 +49,50 @@ class GraphParameters:
 
 @lru_cache(maxsize=256)
 def choose(num_clients: int, threat: Threat) -> GraphParameters:
-    """The least even degree from 32 on that is safe, else everybody; t about 2/3 of the holders.
+    """Return the least even degree from 32 on that is safe, else everybody; t about 2/3 of them.
 
     Safe: a client answers only where t of its k neighbours signed the same survivors, and
 
         t > k/2 + c     c colluders sit within k/2 places on one side of any client, or fewer, but
                         for 2^-40 after 2^40 tries at the graph (hypergeometric)
         2 t > k + c'    likewise c' among all k: no two stories find t listeners each
-        t <= a          a of the k are alive, or more, but for 2^-20 where drop-outs are random
+        t <= k - s      s of the k are silent, or fewer, but for 2^-20. The silent are the drop-outs
+                        at random and, on top, all colluders: these may upload and then keep their
+                        shares and signatures to themselves
 
-    By the first, every client that answers has an honest one that answers within k/2 places on
-    either side, whoever was made to fall silent: the honest stay one ring, and no part of the sum
-    opens by itself.
+    An opened seed needs more than k/2 + c holders that answer. By the first line an honest one of
+    them sits on either side of the client, and it verified t signers of its own story.
     """
     if num_clients < LEAST_CLIENTS:
         raise ConfigError(f"secure aggregation: {num_clients} clients, wanted >= {LEAST_CLIENTS}")
     for degree in range(LEAST_DEGREE, num_clients - 1, 2):
-        least, most = _sparse_bounds(num_clients, degree, threat)
+        least, most = _sparse_bounds(num_clients, degree, threat, estimate_most_marked)
+        if least <= most:
+            least, most = _sparse_bounds(num_clients, degree, threat, most_marked)
         if least <= most:
             return GraphParameters(num_clients, degree, _between(degree, least, most))
     return _complete(num_clients, threat)
+
+
+def abort_bound(parameters: GraphParameters, threat: Threat, *, silent: bool = True) -> Fraction:
+    """Return a bound on the chance that some client's secret finds fewer than t answering holders.
+
+    The bound adds the exact chances of all clients. In the complete graph it is 0 or 1.
+
+    silent  whether the colluders stay silent on top of the drop-outs
+    """
+    n, t = parameters.num_clients, parameters.threshold
+    away = min(n - 1, _num_silent(n, threat) if silent else threat.num_dropped(n))
+    if parameters.complete:
+        return Fraction(int(t > n - away))
+    return min(
+        Fraction(1), n * chance_of_more(n - 1, away, parameters.degree, parameters.degree - t)
+    )
+
+
+def _num_silent(num_clients: int, threat: Threat) -> int:
+    """Return how many clients may keep their shares: drop-outs, and all colluders on top."""
+    return threat.num_dropped(num_clients) + threat.num_corrupt(num_clients)
 
 
 def fewest(parameters: GraphParameters, threat: Threat) -> int:
@@ -92,6 +119,8 @@ def only_one_opens(planned: int, threat: Threat) -> bool:
 
 
 def _complete(num_clients: int, threat: Threat) -> GraphParameters:
+    """Return the complete graph. A third of colluders or more can end a round by silence: there no
+    threshold is both safe and low enough, and the safe one is taken."""
     least = (num_clients + threat.num_corrupt(num_clients)) // 2 + 1
     most = num_clients - threat.num_dropped(num_clients)
     if least > most:
@@ -100,6 +129,7 @@ def _complete(num_clients: int, threat: Threat) -> GraphParameters:
             f"may collude and {threat.num_dropped(num_clients)} fall silent: a threshold must lie "
             f"between {least} and {most}; lower corrupt or dropout, or ask more clients"
         )
+    most = max(least, num_clients - _num_silent(num_clients, threat))
     return GraphParameters(num_clients, num_clients - 1, _between(num_clients, least, most))
 
 
@@ -107,38 +137,18 @@ def _between(num_holders: int, least: int, most: int) -> int:
     return min(max(2 * num_holders // 3 + 1, least), most)
 
 
-def _sparse_bounds(num_clients: int, degree: int, threat: Threat) -> tuple[int, int]:
-    """The least threshold that is safe, and the most that drop-outs leave room for."""
+def _sparse_bounds(
+    num_clients: int, degree: int, threat: Threat, find_most: MostMarked
+) -> tuple[int, int]:
+    """Return the least threshold that is safe, and the most that the silent leave room for."""
     corrupt, others = threat.num_corrupt(num_clients), num_clients - 1
-    alive = others - threat.num_dropped(num_clients)
-    rare = 2.0 ** -(SECURITY_BITS + GRINDING_BITS + 1) / (2 * num_clients)
-    beside = _at_most(others, corrupt, degree // 2, rare)
-    around = _at_most(others, corrupt, degree, rare)
+    rare = Fraction(1, 2 ** (SECURITY_BITS + GRINDING_BITS + 1) * 2 * num_clients)
+    beside = find_most(others, min(corrupt, others), degree // 2, rare)
+    around = find_most(others, min(corrupt, others), degree, rare)
     least = max(degree // 2 + beside, (degree + around) // 2) + 1
-    silent = _at_most(others, others - alive, degree, 2.0**-CORRECTNESS_BITS / num_clients)
+    away = min(others, _num_silent(num_clients, threat))
+    silent = find_most(others, away, degree, Fraction(1, 2**CORRECTNESS_BITS * num_clients))
     return least, degree - silent
-
-
-def _at_most(total: int, marked: int, drawn: int, rare: float) -> int:
-    """The number of marked among those drawn that is passed with a probability of at most `rare`.
-
-    P[j of the drawn are marked] = C(marked, j) C(total - marked, drawn - j) / C(total, drawn).
-    """
-    counts = np.arange(min(marked, drawn) + 1)
-    pmf = np.exp(
-        _log_binomials(marked, counts)
-        + _log_binomials(total - marked, drawn - counts)
-        - _log_binomials(total, np.array([drawn]))
-    )
-    passed = np.append(np.cumsum(pmf[::-1])[::-1][1:], 0.0)
-    return int(np.argmax(passed <= rare))
-
-
-def _log_binomials(total: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """ln C(total, j); ln 0 where j is more than there are."""
-    j = np.clip(chosen, 0, total).astype(np.float64)
-    table: NDArray[np.float64] = gammaln(total + 1.0) - gammaln(j + 1.0) - gammaln(total - j + 1.0)
-    return np.where((chosen >= 0) & (chosen <= total), table, -np.inf)
 
 
 @dataclass(frozen=True, eq=False)

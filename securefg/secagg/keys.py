@@ -114,7 +114,7 @@ def make_identities(folder: Path, hosts: Mapping[str, Clients]) -> list[bytes]:
 
     In one organisation's experiment this stands for enrolment, where each party makes its own.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     roster: dict[int, bytes] = {}
     for name, clients in hosts.items():
         path = folder / f"{name}.keys"

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from securefg.foundation.files import make_private_folder
 from securefg.foundation.log import Log
 from securefg.protocol.codec import Clients
 from securefg.secagg.encoding import encode
@@ -61,7 +62,7 @@ class Memory:
         self._told: dict[str, str] = {}
         self._log: Log | None = None
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             name = f"memory {job.hex()}"
             self._log = Log(path, name, signer=identity, damaged=MemoryDamaged)
             self._load(self._log, path)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph import fewest, only_one_opens
-from securefg.secagg.session import Session
+from securefg.secagg.messages import Deliver
+from securefg.secagg.session import BOX_BYTES, DIGEST_BYTES, Session
 from securefg.settings.secagg import SecureAggregationSettings, Threat
 
 
@@ -75,6 +79,18 @@ class Rules:
         few = len(sharers) < self.least_cohort(session.purpose)
         if few or near < session.graph.parameters.threshold:
             raise Refused(f"only {near} clients shared their keys")
+
+    def check_delivery(self, session: Session, request: Deliver, numbers: list[int]) -> None:
+        """Raise unless every client gets a whole box and two whole digests from every holder."""
+        holders = len(session.graph.holders(session.places[numbers[0]]))
+        for name, size in (("boxes", BOX_BYTES), ("share_digests", DIGEST_BYTES)):
+            rows: Tensor = getattr(request, name)
+            expected = (len(numbers), holders, size)
+            if tuple(rows.shape) != expected or rows.dtype is not torch.uint8:
+                raise Refused(
+                    f"{request.kind}.{name}: found {list(rows.shape)} of {rows.dtype}; expected "
+                    f"{list(expected)} of torch.uint8, a row per client and holder"
+                )
 
     def check_purpose(self, session: Session, numbers: list[int], purpose: str, round: int) -> None:
         """Raise unless the session masks this message of these clients in this round."""

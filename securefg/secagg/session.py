@@ -27,6 +27,8 @@ KEY, SEED = "key", "seed"
 """What a share is of."""
 
 WRAPPED_BYTES: Final = SECRET_BYTES + derive.TAG_BYTES
+BOX_BYTES: Final = boxes.NONCE_BYTES + 2 * SHARE_BYTES + boxes.TAG_BYTES
+DIGEST_BYTES: Final = 64
 
 
 @dataclass

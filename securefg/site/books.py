@@ -7,6 +7,7 @@ They belong to the site, outlive the runs, are written before a reply leaves, an
     ledger.jsonl     {run, num_clients, request, releases}: a line for every request that a
                      host saw, booked before the host saw it, with all that its reply may hold
     scores.jsonl     {run, round, at_end, clients}
+    any of the three {clock_set_back}: see `securefg.site.clock`
     refusals.jsonl   {time, run, submission, at, reason}, for the site's own people; no log
 """
 
@@ -22,11 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefg.foundation.errors import BooksDamaged, BudgetExceeded
-from securefg.foundation.log import Clock, Line, Log, utc_now
+from securefg.foundation.log import Clock, Line, utc_now
 from securefg.foundation.quoting import shortened
 from securefg.privacy.accountants import Claim, claim
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.settings.privacy import Unit
+from securefg.site.certificates import Root, Signer
+from securefg.site.clock import check_corrections, correct_clock, open_book, without_corrections
 from securefg.site.job import Job
 from securefg.site.policy import POLICY_FILE, Budget, JobRefused, SitePolicy
 
@@ -56,12 +59,7 @@ def open_books(home: Path) -> None:
     """Begin a site's books, once, when its kit is made; never where there were some."""
     if not (home / "runs").exists() and not any(home.glob("*.jsonl.head")):
         for name in LOGS:
-            open_log(home / name).create()
-
-
-def open_log(path: Path, now: Clock = utc_now) -> Log:
-    """One of a site's books: several processes of the site append to it."""
-    return Log(path, f"book {path.stem}", shared=True, clock=now, damaged=BooksDamaged)
+            open_book(home / name).create()
 
 
 class SiteBooks:
@@ -69,16 +67,25 @@ class SiteBooks:
 
     def __init__(self, home: Path, now: Clock = utc_now) -> None:
         self.home, self._now = home, now
-        self._jobs, self._ledger, self._scores = (open_log(home / name, now) for name in LOGS)
+        self._jobs, self._ledger, self._scores = (open_book(home / name, now) for name in LOGS)
         self._parsed: dict[str, list[Release]] = {}
 
     def releases(self) -> list[Line]:
         """Return a line per request that a host saw."""
-        return self._ledger.lines()
+        return without_corrections(self._ledger.lines())
 
     def jobs(self) -> list[Line]:
         """Return a line per job that was taken up."""
-        return self._jobs.lines()
+        return without_corrections(self._jobs.lines())
+
+    def correct_clock(self, signer: Signer, reason: str) -> int:
+        """Lift the lock of a clock that ran ahead; return how many books were corrected."""
+        return correct_clock([self.home / name for name in LOGS], signer, reason, self._now)
+
+    def check_corrections(self, site: str, root: Root) -> None:
+        """Raise unless this site signed every correction of its clock, under this root."""
+        for log in (self._jobs, self._ledger, self._scores):
+            check_corrections(log.lines(), site, root)
 
     def take_up(self, job: Job, most: int) -> None:
         """Note a job; refuse one that was taken up before, is older, or comes once too often."""
@@ -86,7 +93,7 @@ class SiteBooks:
             self._take_up(job, most)
 
     def _take_up(self, job: Job, most: int) -> None:
-        seen = [line for line in self._jobs.lines() if line["run"] == job.run]
+        seen = [line for line in self.jobs() if line["run"] == job.run]
         last = max((line["submission"] for line in seen), default=0)
         if job.submission <= last:
             raise JobRefused(
@@ -158,7 +165,8 @@ class SiteBooks:
         """Note that scores are told; False where they were, of this round, before."""
         line = {"run": run, "round": round, "at_end": at_end, "clients": clients}
         with self._turn("scores"):
-            told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in self._scores.lines()}
+            scores = without_corrections(self._scores.lines())
+            told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in scores}
             if tuple(line.values()) in told:
                 return False
             self._scores.append([line])

@@ -12,7 +12,12 @@
     max_clip_l2: 100
     masking: required               # every private field travels under masks
     masking_mode: malicious         # the server may lie; `honest` trusts it
-    least_cohort: 3                 # no sum of fewer clients is opened
+    least_cohort: 3                 # no sum of fewer organisations is opened
+    least_corrupt: 0.05             # share of all clients that masks must count as colluding
+    max_dropout: 0.34               # share of a cohort that may fall silent
+    least_holders: 2                # no sum of a node that fewer clients hold is released
+    least_participation: 1.0        # share of the clients that every round asks
+    max_local_epochs: 50            # passes over a site's data in one round
     budget_per_month: {epsilon: 8, delta: 1.0e-5, unit: client}     # any 31 days, all jobs
     budget_total: {epsilon: 16, delta: 1.0e-5, unit: client}        # for ever, all jobs
     submissions: 5                  # how often one run may be started here
@@ -27,7 +32,7 @@ as strict as above. A job is checked as a whole when it starts, and every reply 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,7 +55,10 @@ from securefg.privacy.ledger import Mechanism
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.settings.config import RunConfig
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.privacy import Adjacency, Per, Unit, shipped_defences
+from securefg.settings.secagg import SecureAggregationSettings
+from securefg.site.cohorts import fewest_organisations, largest_dropout, smallest_sum
 
 POLICY_FILE = "site_policy.yaml"
 Known = Literal["graph", "labels", "trainers"]
@@ -95,6 +103,11 @@ class SitePolicy(_Floor):
     masking: Literal["optional", "required"] = "required"
     masking_mode: Literal["malicious", "honest"] = "malicious"
     least_cohort: PositiveInt = 3
+    least_corrupt: float = Field(0.05, ge=0, lt=1)
+    max_dropout: float = Field(0.34, ge=0, lt=1)
+    least_holders: PositiveInt = 2
+    least_participation: float = Field(1.0, gt=0, le=1)
+    max_local_epochs: PositiveInt = 50
     budget_per_month: Budget | None = Budget(epsilon=8)
     budget_total: Budget | None = Budget(epsilon=16)
     submissions: PositiveInt = 5
@@ -119,6 +132,11 @@ class SitePolicy(_Floor):
             masking="optional",
             masking_mode="honest",
             least_cohort=1,
+            least_corrupt=0,
+            max_dropout=0.99,
+            least_holders=1,
+            least_participation=1e-9,
+            max_local_epochs=10**9,
             budget_per_month=None,
             budget_total=None,
             submissions=10**9,
@@ -128,11 +146,20 @@ class SitePolicy(_Floor):
             server_knows=("graph", "labels", "trainers"),
         )
 
-    def check(self, config: RunConfig, policy: Policy, planned: list[PlannedRelease]) -> None:
-        """Raise `JobRefused` with every reason, or return."""
+    def check(
+        self,
+        config: RunConfig,
+        policy: Policy,
+        planned: list[PlannedRelease],
+        organisations: Mapping[str, int],
+    ) -> None:
+        """Raise `JobRefused` with every reason, or return.
+
+        organisations  how many clients each organisation of the job has
+        """
         reasons = [
             *self._about_the_run(config),
-            *self._about_masking(config),
+            *self._about_masking(config, policy, organisations),
             *(
                 reason
                 for name in (release.name for release in planned)
@@ -154,6 +181,7 @@ class SitePolicy(_Floor):
             )
         if config.training.rounds > self.max_rounds:
             reasons.append(f"{config.training.rounds} rounds; allowed here: {self.max_rounds}")
+        reasons += self._about_training(config.training)
         if self.noise == "system" and config.privacy.noise_rng != "system":
             reasons.append("the noise is seeded and protects nothing")
         named = {
@@ -172,7 +200,23 @@ class SitePolicy(_Floor):
             )
         return reasons
 
-    def _about_masking(self, config: RunConfig) -> list[str]:
+    def _about_training(self, training: TrainingSettings) -> list[str]:
+        reasons = []
+        if training.local_epochs > self.max_local_epochs:
+            reasons.append(
+                f"training.local_epochs: found {training.local_epochs}; expected at most "
+                f"{self.max_local_epochs}"
+            )
+        if training.participation < self.least_participation:
+            reasons.append(
+                f"training.participation: found {training.participation:g}; expected at least "
+                f"{self.least_participation:g}"
+            )
+        return reasons
+
+    def _about_masking(
+        self, config: RunConfig, policy: Policy, organisations: Mapping[str, int]
+    ) -> list[str]:
         settings = config.privacy.secure_aggregation
         if settings is None:
             return []  # where masks are required, every field says so
@@ -182,6 +226,33 @@ class SitePolicy(_Floor):
         if settings.min_clients < self.least_cohort:
             reasons.append(
                 f"sums of {settings.min_clients} clients are opened; wanted {self.least_cohort}"
+            )
+        threat = settings.threat_among(sum(organisations.values()))
+        smallest = smallest_sum(settings, policy, threat)
+        fewest = fewest_organisations(smallest, organisations)
+        if fewest < self.least_cohort:
+            reasons.append(
+                f"least_cohort: found sums over {smallest} clients of {fewest} organisations; "
+                f"expected at least {self.least_cohort} organisations"
+            )
+        return [*reasons, *self._about_threat(settings, largest_dropout(policy, threat))]
+
+    def _about_threat(self, settings: SecureAggregationSettings, dropout: float) -> list[str]:
+        reasons, where = [], "secure_aggregation"
+        if settings.corrupt < self.least_corrupt:
+            reasons.append(
+                f"{where}.corrupt: found {settings.corrupt:g}; expected at least "
+                f"{self.least_corrupt:g}"
+            )
+        if dropout > self.max_dropout:
+            reasons.append(
+                f"{where}.dropout: found {dropout:.3g} of a cohort; expected at most "
+                f"{self.max_dropout:g}"
+            )
+        if settings.min_holders < self.least_holders:
+            reasons.append(
+                f"{where}.min_holders: found {settings.min_holders}; expected at least "
+                f"{self.least_holders}"
             )
         return reasons
 

@@ -23,6 +23,7 @@ from securefg.engines.admission import RequestPlan
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import HostSpec, build_endpoint, require_memory
 from securefg.foundation.errors import BREACHES, BooksDamaged, ConfigError, DataError
+from securefg.foundation.files import make_private_folder
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Mechanism, Release, ledger_file, read_ledger
 from securefg.privacy.policy import Policy
@@ -31,6 +32,7 @@ from securefg.protocol.codec import Clients
 from securefg.runs.device import choose_device
 from securefg.site.books import SiteBooks
 from securefg.site.certificates import Root, Signer
+from securefg.site.cohorts import clients_by_organisation
 from securefg.site.job import Job
 from securefg.site.packets import Begin
 from securefg.site.plan import check_planned
@@ -95,8 +97,9 @@ class TakingUp:
         hosts = self._check_plan(begin)
         self.policy = load_policy(self._kit.home / POLICY_FILE)
         policy, planned = job.policy(), job.planned()
-        self.policy.check(config, policy, planned)
+        self.policy.check(config, policy, planned, clients_by_organisation(job.sites))
         requests = self._request_plan(policy, planned)
+        self._books.check_corrections(self._kit.name, self._kit.root)
         before = self._books.booked(job.run)
         self._books.check(self.policy, _still_to_come(planned_profile(policy, planned), before))
         masked = config.privacy.secure_aggregation is not None
@@ -165,7 +168,7 @@ class TakingUp:
         fresh_noise = masked or (
             policy.protects and any(not r.is_bare for r in policy.rules.values())
         )
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         _check_ledger(self._ledger_path, booked)
         if fresh_noise:
             ledger_file(self._ledger_path).replace([release.to_json() for release in booked])

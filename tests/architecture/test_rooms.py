@@ -15,6 +15,7 @@ import pytest
 PAGE = Path("docs/architecture.md")
 PACKAGES = ("securefg", "attacks", "audits", "papers")
 ROW = re.compile(r"^\| `(\w+)` \|[^|]*\| ([\w, ]*) ?\|$", re.M)
+BELOW_AUDITS = ("findings", "answer")
 LOOKS_UP = "everything"
 FRONT, RELATIVE = "api", "a relative import"
 IMPORTERS = {"import_module", "__import__", "import_path", "find_spec"}
@@ -32,13 +33,15 @@ def table() -> dict[str, set[str]]:
 def room_of(module: str) -> str | None:
     """`attacks`, or the part of `securefg` that a module is in; None for other packages.
 
-    What audits found (`audits.findings`) is a room of its own, which pages and runs may read.
+    What audits found (`audits.findings`) and the answer made of it (`audits.answer`) are rooms of
+    their own, which pages may read.
     """
     first, _, rest = module.partition(".")
     if first == "securefg":
         return rest.partition(".")[0] or None
-    if f"{module}.".startswith("audits.findings."):
-        return "findings"
+    for room in BELOW_AUDITS:
+        if f"{module}.".startswith(f"audits.{room}."):
+            return room
     if module == RELATIVE:
         return module
     return first if first in PACKAGES else None
@@ -85,7 +88,7 @@ def files() -> list[Path]:
 
 def test_every_folder_is_a_room_of_the_table() -> None:
     folders = {path.parent.name for path in Path("securefg").glob("*/*.py")}
-    assert folders | set(PACKAGES[1:]) | {"findings"} == set(table())
+    assert folders | set(PACKAGES[1:]) | set(BELOW_AUDITS) == set(table())
 
 
 @pytest.mark.parametrize("path", files(), ids=str)

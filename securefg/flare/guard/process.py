@@ -16,7 +16,8 @@ from pathlib import Path
 
 from securefg.flare.guard.modes import check_modes
 from securefg.flare.guard.settings import check_settings
-from securefg.foundation.errors import ConfigError, SecurefgError
+from securefg.flare.guard.supported import require_supported
+from securefg.foundation.errors import SecurefgError
 
 MODULE = "securefg.flare.guard.process"
 PROGRAMS = {
@@ -25,18 +26,11 @@ PROGRAMS = {
     "server": "nvflare.private.fed.app.server.server_train",
     "server_job": "nvflare.private.fed.app.server.runner_process",
 }
-REVIEWED = "2.9."
 
 
 def guard(kind: str, kit: Path) -> None:
     """Put the guard into FLARE, in this process."""
-    import nvflare
-
-    if not nvflare.__version__.startswith(REVIEWED):
-        raise ConfigError(
-            f"NVIDIA FLARE {nvflare.__version__} is installed; the doors were reviewed for "
-            f"{REVIEWED}x: pip install 'nvflare~={REVIEWED}0'"
-        )
+    require_supported()
     check_modes(kit)
     if kind != "admin":
         check_settings(kit)

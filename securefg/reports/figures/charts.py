@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from securefg.foundation.quoting import neutral_cell
 from securefg.foundation.units import number
 from securefg.reports.figures.canvas import (
     CHARACTER,
@@ -344,11 +345,11 @@ def _cell_tips(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """None is an empty cell."""
+    """Return a table as CSV in which no cell is a formula; None is an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    for row in (columns, *rows):
+        writer.writerow([neutral_cell(cell) for cell in row])
     return text.getvalue()
 
 

@@ -11,6 +11,18 @@ addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("details")) part.open = true;
 });
 
+// A link into a folded part opens it.
+function unfold() {
+  const target = location.hash && document.getElementById(location.hash.slice(1));
+  if (!target) return;
+  const inside = target.matches("section") ? target.querySelector("details.fold") : null;
+  if (inside) inside.open = true;
+  for (let part = target; part; part = part.parentElement) if (part.matches("details")) part.open = true;
+  target.scrollIntoView();
+}
+addEventListener("hashchange", unfold);
+unfold();
+
 function show(event) {
   const mark = event.target.closest?.("[data-tip]");
   if (mark) say(mark, event.clientX + 14, event.clientY - 12);

@@ -128,7 +128,7 @@ def test_a_method_removed_turns_the_page_not_green() -> None:
     assert not is_green(page([lonely]))
 
 
-def test_what_was_not_measured_whole_is_not_called_least_leakage_nor_on_the_front() -> None:
+def test_gain_of_a_weak_measurement_is_called_found_and_not_on_the_front() -> None:
     """A weak attack gains least; the reader who looks for the smallest gain must not find that."""
     unread = Leak(
         attack="unread_field",
@@ -142,9 +142,9 @@ def test_what_was_not_measured_whole_is_not_called_least_leakage_nor_on_the_fron
     part = whole.model_copy(
         update={"key": "q", "defence": "secagg", "leaks": (*whole.leaks[:1], unread)}
     )
-    assert "Least leakage" in page([whole])
+    assert '<td class="n">+0.000, up to' in page([whole])
     assert "On the front: nothing." not in page([whole])
-    assert "Least leakage" not in page([part])
+    assert '<td class="n">found: +0.000, up to' in page([part])
     assert "On the front: nothing." in page([part])
 
 
@@ -161,9 +161,9 @@ def test_the_price_is_an_interval_paired_by_seed() -> None:
     )
     text = page([plain, point(asked_and_found(ATTACKS))])
     assert is_green(text)
-    assert "(95%, paired by seed)" in text
     found = interval([-10.0, -10.0, -11.0])
-    assert f"{found.low:+.1f} to {found.high:+.1f}" in text
+    spread = f"{found.low:+.1f} to {found.high:+.1f}".replace("-", "−")
+    assert f"({spread} at 95%, paired by seed)" in text
 
 
 def _with(*findings: Finding) -> tuple[Leak, ...]:
@@ -331,4 +331,4 @@ def test_an_attack_under_its_floor_without_a_defence_keeps_no_limit(
 def test_a_recommendation_says_whose_place_nobody_took() -> None:
     text = page([point(asked_and_found(ATTACKS))])
     assert is_green(text)
-    assert "Nothing is said of what other clients or whoever gets the model" in text
+    assert "What other clients or whoever gets the model or an eavesdropper can learn" in text

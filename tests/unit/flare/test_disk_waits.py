@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.site.books import open_log
+from securefg.site.clock import open_book
 from tests.small import config
 from tests.unit.flare.federation_world import SITES, World
 
@@ -40,12 +40,12 @@ def test_a_site_waits_for_the_disk_once_per_answer_and_the_server_once_per_step(
 
 
 def test_a_head_that_the_machines_end_left_behind_is_caught_up(tmp_path: Path) -> None:
-    open_log(tmp_path / "book").create()
+    open_book(tmp_path / "book").create()
     head = tmp_path / "book.head"
     old = head.read_text()
     for number in range(3):
-        open_log(tmp_path / "book").append([{"number": number}])
+        open_book(tmp_path / "book").append([{"number": number}])
     new = head.read_text()
     head.write_text(old)
-    assert [line["number"] for line in open_log(tmp_path / "book").lines()] == [0, 1, 2]
+    assert [line["number"] for line in open_book(tmp_path / "book").lines()] == [0, 1, 2]
     assert head.read_text() == new

@@ -138,8 +138,9 @@ def test_own_defence_is_refused_where_a_site_does_not_name_it(tmp_path: Path) ->
     planned = found.method.releases(chosen.method, chosen.training, found.public)
     floor = SitePolicy.everything_goes().model_copy(update={"defences": ()})
     with pytest.raises(JobRefused, match=f"defence {NAME}; allowed here: none beside"):
-        floor.check(chosen, found.policy, planned)
-    floor.model_copy(update={"defences": (NAME,)}).check(chosen, found.policy, planned)
+        floor.check(chosen, found.policy, planned, {"a": 4})
+    allowing = floor.model_copy(update={"defences": (NAME,)})
+    allowing.check(chosen, found.policy, planned, {"a": 4})
 
 
 def test_own_defence_is_short() -> None:

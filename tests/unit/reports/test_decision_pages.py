@@ -15,7 +15,7 @@ from audits.findings.record import Finding, Verdict
 from securefg.cli.main import app
 from securefg.foundation.interval import Interval
 from securefg.reports.compare import build_sites_page
-from securefg.reports.exports import build_dpo_page
+from securefg.reports.dpo import build_dpo_page
 from securefg.reports.findings_section import describe_coverage, forest, worst_sentence
 from securefg.reports.page import build_report
 from securefg.runs import runner

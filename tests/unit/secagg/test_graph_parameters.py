@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
+from math import comb
 
 import numpy as np
 import pytest
@@ -12,10 +14,12 @@ from securefg.secagg.graph import (
     LEAST_DEGREE,
     GraphParameters,
     MaskGraph,
+    abort_bound,
     choose,
     fewest,
     only_one_opens,
 )
+from securefg.secagg.hypergeometric import chance_of_more, estimate_most_marked, most_marked
 from securefg.settings.secagg import Threat
 
 
@@ -26,11 +30,12 @@ from securefg.settings.secagg import Threat
         (32, Threat(), 31, 22),
         (33, Threat(), 32, 23),
         (34, Threat(), 32, 22),
-        (100, Threat(), 36, 24),
-        (1000, Threat(), 136, 100),
-        (10_000, Threat(), 172, 126),
-        (100, Threat(0.05, 0.34), 80, 46),
-        (1000, Threat(0.05, 0.05), 98, 78),
+        (100, Threat(), 46, 29),
+        (100, Threat(0.05, 0.34), 90, 51),
+        (300, Threat(0.05, 0.3), 230, 131),
+        (1000, Threat(), 184, 128),
+        (10_000, Threat(), 244, 169),
+        (1000, Threat(0.05, 0.05), 134, 99),
     ],
 )
 def test_parameters_are_as_written_down(
@@ -55,7 +60,8 @@ def test_neither_the_degree_nor_the_threshold_falls_off_at_any_size(threat: Thre
 def test_the_degree_grows_as_the_logarithm() -> None:
     degrees = [choose(10**power, Threat(0.1, 0.1)).degree for power in (3, 4, 5)]
     assert degrees == sorted(degrees)
-    assert degrees[-1] < 1.6 * degrees[0]
+    assert degrees[2] - degrees[1] < degrees[1] - degrees[0]
+    assert degrees[-1] < 1.7 * degrees[0]
 
 
 @pytest.mark.parametrize("num_clients", [5, 20, 32, 100, 1000])
@@ -153,3 +159,67 @@ def test_a_picked_cohort_or_many_drop_outs_leave_enough_for_two() -> None:
     assert only_one_opens(100, Threat())
     assert not only_one_opens(50, Threat(population=100))
     assert not only_one_opens(40, Threat(0.0, 0.4))
+
+
+COMBINED = [Threat(), Threat(0.05, 0.1), Threat(0.05, 0.3), Threat(0.1, 0.1)]
+
+
+@pytest.mark.parametrize("num_clients", [5, 20, 34, 50, 100, 300, 1000])
+@pytest.mark.parametrize("threat", COMBINED)
+def test_silent_colluders_on_top_of_dropouts_keep_the_abort_bound(
+    num_clients: int, threat: Threat
+) -> None:
+    """Colluders may upload and then keep their shares: they count beside the drop-outs."""
+    assert abort_bound(choose(num_clients, threat), threat) <= Fraction(1, 2**20)
+
+
+def test_abort_bound_of_parameters_for_dropouts_alone_is_large() -> None:
+    """With (186, 109), which was chosen for drop-outs alone, silent colluders end many rounds."""
+    before, threat = GraphParameters(300, 186, 109), Threat(0.05, 0.3)
+    alone, both = (float(abort_bound(before, threat, silent=s)) for s in (False, True))
+    assert np.log2([alone, both]) == pytest.approx([-20.5, -1.7], abs=0.05)
+
+
+def test_abort_bound_with_a_third_of_colluders_is_one() -> None:
+    """No threshold is safe and leaves room: two stories need 2 t > n + c, silence t <= n - c."""
+    threat = Threat(0.1, 0.0, population=100)
+    assert abort_bound(choose(12, threat), threat) == 1
+    assert abort_bound(choose(12, threat), threat, silent=False) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_drawn_graphs_with_silent_colluders_leave_enough_holders(seed: int) -> None:
+    rng, threat = np.random.default_rng(seed), Threat(0.05, 0.3)
+    parameters = choose(300, threat)
+    away = threat.num_dropped(300) + threat.num_corrupt(300)
+    for _ in range(20):
+        graph = MaskGraph.drawn(parameters, rng.bytes(32))
+        answering = set(rng.choice(300, 300 - away, replace=False).tolist())
+        fewest_left = min(len(answering & set(graph.holders(c))) for c in range(300))
+        assert fewest_left >= parameters.threshold
+
+
+@pytest.mark.parametrize(
+    ("total", "marked", "drawn"), [(9, 3, 4), (30, 12, 10), (99, 0, 40), (99, 99, 40), (50, 45, 20)]
+)
+def test_exact_tail_is_the_sum_over_all_counts(total: int, marked: int, drawn: int) -> None:
+    counted = {
+        j: Fraction(comb(marked, j) * comb(total - marked, drawn - j), comb(total, drawn))
+        for j in range(min(marked, drawn) + 1)
+        if drawn - j <= total - marked
+    }
+    assert sum(counted.values()) == 1
+    for most in range(drawn + 1):
+        chance = sum((p for j, p in counted.items() if j > most), Fraction(0))
+        assert chance_of_more(total, marked, drawn, most) == chance
+        found = most_marked(total, marked, drawn, chance)
+        assert chance_of_more(total, marked, drawn, found) <= chance
+        assert found == 0 or chance_of_more(total, marked, drawn, found - 1) > chance
+
+
+@pytest.mark.parametrize(("total", "marked", "drawn"), [(99, 17, 46), (999, 152, 184)])
+def test_estimated_tail_agrees_with_the_exact_one(total: int, marked: int, drawn: int) -> None:
+    for bits in (10, 20, 40, 81):
+        rare = Fraction(1, 2**bits * total)
+        found = estimate_most_marked(total, marked, drawn, rare)
+        assert found == most_marked(total, marked, drawn, rare)

@@ -16,7 +16,8 @@ from securefg.flare.server_run import STOP
 from securefg.foundation.errors import BooksDamaged, RunFailed
 from securefg.foundation.log import read_log
 from securefg.privacy.ledger import LOG
-from securefg.site.books import SiteBooks, open_books, open_log
+from securefg.site.books import SiteBooks, open_books
+from securefg.site.clock import open_book
 from securefg.site.job import Job, Sizes
 from securefg.site.packets import Packet
 from securefg.site.policy import JobRefused
@@ -29,9 +30,9 @@ NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 
 def chain(folder: Path, count: int = 3) -> Path:
     path = folder / "books.jsonl"
-    open_log(path).create()
+    open_book(path).create()
     for number in range(count):
-        open_log(path, lambda: NOON).append([{"what": number}])
+        open_book(path, lambda: NOON).append([{"what": number}])
     return path
 
 
@@ -43,7 +44,7 @@ def edit_head(path: Path, before: str, after: str) -> None:
 
 def test_lines_come_back_as_they_were_written_by_any_process(tmp_path: Path) -> None:
     path = chain(tmp_path, 0)
-    one, other = open_log(path), open_log(path)
+    one, other = open_book(path), open_book(path)
     one.append([{"what": 1}])
     other.append([{"what": 2}, {"what": 3}])
     one.append([{"what": 4}])
@@ -76,23 +77,23 @@ def test_harm_is_noticed_and_nothing_is_written_any_more(harm: object, tmp_path:
     path = chain(tmp_path)
     harm(path)  # type: ignore[operator]
     with pytest.raises(BooksDamaged):
-        open_log(path, lambda: NOON).lines()
+        open_book(path, lambda: NOON).lines()
     with pytest.raises(BooksDamaged):
-        open_log(path, lambda: NOON).append([{"what": 9}])
+        open_book(path, lambda: NOON).append([{"what": 9}])
 
 
 def test_what_a_crash_leaves_is_kept_if_whole_and_cut_if_torn(tmp_path: Path) -> None:
     path = chain(tmp_path, 2)
     head = path.with_name("books.jsonl.head")
     before = head.read_text()
-    open_log(path, lambda: NOON).append([{"what": 2}])
+    open_book(path, lambda: NOON).append([{"what": 2}])
     head.write_text(before)  # the line was on disk, the head was not
-    assert [line["what"] for line in open_log(path, lambda: NOON).lines()] == [0, 1, 2]
+    assert [line["what"] for line in open_book(path, lambda: NOON).lines()] == [0, 1, 2]
     with path.open("a") as file:
         file.write('{"format":2,"ti')
-    assert [line["what"] for line in open_log(path, lambda: NOON).lines()] == [0, 1, 2]
-    open_log(path, lambda: NOON).append([{"what": 3}])
-    assert len(open_log(path, lambda: NOON).lines()) == 4
+    assert [line["what"] for line in open_book(path, lambda: NOON).lines()] == [0, 1, 2]
+    open_book(path, lambda: NOON).append([{"what": 3}])
+    assert len(open_book(path, lambda: NOON).lines()) == 4
 
 
 @settings(max_examples=40)
@@ -109,15 +110,15 @@ def test_no_single_byte_can_be_changed(position: int, byte: int) -> None:
         raw[position] = byte
         path.write_bytes(raw)
         with pytest.raises(BooksDamaged):
-            open_log(path, lambda: NOON).lines()
+            open_book(path, lambda: NOON).lines()
 
 
 def test_a_clock_that_was_set_back_is_refused_and_months_do_not_return(tmp_path: Path) -> None:
     path = chain(tmp_path)
-    earlier = open_log(path, lambda: NOON - datetime.timedelta(days=20))
+    earlier = open_book(path, lambda: NOON - datetime.timedelta(days=20))
     with pytest.raises(BooksDamaged, match="set the clock"):
         earlier.append([{"what": 9}])
-    soon = open_log(path, lambda: NOON - datetime.timedelta(minutes=3))
+    soon = open_book(path, lambda: NOON - datetime.timedelta(minutes=3))
     soon.append([{"what": 9}])
     times = [line["time"] for line in soon.lines()]
     assert times == sorted(times)

@@ -18,6 +18,7 @@ from securefg.runs import runner
 from securefg.runs.assembly import prepare
 from securefg.settings.config import RunConfig
 from securefg.site.books import Booked, SiteBooks, open_books
+from securefg.site.packets import Begin
 from securefg.site.policy import (
     Budget,
     JobRefused,
@@ -26,6 +27,7 @@ from securefg.site.policy import (
     planned_profile,
 )
 from securefg.site.run import SiteRun
+from securefg.site.taking_up import TakingUp
 from tests.small import config
 from tests.unit.flare.federation_world import World
 
@@ -61,6 +63,36 @@ MASKED = "privacy.secure_aggregation={}"
             "masking trusts the server",
         ),
         ("least_cohort: 9", (PLAIN_FEDGL, MASKED), "sums of 3 clients are opened; wanted 9"),
+        ("max_local_epochs: 1", (), r"local_epochs: found 2; expected at most 1"),
+        (
+            "least_participation: 1.0",
+            ("training.participation=0.7",),
+            r"participation: found 0\.7; expected at least 1",
+        ),
+        (
+            "least_corrupt: 0.05",
+            (PLAIN_FEDGL, "privacy.secure_aggregation={corrupt: 0.01}"),
+            r"corrupt: found 0\.01; expected at least 0\.05",
+        ),
+        (
+            "max_dropout: 0.3",
+            (PLAIN_FEDGL, "partition.shares=[.5,.5,.5,.5,.5,.5]", MASKED),
+            r"dropout: found 0\.333 of a cohort; expected at most 0\.3",
+        ),
+        (
+            "max_dropout: 0.1",
+            (
+                PLAIN_FEDGL,
+                "partition.shares=[.5,.5,.5,.5,.5]",
+                "privacy.secure_aggregation={dropout: 0.2}",
+            ),
+            r"dropout: found 0\.2 of a cohort; expected at most 0\.1",
+        ),
+        (
+            "least_holders: 2",
+            (PLAIN_FEDGL, "privacy.secure_aggregation={min_holders: 1}"),
+            r"min_holders: found 1; expected at least 2",
+        ),
     ],
 )
 def test_a_job_under_the_floor_is_refused_with_the_reason(
@@ -69,13 +101,48 @@ def test_a_job_under_the_floor_is_refused_with_the_reason(
     open_books(tmp_path)
     floor = SitePolicy.everything_goes().model_dump(mode="json") | yaml.safe_load(policy)
     site, found = SitePolicy.model_validate(floor), settled(config(tmp_path, *overrides))
+    organisations = {"a": 1, "b": 1, "c": 1}
 
     def check() -> None:
-        site.check(*found)
+        site.check(*found, organisations)
         SiteBooks(tmp_path).check(site, planned_profile(*found[1:]))
 
     with pytest.raises(PrivacyError, match=reason):
         check()
+
+
+@pytest.mark.parametrize(
+    ("organisations", "fewest"),
+    [
+        ({"a": 2, "b": 2}, 2),
+        ({"a": 3, "b": 1}, 1),
+        ({"a": 1, "b": 1, "c": 2}, 2),
+        ({"a": 4}, 1),
+    ],
+)
+def test_floor_counts_organisations_instead_of_clients(
+    organisations: dict[str, int], fewest: int, tmp_path: Path
+) -> None:
+    """Four clients, of which three make a sum: two sites with two each are no cohort of three."""
+    floor = SitePolicy.everything_goes().model_copy(update={"least_cohort": 3})
+    shares = "partition.shares=[.5,.5,.5,.5]"
+    found = settled(config(tmp_path, PLAIN_FEDGL, MASKED, shares))
+    with pytest.raises(JobRefused, match=rf"found sums over 3 clients of {fewest} organisations"):
+        floor.check(*found, organisations)
+    floor.check(*found, dict.fromkeys("abcd", 1))
+
+
+def test_site_beside_one_other_refuses_a_cohort_of_three(tmp_path: Path) -> None:
+    shares = "partition.shares=[.5,.5,.5,.5]"
+    world = World(tmp_path, config(tmp_path, PLAIN_FEDGL, MASKED, shares, "training.rounds=1"))
+    hosts = {name: own for site in world.assignment.values() for name, own in site.items()}
+    pairs = [dict(list(hosts.items())[:2]), dict(list(hosts.items())[2:])]
+    world.policy("site-1", "least_cohort: 3")
+    job = world.job(sites=dict(zip(("site-1", "site-2"), pairs, strict=True)))
+    kit = world.site_kit("site-1")
+    taking_up = TakingUp(kit, job, SiteBooks(kit.home))
+    with pytest.raises(JobRefused, match="of 2 organisations; expected at least 3 organisations"):
+        taking_up.take_up(Begin(digest=job.digest, attempt=1, after_round=0))
 
 
 def settled(chosen: RunConfig) -> tuple[RunConfig, Policy, list[PlannedRelease]]:
@@ -282,7 +349,7 @@ def test_the_floor_that_a_kit_comes_with_is_high(tmp_path: Path) -> None:
         ((private, PLAIN_FEDGL), True),
     ):
         try:
-            strict.check(*settled(config(tmp_path, *overrides)))
+            strict.check(*settled(config(tmp_path, *overrides)), {"a": 1, "b": 1, "c": 1})
         except JobRefused:
             assert not allowed
         else:

@@ -1,0 +1,1 @@
+"""The answer of an audit: who learns what, how we know, and what would change it."""

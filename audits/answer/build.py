@@ -1,0 +1,195 @@
+"""The answer of a run, from its stored findings and its summary alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from audits.answer.model import (
+    Answer,
+    Gap,
+    Level,
+    Outcome,
+    Promise,
+    Quality,
+    Row,
+    RunFacts,
+)
+from audits.answer.remedies import make_remedies
+from audits.answer.sentences import COLUMNS, attack_words, join_words, worst_sentence
+from audits.answer.table import PREFIX, columns_of, is_attack, make_rows
+from audits.findings.record import MISSING, NOT_ASKED, UNFINISHED, Finding, Verdict
+from audits.findings.stored import findings_of
+from securefg.foundation.json_text import read_json
+from securefg.foundation.units import plural
+from securefg.runs.folder import RunFolder
+from securefg.runs.summary import Summary
+from securefg.settings.config import RunConfig
+
+NOT_AUDITED = "This run was not audited, so nothing is known of who learns what."
+STATES: dict[Verdict, Literal["kept", "broken", "not known"]] = {
+    Verdict.VIOLATION: "broken",
+    Verdict.NOT_DETECTED: "kept",
+}
+
+
+def answer_of(folder: Path) -> Answer:
+    """Return the answer of a finished run: what its audits found so far."""
+    run = RunFolder.open(folder)
+    summary = run.summary()
+    clients = read_json(folder / "partition.json").get("num_clients")
+    facts = facts_of(run.config(), summary, clients, str(folder))
+    return make_answer(findings_of(folder, summary.transcript_chain), facts)
+
+
+def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: str) -> RunFacts:
+    """Return what the answer says of the run itself."""
+    scores = summary.test_scores
+    quality = Quality(
+        score="accuracy",
+        value=summary.test_accuracy,
+        one_class=scores.majority if scores else None,
+    )
+    privacy = config.privacy
+    noise = "" if privacy.target_epsilon is None else f"epsilon {privacy.target_epsilon:g}"
+    is_noised = any(claim.epsilon is not None for claim in summary.epsilon.values())
+    return RunFacts(
+        name=config.name,
+        method=summary.method,
+        folder=folder,
+        clients=clients,
+        masks=privacy.secure_aggregation is not None,
+        noise=noise or ("noise" if is_noised else ""),
+        quality=quality,
+        epsilon={unit: claim.epsilon for unit, claim in summary.epsilon.items()},
+        noise_protects=summary.noise_protects,
+    )
+
+
+def make_answer(findings: Sequence[Finding] | None, run: RunFacts) -> Answer:
+    """Return the answer from findings and facts; `None` stands for a run that was not audited."""
+    found = list(findings or ())
+    rows = make_rows(found)
+    promises = tuple(map(_promise, sorted(filter(_is_promise, found), key=_by_name)))
+    gaps = _gaps(found, rows)
+    outcome = judge_outcome(rows, promises, gaps)
+    leaks = [cell for row in rows for cell in row.cells if cell.level.is_leak]
+    evidence = [one for row in rows for cell in row.cells for one in cell.evidence]
+    absent = {f.attack for f in found if f.unmet == "does_not_apply"}
+    return Answer(
+        run=run,
+        outcome=outcome,
+        sentence=NOT_AUDITED if findings is None else worst_sentence(outcome, rows, promises),
+        unknown=_unknown(rows, gaps),
+        columns=tuple(COLUMNS[kind] for kind in columns_of(rows)),
+        rows=rows,
+        promises=promises,
+        gaps=gaps,
+        remedies=make_remedies(leaks),
+        attacks_run=len(evidence),
+        attacks_silent=sum(one.level is Level.NOTHING for one in evidence),
+        attacks_not_applicable=len(absent - {one.attack for one in evidence}),
+    )
+
+
+def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> Outcome:
+    """Return the verdict of the whole run. What is not known is worse than a trace."""
+    cells = [cell for row in rows for cell in row.cells]
+    levels = {cell.level for cell in cells}
+    if any(promise.state == "broken" for promise in promises):
+        return Outcome.BROKEN_PROMISE
+    if any(level.is_leak for level in levels):
+        return Outcome.NOT_PRIVATE
+    unknown = Level.NOT_KNOWN in levels or any(cell.unsure for cell in cells)
+    unchecked = any(promise.state == "not known" for promise in promises)
+    if unknown or unchecked or any(gap.blocks for gap in gaps):
+        return Outcome.NOT_ENOUGH_MEASURED
+    if Level.TRACE in levels:
+        return Outcome.LEAKS_A_LITTLE
+    return Outcome.NOTHING_FOUND if Level.NOTHING in levels else Outcome.NOT_ENOUGH_MEASURED
+
+
+def _is_promise(finding: Finding) -> bool:
+    return bool(finding.check) and not finding.cells
+
+
+def _by_name(finding: Finding) -> tuple[str, str]:
+    return finding.attack, finding.metric
+
+
+def _promise(finding: Finding) -> Promise:
+    return Promise(
+        code=f"{PREFIX}-PROMISE-{_code(finding.attack)}",
+        name=attack_words(finding.attack),
+        state=STATES.get(finding.verdict, "not known"),
+        because=finding.words,
+        epsilon_claimed=finding.epsilon_claimed,
+        epsilon_lower=finding.epsilon_lower,
+    )
+
+
+def _code(text: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in text.upper())
+
+
+def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
+    """Return what the audit cannot tell beside the cells, in a fixed order."""
+    decided = {
+        (one.attack, one.adversary): cell.level
+        for row in rows
+        for cell in row.cells
+        for one in cell.evidence
+    }
+    found = [gap for finding in findings if (gap := _gap(finding, decided)) is not None]
+    order = ("failed", "audit", "not_asked", "unread", "place", "weak")
+    return tuple(sorted(found, key=lambda gap: (order.index(gap.kind), gap.code, gap.because)))
+
+
+def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
+    if finding.attack in (UNFINISHED, MISSING):
+        return _new_gap("audit", finding.attack, finding)
+    if finding.attack == NOT_ASKED:
+        return _new_gap("not_asked", finding.metric, finding)
+    if finding.attack == "unread_field":
+        return _new_gap("unread", finding.metric, finding)
+    if finding.attack == "untaken_place":
+        return _new_gap("place", finding.adversary, finding, blocks=False)
+    if finding.failed:
+        return _new_gap("failed", f"{finding.attack}-{finding.adversary}", finding)
+    level = decided.get((finding.attack, finding.adversary))
+    if finding.verdict is Verdict.INCONCLUSIVE and is_attack(finding) and level is not None:
+        blocks = level is Level.NOT_KNOWN
+        return _new_gap("weak", f"{finding.attack}-{finding.adversary}", finding, blocks=blocks)
+    return None
+
+
+def _new_gap(
+    kind: Literal["unread", "failed", "place", "audit", "not_asked", "weak"],
+    name: str,
+    finding: Finding,
+    blocks: bool = True,
+) -> Gap:
+    code = f"{PREFIX}-{kind.upper().replace('_', '-')}"
+    if kind in ("unread", "failed", "place", "weak"):
+        code = f"{code}-{_code(name)}"
+    return Gap(code=code, kind=kind, name=name, because=finding.words, blocks=blocks)
+
+
+def _unknown(rows: Sequence[Row], gaps: Sequence[Gap]) -> str:
+    """Return one sentence about what is not known."""
+    cells = [(row, cell) for row in rows for cell in row.cells]
+    unsure = [f"{row.title.lower()} ({cell.column})" for row, cell in cells if _is_open(cell.level)]
+    unread = sum(gap.kind == "unread" for gap in gaps)
+    failed = sum(gap.kind == "failed" for gap in gaps)
+    said = [
+        f"{plural(len(unsure), 'cell')} of the table" if unsure else "",
+        f"{plural(unread, 'field')} that no attack reads" if unread else "",
+        f"{plural(failed, 'attack')} that failed" if failed else "",
+    ]
+    parts = [part for part in said if part]
+    return f"Not known: {join_words(parts)}." if parts else ""
+
+
+def _is_open(level: Level) -> bool:
+    return level.is_unknown

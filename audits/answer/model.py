@@ -1,0 +1,263 @@
+"""The answer to "who learns what", as plain values that every renderer shows.
+
+Every number is copied from a stored finding or from the run's summary. No renderer computes one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from audits.findings.record import Basis, Verdict
+from securefg.foundation.interval import Interval
+from securefg.foundation.settings import Settings
+
+
+class Outcome(StrEnum):
+    """The verdict of the whole run; the worst comes first."""
+
+    BROKEN_PROMISE = "BROKEN PROMISE"
+    NOT_PRIVATE = "NOT PRIVATE"
+    NOT_ENOUGH_MEASURED = "NOT ENOUGH MEASURED"
+    LEAKS_A_LITTLE = "LEAKS A LITTLE"
+    NOTHING_FOUND = "NOTHING FOUND"
+
+
+class Level(StrEnum):
+    """How much one adversary learns of one secret, or why that is not known; the worst first.
+
+    EXACT       values follow by algebra, so that no guess is needed
+    ALL         at least 90 % of what guessing leaves open
+    MOST        at least 50 %
+    SOME        at least 10 %
+    FEW         less on average, but the most exposed targets stand out
+    NOT_KNOWN   an attack ran, and too little was there to judge it, or it failed
+    NOT_TRIED   attacks fit the run, and nobody asked for them
+    TRACE       less than 10 %, or less than the smallest gain that matters
+    NOTHING     attacks that work without the defence found nothing
+    NO_VIEW     attacks exist, and this run gives this adversary nothing that they read
+    NO_ATTACK   nobody has written an attack on this secret from this place
+    """
+
+    EXACT = "EXACT"
+    ALL = "ALL"
+    MOST = "MOST"
+    SOME = "SOME"
+    FEW = "FEW"
+    NOT_KNOWN = "not known"
+    NOT_TRIED = "NOT TRIED"
+    TRACE = "trace"
+    NOTHING = "nothing"
+    NO_VIEW = "-"
+    NO_ATTACK = "no attack"
+
+    @property
+    def rank(self) -> int:
+        """Return its place from the worst, 0, on."""
+        return list(Level).index(self)
+
+    @property
+    def is_leak(self) -> bool:
+        """Whether a secret is known to leak in an amount that matters."""
+        return self.rank <= Level.FEW.rank
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether something could be learnt and nobody knows how much."""
+        return self in (Level.NOT_KNOWN, Level.NOT_TRIED)
+
+
+class Evidence(Settings):
+    """One attack on one cell, as its finding has it.
+
+    share     the part of what guessing leaves open; None where the finding has no prior
+    sentence  what it found, in words that its game supports
+    """
+
+    attack: str
+    adversary: str
+    verdict: Verdict
+    level: Level
+    metric: str
+    unit: str
+    targets: int
+    prior: Interval | None
+    value: Interval | None
+    gain: Interval | None
+    basis: Basis
+    share: float | None
+    sentence: str
+    because: str
+    assumes: str
+    exposes: str
+    stopped_by: str
+    failed: bool
+
+
+class Acceptance(Settings):
+    """A line that somebody answers for, until a day.
+
+    expired   the day has passed, or the leak is larger than what was accepted
+    """
+
+    code: str
+    at_most: Level
+    owner: str
+    reason: str
+    until: str
+    expired: bool
+    because: str = ""
+
+
+class Cell(Settings):
+    """What one adversary learns of one secret.
+
+    code      stable: SFG-LINK-SERVER
+    number    its footnote, from 1; 0 where it has none
+    unsure    an attack on it found little, and another one could not tell
+    lack      of a cell that is not known: for lack of what
+    evidence  every attack that was mounted, the worst first; the first one decides the level
+    """
+
+    code: str
+    column: str
+    level: Level
+    number: int = 0
+    unsure: bool = False
+    lack: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    acceptance: Acceptance | None = None
+
+    @property
+    def best(self) -> Evidence | None:
+        """Return the attack that decides the level."""
+        return self.evidence[0] if self.evidence else None
+
+    @property
+    def text(self) -> str:
+        """Return the word of the cell."""
+        return f"{self.level.value}?" if self.unsure else self.level.value
+
+
+class Row(Settings):
+    """One secret; `cells` are in the order of the answer's columns."""
+
+    code: str
+    title: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def has_view(self) -> bool:
+        """Whether any adversary is given something that an attack on this secret reads."""
+        return any(cell.level not in (Level.NO_VIEW, Level.NO_ATTACK) for cell in self.cells)
+
+
+class Column(Settings):
+    """An adversary: its kind (`server`), the head of the column, and the subject of a sentence."""
+
+    kind: str
+    title: str
+    subject: str
+
+
+class Promise(Settings):
+    """A check of what the run claims of itself."""
+
+    code: str
+    name: str
+    state: Literal["kept", "broken", "not known"]
+    because: str
+    epsilon_claimed: float | None = None
+    epsilon_lower: float | None = None
+    acceptance: Acceptance | None = None
+
+
+class Gap(Settings):
+    """Something that the audit cannot tell: a field that no attack reads, an attack that failed.
+
+    blocks  whether "nothing found" may not be said because of it
+    """
+
+    code: str
+    kind: Literal["unread", "failed", "place", "audit", "not_asked", "weak"]
+    name: str
+    because: str
+    blocks: bool = True
+    acceptance: Acceptance | None = None
+
+
+class Remedy(Settings):
+    """A defence that the attacks themselves say would stop them.
+
+    key      the word that `--try` takes; empty where no setting applies it
+    setting  what to add to `securefg run`; empty where no setting applies it
+    codes    the leaking cells whose best attack it stops
+    tried    what a defended twin of the run showed, by code; None for a cell that was not tried
+    """
+
+    key: str
+    words: str
+    setting: str
+    codes: tuple[str, ...]
+    numbers: tuple[int, ...]
+    tried: dict[str, Level | None]
+
+
+class Quality(Settings):
+    """The score of the model, beside that of always naming one class."""
+
+    score: str
+    value: float | None
+    one_class: float | None
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether always naming one class is as good."""
+        known = self.value is not None and self.one_class is not None
+        return known and (self.value or 0.0) <= (self.one_class or 0.0) + 1e-9
+
+
+class RunFacts(Settings):
+    """What the answer says of the run itself."""
+
+    name: str
+    method: str
+    folder: str = ""
+    clients: int | None = None
+    masks: bool = False
+    noise: str = ""
+    quality: Quality | None = None
+    epsilon: dict[str, float | None] = Field(default_factory=dict)
+    noise_protects: bool = True
+
+
+class Answer(Settings):
+    """The whole answer. `schema` of the JSON form is 1."""
+
+    schema_version: Literal[1] = 1
+    run: RunFacts
+    outcome: Outcome
+    sentence: str
+    unknown: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    promises: tuple[Promise, ...]
+    gaps: tuple[Gap, ...]
+    remedies: tuple[Remedy, ...]
+    acceptances: tuple[Acceptance, ...] = ()
+    attacks_run: int
+    attacks_silent: int
+    attacks_not_applicable: int
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Return all cells, row by row."""
+        return tuple(cell for row in self.rows for cell in row.cells)
+
+    @property
+    def leaks(self) -> tuple[Cell, ...]:
+        """Return the cells that leak in an amount that matters, the worst first."""
+        found = [cell for cell in self.cells if cell.level.is_leak]
+        return tuple(sorted(found, key=lambda cell: (cell.level.rank, cell.number)))

@@ -1,0 +1,159 @@
+"""The one place that turns a finding into words; no sentence says more than its game measured.
+
+`exposes` is the attack's own noun phrase and follows the verb "learns". The figures beside it are
+those of the finding, with the name of the metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from audits.answer.model import Cell, Column, Evidence, Level, Outcome, Promise, Row
+from audits.findings.record import Finding
+from securefg.foundation.units import plural
+from securefg.protocol.secrets import find_secret
+
+COLUMNS = {
+    "server": Column(kind="server", title="server", subject="the server"),
+    "client": Column(kind="client", title="other client", subject="another client"),
+    "outsider": Column(
+        kind="outsider", title="who gets model", subject="anyone who gets the model"
+    ),
+    "wire": Column(kind="wire", title="eavesdropper", subject="an eavesdropper"),
+}
+VERBS = {
+    Level.EXACT: "works out",
+    Level.ALL: "learns",
+    Level.MOST: "mostly learns",
+    Level.SOME: "partly learns",
+    Level.FEW: "learns, for the most exposed targets,",
+}
+FALSE_ALARMS = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
+
+
+def kind_of(adversary: str) -> str:
+    """Return the column of an adversary: `client:3,5` and `any 3 of 60 clients` are clients."""
+    first = adversary.partition(":")[0].partition(" ")[0]
+    if first in COLUMNS:
+        return first
+    return "client" if "client" in adversary else "server"
+
+
+def subject_of(adversary: str) -> str:
+    """Return the subject of a sentence about an adversary."""
+    kind, _, who = adversary.partition(":")
+    if kind == "client" and "," in who:
+        return f"clients {who.replace(',', ', ')} together"
+    if kind == "client" and who:
+        return f"client {who}"
+    return COLUMNS[kind].subject if kind in COLUMNS else adversary
+
+
+def attack_words(name: str) -> str:
+    """Return the name of an attack as people write it."""
+    return name.replace("_", " ")
+
+
+def rate_text(value: float) -> str:
+    """Return a figure between 0 and 1 with two digits, and with three next to 1: .57, .998, 1.0."""
+    text = f"{value:.2f}" if abs(value) < 0.995 or value >= 0.9995 else f"{value:.3f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text[:-1]
+
+
+def figures_text(prior: float, value: float) -> str:
+    """Return the step from guessing to the attack."""
+    return f"guessing {rate_text(prior)} -> {rate_text(value)}"
+
+
+def finding_sentence(finding: Finding, level: Level) -> str:
+    """Return what one mounted attack found, as a complete sentence."""
+    who, name = subject_of(finding.adversary), attack_words(finding.attack)
+    if level in VERBS:
+        what = finding.exposes or f"what the attack `{name}` asks for"
+        said = f"{who} {VERBS[level]} {what} ({_measured(finding)})"
+    elif level is Level.TRACE:
+        said = f"{name} by {who} gains a trace, too little to matter ({_measured(finding)})"
+    elif level is Level.NOTHING:
+        said = f"{name} by {who} found nothing: {finding.because}"
+    else:
+        said = f"{name} by {who} cannot tell: {finding.because}"
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _measured(finding: Finding) -> str:
+    """Return the figures of a finding, named by its metric."""
+    parts = [f"{attack_words(finding.attack)}: {finding.metric}"]
+    if finding.prior is not None and finding.value is not None:
+        parts.append(figures_text(finding.prior.value, finding.value.value))
+    elif finding.value is not None:
+        parts.append(f"{finding.value.value:.3g}")
+    if picked := picked_text(finding.details):
+        parts.append(picked)
+    return "; ".join(parts)
+
+
+def picked_text(details: dict[str, float]) -> str:
+    """Return how many targets an attack picks out and at how many false alarms; else empty."""
+    if details.get("picked", 0) <= 0:
+        return ""
+    rate = FALSE_ALARMS.get(details["picked_false_alarms"])
+    alarms = f"one false alarm in {rate}" if rate else "few false alarms"
+    return f"{details['picked']:.0f} of {details['picked_of']:.0f} picked out at {alarms}"
+
+
+def lack_text(finding: Finding) -> str:
+    """Return for lack of what an attack cannot tell, in a few words."""
+    if finding.failed:
+        return "the attack failed"
+    if finding.gain is None:
+        return finding.because
+    if finding.null_at_chance is False:
+        return "its control is off chance"
+    return f"{plural(finding.targets, 'target')}, a gain up to {finding.gain.high:+.2f} may hide"
+
+
+def worst_sentence(outcome: Outcome, rows: Sequence[Row], promises: Sequence[Promise]) -> str:
+    """Return the worst thing about the run, for the head of every page."""
+    if outcome is Outcome.BROKEN_PROMISE:
+        broken = next(promise for promise in promises if promise.state == "broken")
+        return f"A privacy promise of this run is broken: {broken.because}."
+    if outcome is Outcome.NOT_PRIVATE:
+        return _leaks(rows)
+    if outcome is Outcome.LEAKS_A_LITTLE:
+        return "Attacks gain a trace, and each is too small to matter."
+    if outcome is Outcome.NOTHING_FOUND:
+        return (
+            "No attack found anything, and each of them works where the defence is off. A stronger "
+            "attack may find what these miss."
+        )
+    return "No leak that matters was found, but too much is not known to say that there is none."
+
+
+def _leaks(rows: Sequence[Row]) -> str:
+    """Return who learns what: for every adversary its worst level, and the secrets at it."""
+    said = []
+    for kind, column in COLUMNS.items():
+        leaking = [
+            (row, cell)
+            for row in rows
+            for cell in row.cells
+            if cell.column == kind and cell.level.is_leak
+        ]
+        if not leaking:
+            continue
+        worst = min((cell.level for _, cell in leaking), key=lambda level: level.rank)
+        what = [_learnt(row, cell) for row, cell in leaking if cell.level is worst]
+        said.append(f"{column.subject} {VERBS[worst]} {join_words(what)}")
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _learnt(row: Row, cell: Cell) -> str:
+    secret = find_secret(row.code)
+    best: Evidence | None = cell.best
+    return secret.learns if secret else (best.exposes if best else "") or row.title
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return a list as a sentence has it: a, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -1,0 +1,131 @@
+"""Rows are secrets, columns are adversaries, and a cell is the best attack on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from audits.answer.levels import level_of, share_of
+from audits.answer.model import Cell, Evidence, Level, Row
+from audits.answer.sentences import COLUMNS, attack_words, finding_sentence, kind_of, lack_text
+from audits.findings.record import COVERAGE, MISSING, NOT_ASKED, UNFINISHED, Finding
+from securefg.protocol.secrets import PLACES, SECRETS, cell_code, find_secret
+
+NO_ATTACKS = COVERAGE | {MISSING, UNFINISHED}
+PREFIX = "SFG"
+
+
+def is_attack(finding: Finding) -> bool:
+    """Whether a finding is about an attack: no promise, and nothing about the audit itself."""
+    told = finding.attack in NO_ATTACKS and finding.attack != NOT_ASKED
+    return bool(finding.cells) or not (told or finding.check or finding.attack == NOT_ASKED)
+
+
+def cells_of_finding(finding: Finding) -> tuple[str, ...]:
+    """Return the cells that a finding names; one from an older version has a row of its own."""
+    if finding.cells or finding.adversary == "-":
+        return finding.cells
+    row = finding.attack.upper().replace("_", "-")
+    return (cell_code(row, kind_of(finding.adversary)),)
+
+
+def make_rows(findings: Iterable[Finding]) -> tuple[Row, ...]:
+    """Return every row that any attack is about, in the order of the secrets."""
+    by_cell: dict[str, list[Finding]] = {}
+    for finding in filter(is_attack, findings):
+        for code in cells_of_finding(finding):
+            by_cell.setdefault(code, []).append(finding)
+    wire = [PLACES["wire"]] if any(code.endswith(PLACES["wire"]) for code in by_cell) else []
+    kinds = [kind for kind, place in PLACES.items() if kind != "wire" or place in wire]
+    rows = [_make_row(code, kinds, by_cell) for code in _row_codes(by_cell)]
+    return _numbered(rows)
+
+
+def _row_codes(cells: Iterable[str]) -> list[str]:
+    """Return the codes of the rows: the package's secrets first, then those from outside."""
+    found = {code.rpartition("-")[0] for code in cells}
+    known = [secret.code for secret in SECRETS if secret.code in found]
+    return [*known, *sorted(found - set(known))]
+
+
+def _make_row(code: str, kinds: Sequence[str], found: Mapping[str, list[Finding]]) -> Row:
+    secret = find_secret(code)
+    title = secret.title if secret else attack_words(code.replace("-", "_").lower())
+    cells = [make_cell(cell_code(code, kind), kind, found) for kind in kinds]
+    return Row(code=code, title=title[:1].upper() + title[1:], cells=tuple(cells))
+
+
+def make_cell(code: str, kind: str, found: Mapping[str, list[Finding]]) -> Cell:
+    """Return one cell: the worst of the attacks that were mounted, and what is not known."""
+    findings = found.get(code, [])
+    mounted = [finding for finding in findings if not finding.unmet and finding.measured]
+    evidence = sorted(map(make_evidence, mounted), key=_worst_first)
+    is_untried = any(finding.unmet == "not_asked" for finding in findings)
+    level, unsure = _judge([one.level for one in evidence], bool(findings), is_untried)
+    lacks = [lack_text(finding) for finding in mounted if level_of(finding) is Level.NOT_KNOWN]
+    return Cell(
+        code=f"{PREFIX}-{code}",
+        column=kind,
+        level=level,
+        unsure=unsure,
+        lack=min(lacks, key=len) if lacks and level is Level.NOT_KNOWN else "",
+        evidence=tuple(evidence),
+    )
+
+
+def _judge(levels: Sequence[Level], has_attacks: bool, is_untried: bool) -> tuple[Level, bool]:
+    """Return the level of a cell, and whether a small one may hide a larger one."""
+    every = [*levels, Level.NOT_TRIED] if is_untried else list(levels)
+    if not every:
+        return (Level.NO_VIEW if has_attacks else Level.NO_ATTACK), False
+    worst = min(every, key=lambda level: level.rank)
+    if worst.is_unknown and Level.TRACE in every:
+        return Level.TRACE, True
+    return worst, False
+
+
+def make_evidence(finding: Finding) -> Evidence:
+    """Return one attack of a cell with the figures of its finding."""
+    level = level_of(finding)
+    return Evidence(
+        attack=finding.attack,
+        adversary=finding.adversary,
+        verdict=finding.verdict,
+        level=level,
+        metric=finding.metric,
+        unit=finding.unit,
+        targets=finding.targets,
+        prior=finding.prior,
+        value=finding.value,
+        gain=finding.gain,
+        basis=finding.basis,
+        share=share_of(finding),
+        sentence=finding_sentence(finding, level),
+        because=finding.words,
+        assumes="; ".join(finding.assumptions),
+        exposes=finding.exposes,
+        stopped_by=finding.stopped_by,
+        failed=finding.failed,
+    )
+
+
+def _worst_first(one: Evidence) -> tuple[int, float, str, str]:
+    """Order by level, then by share, then by name: the same in every run."""
+    return one.level.rank, -(one.share or 0.0), one.attack, one.adversary
+
+
+def _numbered(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Give every cell with a leak or a trace the number of its footnote."""
+    count, done = 0, []
+    for row in rows:
+        cells = []
+        for cell in row.cells:
+            shown = cell.level.is_leak
+            count += shown
+            cells.append(cell.model_copy(update={"number": count}) if shown else cell)
+        done.append(row.model_copy(update={"cells": tuple(cells)}))
+    return tuple(done)
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """Return the kinds of the columns."""
+    return [cell.column for cell in rows[0].cells] if rows else list(COLUMNS)[:3]

@@ -1,0 +1,81 @@
+"""A page for a data protection impact assessment, in the order of GDPR Article 35(7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from securefg.foundation.files import write_atomically
+from securefg.foundation.units import number, percent
+from securefg.reports.findings_section import (
+    describe_coverage,
+    findings_section,
+    forest,
+    worst_sentence,
+)
+from securefg.reports.headline import headline
+from securefg.reports.results import Results, read_results
+from securefg.reports.templating import render_page
+from securefg.reports.verdicts import verdicts
+from securefg.runs.folder import RunFolder
+
+REFERENCES = (
+    (
+        "GDPR Article 35(7)(a) to (d)",
+        "sections 1 to 4 of this page, in its order",
+    ),
+    (
+        "EDPB Opinion 28/2024, on whether an AI model is anonymous",
+        "section 3: what was extracted from the model and from the messages by means that are "
+        "reasonably likely to be used, and the chance of it",
+    ),
+    (
+        "NIST SP 800-226, evaluating differential privacy guarantees",
+        "sections 3 and 4: epsilon, delta and unit of every claim, and the measured lower bound",
+    ),
+    (
+        "OWASP AISVS C11.2 and C12.5, membership inference, inversion, and privacy in "
+        "federated learning",
+        "section 3: membership, reconstruction and link attacks with their controls",
+    ),
+)
+
+
+def build_dpo_page(folder: RunFolder) -> Path:
+    """Write `dpo.html` into the run's folder."""
+    path = folder.path / "dpo.html"
+    write_atomically(path, render_dpo(read_results(folder)))
+    return path
+
+
+def render_dpo(results: Results) -> str:
+    """The page as text. Everything that comes from the folder is escaped."""
+    context, summary = results.config.context, results.summary
+    scores = summary.test_scores
+    return render_page(
+        "dpo.html",
+        headline=headline(results),
+        worst=worst_sentence(results.findings),
+        context=context,
+        subjects="not stated" if context.num_subjects is None else number(context.num_subjects),
+        clients=number(results.partition.num_clients),
+        score=percent(summary.test_accuracy),
+        majority=percent(scores.majority) if scores else "not known",
+        balanced=percent(scores.balanced_accuracy) if scores else "",
+        chance=percent(1 / max(sum(1 for c in scores.per_class if c.count), 1)) if scores else "",
+        findings=findings_section(results.findings),
+        forest=forest(results.findings),
+        tested=describe_coverage(results.findings),
+        claims=zip(verdicts(results), summary.epsilon.values(), strict=True),
+        measured=lambda unit: _measured(results, unit),
+        chain=summary.transcript_chain,
+        fingerprints=summary.fingerprints or "the data is not here",
+        config_hash=summary.config_hash,
+        references=REFERENCES,
+        version=summary.versions.get("securefg", ""),
+    )
+
+
+def _measured(results: Results, unit: str) -> str:
+    found = [f for f in results.findings or () if f.unit == unit]
+    bounds = [f.epsilon_lower for f in found if f.epsilon_lower is not None]
+    return f"at least {max(bounds):.3g}" if bounds else f"not measured per {unit}"

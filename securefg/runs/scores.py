@@ -1,0 +1,40 @@
+"""The score that a run monitors: its name, its value on test nodes, and that of one class."""
+
+from __future__ import annotations
+
+from securefg.federation.quality import Quality
+from securefg.runs.summary import Summary
+from securefg.settings.config import RunConfig
+
+OTHERS = ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision")
+
+
+def monitored(config: RunConfig) -> str:
+    """Return the name of the test score that belongs to the monitored one."""
+    name = config.training.monitor.removeprefix("val_")
+    return name if name in OTHERS else "accuracy"
+
+
+def score_of(summary: Summary, score: str) -> float | None:
+    """Return a run's score by its name; None where it has none."""
+    if score == "accuracy":
+        return summary.test_accuracy
+    found = summary.test_scores
+    return None if found is None else found.figures().get(score)
+
+
+def no_skill(found: Quality | None, score: str) -> float | None:
+    """Return the score of always naming the most frequent class; None where it is not known."""
+    if found is None:
+        return None
+    counts = [one.count for one in found.per_class]
+    present, share = sum(1 for n in counts if n), found.majority
+    rare = counts[1] if len(counts) == 2 else sum(counts) / max(present, 1)
+    levels = {
+        "accuracy": share,
+        "balanced_accuracy": 1 / present,
+        "macro_f1": 2 * share / (1 + share) / present,
+        "roc_auc": 0.5,
+        "average_precision": rare / sum(counts),
+    }
+    return levels[score]
