@@ -11,11 +11,9 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 .PHONY: demo install test test-all fuzz bench bench-check bench-page docs check format clean
 
 demo: $(STAMP)
-	$(BIN)/securefg run configs/quickstart.yaml --fresh
-	$(BIN)/securefg audit "$$(ls -td runs/quickstart-s*/ | head -1)"
-	@echo "Next, five minutes each: a private model that may be used, and the same without protection."
-	@echo "  $(BIN)/securefg curve configs/curve_green.yaml"
-	@echo "  $(BIN)/securefg curve configs/curve_red.yaml"
+	$(BIN)/securefg demo
+	@echo "The commands above need the virtual environment:"
+	@echo "  . $(BIN)/activate"
 
 install: $(STAMP)
 
@@ -63,6 +61,7 @@ format: $(STAMP)
 # Python compiles what is imported when it is: most of what is installed never is.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("securefg needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo "Installing into $(VENV), once: about two minutes and 2 GB of disk, most of it for PyTorch."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'

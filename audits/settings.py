@@ -6,7 +6,9 @@ import json
 
 from pydantic import ValidationError
 
+from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.suggestions import explain_unknown_name
 from securefg.settings.config import apply_override
 from securefg.settings.execution import JUDGING, AuditSettings
 
@@ -21,17 +23,13 @@ def as_overrides(settings: AuditSettings) -> tuple[str, ...]:
 def audit_settings(stored: AuditSettings, overrides: tuple[str, ...]) -> AuditSettings:
     """What judges the run may be set anew; what made it may not."""
     for override in overrides:
-        if override.partition("=")[0] not in ALLOWED:
-            raise ConfigError(
-                f"--set {override}: a run is audited as it was made; allowed: {', '.join(ALLOWED)}"
-            )
+        key = override.partition("=")[0]
+        if key not in ALLOWED:
+            raise ConfigError(explain_unknown_name("--set", key, ALLOWED))
     tree = {"audit": stored.model_dump(mode="json")}
     for override in overrides:
         apply_override(tree, override)
     try:
         return AuditSettings.model_validate(tree["audit"])
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise ConfigError(
-            f"audit.{wrong['loc'][0]}: {wrong['msg']}, found {wrong['input']!r}"
-        ) from error
+        raise ConfigError(explain_errors(error, AuditSettings, prefix="audit.")) from error

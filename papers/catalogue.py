@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-
 from papers import fedgl, gfl, nfedgnn, ppfl
 from papers.entry import Entry
 from securefg.foundation.errors import InputError
+from securefg.foundation.suggestions import explain_unknown_name
 
 ENTRIES: tuple[Entry, ...] = (
     *fedgl.ENTRIES,
@@ -22,8 +21,8 @@ def get_entries(name: str) -> tuple[Entry, ...]:
         return ENTRIES
     found = tuple(entry for entry in ENTRIES if entry.name == name)
     if not found:
-        names = [entry.name for entry in ENTRIES]
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"no entry {name!r}; {hint}allowed: all, {', '.join(names)}")
+        names = ["all", *(entry.name for entry in ENTRIES)]
+        raise InputError(
+            explain_unknown_name("entry", name, names, where="securefg reproduce list")
+        )
     return found

@@ -11,6 +11,7 @@ import securefg
 from papers.entry import Cell, Entry, Source
 from securefg.data.datasets import load
 from securefg.foundation.errors import ConfigError, InputError
+from securefg.foundation.suggestions import list_names
 from securefg.settings.config import RunConfig, load_config
 from securefg.sweep import Point
 
@@ -90,8 +91,7 @@ def _chosen(
     found = tuple(name for name in known if name.lower().startswith(beginnings))
     if asked and not found:
         raise InputError(
-            f"--{kind} {','.join(asked)}: {entry} has no such {kind.removesuffix('s')}; "
-            f"allowed: {', '.join(known)}"
+            f"--{kind}: found {','.join(asked)}; expected {list_names(known)} ({entry})"
         )
     return found if asked else known
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audits.curves.collect import collect, is_audited
+from audits.curves.forecast import describe_work, warn_of_red
 from audits.curves.page import build_curve_page
 from audits.curves.plan import CurvePlan, plan_curve
 from audits.curves.recommend import awaiting_default_audit
@@ -16,7 +17,7 @@ from audits.run import audit
 from securefg.foundation.errors import ConfigError, InputError, PrivacyError
 from securefg.foundation.files import write_json
 from securefg.reports.curve_data import CurveData
-from securefg.runs.assembly import prepare
+from securefg.runs.assembly import Setup, prepare
 from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.settings.shipped import find_config
@@ -41,15 +42,22 @@ def draw_curve(
     seeds: int | None = None,
     display: Display | None = None,
     overrides: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda line: None,
 ) -> CurveOutcome:
-    """Only missing points are run; the page is written even where some failed."""
+    """Only missing points are run; the page is written even where some failed.
+
+    tell  gets a line for each thing that is known before the work
+    """
     path = find_config(path)
     curve = load_curve(path, overrides)
     if seeds is not None:
         curve = curve.model_copy(update={"seeds": seeds})
     plan = plan_curve(curve, path)
     home = root / curve.name
-    refuse_impossible(plan, home / "runs")
+    setups = refuse_impossible(plan, home / "runs")
+    for reason in warn_of_red(plan, setups):
+        tell(f"cannot end green: {reason}")
+    tell(describe_work(plan, home, jobs, setups))
     outcome = carry_out(plan, home, jobs, display)
     asked = path.name if path.is_absolute() else path.as_posix()  # no machine's folders on a page
     told = f"securefg curve {asked}"
@@ -66,9 +74,12 @@ def draw_curve(
     return CurveOutcome(data, page, outcome.failed, outcome.interrupted)
 
 
-def refuse_impossible(plan: CurvePlan, runs: Path) -> None:
-    """Put together what is missing of every defence, at its least and its largest epsilon: what
-    no run could do is told before the first one."""
+def refuse_impossible(plan: CurvePlan, runs: Path) -> dict[str, Setup]:
+    """Put together what is missing of every defence, at its least and its largest epsilon.
+
+    Return the setups by the keys of their settings. What no run could do raises before the first.
+    """
+    setups: dict[str, Setup] = {}
     series = {(setting.series, setting.defence) for setting in plan.settings}
     for one in sorted(series):
         own = [setting for setting in plan.settings if (setting.series, setting.defence) == one]
@@ -77,9 +88,10 @@ def refuse_impossible(plan: CurvePlan, runs: Path) -> None:
             found = find_run(runs, config.hash)
             if found is None or not found.finished:
                 try:
-                    prepare(config)
+                    setups[setting.key] = prepare(config)
                 except (InputError, PrivacyError) as error:
                     raise ConfigError(f"{setting.key}: {error}") from error
+    return setups
 
 
 def _due(data: CurveData, tried: set[str]) -> set[str]:

@@ -9,15 +9,17 @@ from typing import Any, Final, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from attacks import get_attack
+from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.suggestions import name_kind
 from securefg.foundation.yaml_text import read_yaml
 from securefg.privacy.defence import find_defence
 from securefg.protocol.transcript import Adversary
 from securefg.reports.curve_data import Limits
 from securefg.settings.config import RunConfig, apply_override, load_config, parse_config
 from securefg.settings.privacy import NO_DEFENCE
+from securefg.settings.shipped import name_config
 
 WITHOUT_NOISE: Final = ("none", "secagg")
 """Words of a curve for runs without noise: as they are, and with masked sums."""
@@ -41,7 +43,9 @@ class Defence(Settings):
     @classmethod
     def _adds_noise(cls, name: str) -> str:
         if name not in WITHOUT_NOISE and find_defence(name, "defences.name").noise_in != "upload":
-            raise ValueError("expected none, secagg, or a defence that adds noise to uploads")
+            raise ValueError(
+                f"found {name!r}; expected none, secagg, or a defence that adds noise to uploads"
+            )
         return name
 
     @property
@@ -58,7 +62,7 @@ class Defence(Settings):
     @classmethod
     def _is_positive(cls, found: tuple[float, ...]) -> tuple[float, ...]:
         if any(value <= 0 for value in found):
-            raise ValueError(f"{min(found)} is no epsilon; allowed: above 0 (none is infinity)")
+            raise ValueError(f"found {min(found):g}; expected numbers above 0 (none is infinity)")
         return tuple(sorted(set(found)))
 
 
@@ -137,7 +141,12 @@ def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
     Whatever is wrong is named with what is allowed."""
     tree = read_yaml(path)
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: found {type(tree).__name__}; wanted a mapping with `sweeps`")
+        raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as sweeps, seeds")
+    if "method" in tree and "sweeps" not in tree:
+        raise ConfigError(
+            f"{name_config(path)}: found a run's config (`method`); expected a curve's (`sweeps`); "
+            f"run it with: securefg run {name_config(path)}"
+        )
     runs = [text.removeprefix("run.") for text in overrides if text.startswith("run.")]
     for text in overrides:
         if not text.startswith("run."):
@@ -148,12 +157,7 @@ def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
     try:
         return CurveConfig.model_validate({"name": path.stem, **tree})
     except ValidationError as error:
-        raise ConfigError("\n".join(_explained(path, one) for one in error.errors()[:3])) from error
-
-
-def _explained(path: Path, error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    return f"{path}: {where}: {error['msg']}, found {shown(error.get('input'))}"
+        raise ConfigError(explain_errors(error, CurveConfig, prefix=f"{path}: ")) from error
 
 
 def run_config(path: Path, beside: Path, overrides: tuple[str, ...]) -> RunConfig:

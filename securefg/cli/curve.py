@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -37,11 +38,18 @@ def curve(
 
     console = Console()
     display = None if quiet else display_for(console)
+    tell = partial(_tell, console, quiet)
     with profiling(profile) as phases:
         phases.begin("points, page")
-        drawn = draw_curve(config, root, jobs, seeds, display, overrides or [])
+        drawn = draw_curve(config, root, jobs, seeds, display, overrides or [], tell)
     for choice in () if quiet else drawn.data.choices:
         console.print(f"[bold]{escape(choice.series)}[/]: {escape(choice.words)}", highlight=False)
     if not quiet:
         show_line(f"page  {drawn.page}", console)
     end_sweep(drawn.failed, drawn.interrupted)
+
+
+def _tell(console: Console, quiet: bool, line: str) -> None:
+    """Show what is known before the work, unless nothing but errors is to be shown."""
+    if not quiet:
+        show_line(line, console)

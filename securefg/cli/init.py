@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from securefg.foundation.errors import InputError
+from securefg.foundation.suggestions import explain_unknown_name
 
 
 def init(
@@ -20,14 +21,17 @@ def init(
     from securefg.settings.shipped import config_names, configs_folder
 
     if config not in config_names():
-        raise InputError(f"--config: {config!r}; allowed: {', '.join(config_names())}")
+        names = config_names()
+        raise InputError(
+            explain_unknown_name("--config", config, names, where="securefg list configs")
+        )
     target = folder / "config.yaml"
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: a file; wanted a folder")
+        raise InputError(f"{folder}: found a file; expected a folder")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with target.open("x", encoding="utf-8") as file:
             file.write((configs_folder() / f"{config}.yaml").read_text(encoding="utf-8"))
     except FileExistsError:
-        raise InputError(f"{target} exists; it is not replaced") from None
+        raise InputError(f"{target}: found a file; expected none, since none is replaced") from None
     typer.echo(f"wrote {target}; run it with: securefg run {target}")

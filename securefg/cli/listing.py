@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -24,14 +25,34 @@ class Kind(StrEnum):
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
     """List what there is, with one line each."""
-    from rich.console import Console
     from rich.table import Table
 
     header, body = rows(kind.value)
+    if kind is Kind.configs:
+        _print_configs(body, Console(markup=False))
+        return
     table = Table(*header, box=None, pad_edge=False)
     for line in body:
         table.add_row(*line)
     Console(markup=False).print(table)
+
+
+def _print_configs(body: list[tuple[str, ...]], console: Console) -> None:
+    """Print one row per config; on a terminal, text that does not fit is cut."""
+    from securefg.cli.common import show_line
+    from securefg.cli.configs import HEADER, NOTE
+    from securefg.foundation.quoting import shortened
+
+    body = [HEADER, *body]
+    widths = [max(len(line[column]) for line in body) for column in range(3)]
+    for name, *rest, about in body:
+        if not any(rest):
+            show_line(name, console)
+            continue
+        cells = [cell.ljust(width) for cell, width in zip((name, *rest), widths, strict=True)]
+        line = "  ".join(("", *cells, about))
+        show_line(shortened(line, console.width) if console.is_terminal else line, console)
+    show_line(NOTE, console)
 
 
 def rows(kind: str) -> Rows:
@@ -94,11 +115,9 @@ def _partitions() -> Rows:
 
 
 def _configs() -> Rows:
-    from securefg.settings.shipped import config_names, configs_folder, first_comment
+    from securefg.cli.configs import HEADER, list_configs
 
-    names = config_names()
-    lines = [(name, first_comment(configs_folder() / f"{name}.yaml")) for name in names]
-    return ("config", ""), list(lines)
+    return HEADER, list_configs()
 
 
 def _attacks() -> Rows:

@@ -20,6 +20,7 @@ from securefg.cli import (
     config,
     curve,
     data,
+    demo,
     deploy,
     doctor,
     explain,
@@ -33,6 +34,7 @@ from securefg.cli import (
     runs,
 )
 from securefg.cli.common import INTERRUPTED, complain
+from securefg.cli.usage import USAGE_ERROR, explain_usage, is_help
 from securefg.cli.verify import verify
 from securefg.foundation.errors import InputError, SecurefgError, cause_of
 from securefg.foundation.extensions import require_own_packages
@@ -42,6 +44,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(demo.demo)
 app.command()(init.init)
 app.command()(plan.plan)
 app.command()(explain.explain)
@@ -86,7 +89,10 @@ def main() -> None:
         signal.signal(number, _end)
     try:
         require_own_packages()
-        app()
+        sys.exit(app(standalone_mode=False))
+    except USAGE_ERROR as error:
+        _answer_usage(error)
+        sys.exit(2)
     except InputError as error:
         complain(str(error))
         sys.exit(2)
@@ -102,6 +108,13 @@ def main() -> None:
             raise
         complain(cause)
         sys.exit(1)
+
+
+def _answer_usage(error: Exception) -> None:
+    if is_help(error):
+        sys.stderr.write(f"{error}\n")
+    else:
+        complain(explain_usage(error))
 
 
 def _end(number: int, frame: FrameType | None) -> None:

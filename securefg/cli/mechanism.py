@@ -13,6 +13,7 @@ from rich.console import Console
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import shortened
+from securefg.foundation.suggestions import explain_unknown_name
 from securefg.foundation.yaml_text import parse_yaml
 
 
@@ -24,7 +25,7 @@ def measure_mechanism(
 
     if str(word) != "mechanism" or target is None:
         raise ConfigError(
-            f"audit {word} {target or ''}: wanted `audit RUN`, or `audit mechanism MODULE`"
+            f"audit: found {word} {target or ''}; expected `audit RUN`, or `audit mechanism MODULE`"
         )
     sys.path.insert(0, "")  # a module of one's own lies where one stands
     release, claim = found_callable(target)
@@ -34,12 +35,12 @@ def measure_mechanism(
         key, _, value = override.partition("=")
         name = key.removeprefix("claim.")
         if name not in known or name == key:
-            allowed = ", ".join(f"claim.{name}" for name in sorted(known))
-            raise ConfigError(f"--set {override}: no such key; allowed: {allowed}")
+            every = [f"claim.{name}" for name in sorted(known)]
+            raise ConfigError(explain_unknown_name("--set", key, every))
         given[name] = parse_yaml(value, f"--set {shortened(override)}")
     if claim is None and not {"epsilon", "delta"} <= given.keys():
         raise ConfigError(
-            f"audit mechanism {target}: it claims nothing; give a CLAIM in the module, or "
+            f"audit mechanism {target}: found no CLAIM; expected one in the module, or "
             "--set claim.epsilon=... --set claim.delta=..."
         )
     claim = Claim(**given) if claim is None else replace(claim, **given)

@@ -41,8 +41,8 @@ def rehearse(
 
     if config.is_dir():
         raise ConfigError(
-            f"{config} is a folder; wanted a config: a rehearsal makes a federation of its own; "
-            "recorded runs are for `securefg audit`"
+            f"{config}: found a folder; expected a config, since a rehearsal makes a federation of "
+            "its own; recorded runs are for `securefg audit`"
         )
     console = Console(stderr=as_json)
     with telling(console, "dealing out the data", quiet or as_json) as told:

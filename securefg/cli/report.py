@@ -54,7 +54,7 @@ def report(
     folder = RunFolder.open(run)
     folder.summary()
     if reader is not None and form is not Format.html:
-        raise InputError(f"--for {reader.value}: found --format {form.value}; allowed: html")
+        raise InputError(f"--format: found {form.value} with --for {reader.value}; expected html")
     with only_known_modules(unless=trust_modules):
         written = export(folder, form.value) if reader is None else build_dpo_page(folder)
     if written.suffix == ".html":

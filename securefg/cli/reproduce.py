@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,6 +12,9 @@ from rich.table import Table
 
 from securefg.cli.common import Overrides, end_sweep, show_line
 from securefg.foundation.errors import InputError
+
+if TYPE_CHECKING:
+    from papers.table import Reproduction
 
 
 def reproduce(
@@ -62,6 +65,18 @@ def reproduce(
     asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs, stored)
     told = carry_out(asked, console)
     for result, path in told.pages:
+        _print_figures(result, console)
         console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
         show_line(f"  {path}", console)
     end_sweep(told.failed, told.interrupted)
+
+
+def _print_figures(result: Reproduction, console: Console) -> None:
+    """Print our figures beside the paper's, and how they are to be read."""
+    table = Table("row", *result.columns, box=None, pad_edge=False)
+    for row in result.entry.rows:
+        lines = [result.line(row, column) for column in result.columns]
+        table.add_row(row, *("" if line is None else line.text for line in lines))
+    console.print(table)
+    few = " Few rounds of the first row: not the paper's setting." if result.quick else ""
+    console.print(result.key + few)

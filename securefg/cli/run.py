@@ -51,6 +51,7 @@ def _run(
     from securefg.runs.folder import RunFolder
     from securefg.runs.observing import Several
     from securefg.runs.progress import Bar, Interrupt, Lines, Quiet
+    from securefg.runs.scores import explain_useless
     from securefg.runs.seal import sign_page
     from securefg.runs.summary import ABORTED
     from securefg.settings.config import load_config
@@ -80,7 +81,7 @@ def _run(
                     )
                 outcome = launch.resume(folder, watching)
             elif parsed is None:
-                raise InputError("nothing to run: give a CONFIG, or --resume RUN")
+                raise InputError("CONFIG: found nothing; expected a config, or --resume RUN")
             else:
                 outcome = launch.start(parsed, watching, fresh=fresh)
     phases.begin("report")
@@ -95,6 +96,8 @@ def _run(
     if as_json:
         sys.stdout.write(outcome.summary.model_dump_json(indent=2) + "\n")
     elif not quiet:
+        if useless := explain_useless(outcome.folder.config(), outcome.summary):
+            console.print(useless, style="bold red")
         console.print(summary_table(outcome.summary))
         show_line(f"run     {outcome.folder.path}", console)
         show_line(f"report  {report}", console)

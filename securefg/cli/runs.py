@@ -57,7 +57,7 @@ def runs(
     from securefg.foundation.units import bytes_text
 
     if not root.is_dir():
-        raise InputError(f"{root}: no such folder; wanted a folder of runs")
+        raise InputError(f"{root}: found no such folder; expected a folder of runs")
     found = entries(root)
     console = Console()
     table = Table("run", "state", "test accuracy", "size", box=None, pad_edge=False)

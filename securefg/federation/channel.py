@@ -224,7 +224,7 @@ def _refuse_unsealed(message: Message, turn: Turn) -> None:
 
 def _is_round(value: Value, round: int) -> bool:
     """Return whether a public value is the number of the round and nothing else."""
-    return not isinstance(value, str | bool) and value == round
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == round
 
 
 def _refuse_beside(releases: list[Release], admitted: list[Release]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import sys
@@ -13,9 +12,14 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from securefg.foundation.errors import ConfigError, InputError
 from securefg.foundation.quoting import shown
+from securefg.foundation.suggestions import explain_unknown_name
+
+LISTED: Final = ("methods", "defences", "datasets", "partitions", "attacks")
+"""What `securefg list` lists."""
 
 _closed = False
 """Whether module paths are refused; for all threads, since a folder is read by several."""
@@ -73,9 +77,7 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
         sys.path.append(here)
     path = shipped.get(name) or installed(group).get(name) or (name if _exists(name) else None)
     if path is None:
-        raise ConfigError(
-            f"{what}: {unknown(name, [*shipped, *installed(group)])}, or a module path"
-        )
+        raise ConfigError(_unknown_module(what, name, shipped, group))
     try:
         known = name in shipped or name in installed(group)
         return importlib.import_module(path) if known else import_path(what, path)
@@ -83,13 +85,17 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
         raise
     except ModuleNotFoundError as error:
         if error.name is not None and f"{path}.".startswith(f"{error.name}."):
-            raise ConfigError(
-                f"{what}: no module {path!r} can be imported from here; "
-                f"{unknown(name, [*shipped, *installed(group)])}, or a module path"
-            ) from error
+            raise ConfigError(_unknown_module(what, name, shipped, group)) from error
         raise _broken(what, path, error) from error
     except Exception as error:
         raise _broken(what, path, error) from error
+
+
+def _unknown_module(what: str, name: str, shipped: Mapping[str, str], group: str) -> str:
+    kind = group.rpartition(".")[2]
+    where = f"securefg list {kind}" if kind in LISTED else ""
+    known = [*shipped, *installed(group)]
+    return explain_unknown_name(what, name, known, "a module path", where)
 
 
 def _broken(what: str, path: str, error: Exception) -> ConfigError:
@@ -113,10 +119,3 @@ def _exists(path: str) -> bool:
 def installed(group: str) -> Mapping[str, str]:
     """What installed packages offer: module by name."""
     return {point.name: point.value for point in entry_points(group=group)}
-
-
-def unknown(name: str, allowed: Sequence[str]) -> str:
-    """`unknown 'louvan'; did you mean louvain? allowed: …`"""
-    near = difflib.get_close_matches(name, allowed, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ";"
-    return f"unknown {name!r}{hint} allowed: {', '.join(allowed)}"

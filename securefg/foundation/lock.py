@@ -56,7 +56,7 @@ def _open(folder: Path) -> int:
         handle = os.open(path, flags, 0o644)
     except (FileNotFoundError, NotADirectoryError):
         raise RunFolderError(
-            f"{folder}: no such folder; wanted is a run's, as `securefg runs` lists them"
+            f"{folder}: found no such folder; expected a run's, as `securefg runs` lists them"
         ) from None
     except OSError as error:
         if error.errno != errno.ELOOP:

@@ -43,7 +43,7 @@ def with_new_names(given: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def explain_fault(error: Exception) -> str:
-    """Return why a file is not what was expected: of a parsed one, the first wrong key."""
+    """Return why a stored file is not what was expected: of a parsed one, the first wrong key."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

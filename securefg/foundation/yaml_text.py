@@ -19,6 +19,8 @@ MOST_BYTES: Final = 256 * 1024
 MOST_NODES: Final = 20_000
 MOST_LEVELS: Final = 40
 MOST_DIGITS: Final = 40
+_TOO_LONG: Final = f"found more than {MOST_BYTES // 1024} KiB; expected less"
+_BROKEN: Final = "found broken YAML ({}); expected lines such as `seed: 3`"
 _KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
 
@@ -27,21 +29,25 @@ def read_yaml(path: Path) -> Any:
     """A file's value; every fault is a `ConfigError` that names the file and the line."""
     try:
         with path.open("rb") as file:
-            found = file.read(MOST_BYTES + 1)
-        text = found[:MOST_BYTES].decode() if len(found) > MOST_BYTES else found.decode()
+            content = file.read(MOST_BYTES + 1)
+        text = content[:MOST_BYTES].decode() if len(content) > MOST_BYTES else content.decode()
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            f"{path}: found no readable file ({error.strerror}); expected YAML"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not YAML: not UTF-8 text at byte {error.start}") from error
-    if len(found) > MOST_BYTES:
-        raise ConfigError(f"{path}: more than {MOST_BYTES // 1024} KiB; a config is shorter")
+        raise ConfigError(
+            f"{path}: found no UTF-8 text at byte {error.start}; expected YAML"
+        ) from error
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{path}: {_TOO_LONG}")
     return parse_yaml(text, str(path))
 
 
 def parse_yaml(text: str, source: str) -> Any:
     """The value that a text describes; `source` is what errors begin with."""
     if len(text) > MOST_BYTES:
-        raise ConfigError(f"{source}: more than {MOST_BYTES // 1024} KiB; a config is shorter")
+        raise ConfigError(f"{source}: {_TOO_LONG}")
     try:
         return _value(text)
     except _Refused as error:
@@ -50,10 +56,10 @@ def parse_yaml(text: str, source: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
         problem = error.problem or error.context
-        raise ConfigError(f"{source}{line}: not YAML: {problem}") from error
+        raise ConfigError(f"{source}{line}: {_BROKEN.format(problem)}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"{source}: not YAML: {reason}") from error
+        raise ConfigError(f"{source}: {_BROKEN.format(reason)}") from error
 
 
 class _Refused(Exception):
@@ -75,9 +81,9 @@ class _Loader(yaml.SafeLoader):
         self._level += 1
         self._nodes += 1
         if self._level > MOST_LEVELS:
-            raise _Refused(parent, f"nested deeper than {MOST_LEVELS} levels")
+            raise _Refused(parent, f"found more than {MOST_LEVELS} levels; expected fewer")
         if self._nodes > MOST_NODES:
-            raise _Refused(parent, f"more than {MOST_NODES} values")
+            raise _Refused(parent, f"found more than {MOST_NODES} values; expected fewer")
         try:
             return super().compose_node(parent, index)
         finally:
@@ -107,12 +113,12 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
     """How many nodes this one stands for once its aliases are written out."""
     count = known.get(id(node))
     if count == 0:
-        raise _Refused(node, "an anchor that contains itself")
+        raise _Refused(node, "found an anchor that contains itself; expected none")
     if count is None:
         known[id(node)] = 0
         count = known[id(node)] = 1 + sum(_expanded(child, known) for child in _children(node))
     if count > MOST_NODES:
-        raise _Refused(node, f"more than {MOST_NODES} values, its aliases written out")
+        raise _Refused(node, f"found more than {MOST_NODES} values behind aliases; expected fewer")
     return count
 
 
@@ -121,7 +127,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
         _check_scalar(node)
         return []
     if node.tag not in _TAGS:
-        raise _Refused(node, f"the tag {shown(node.tag)}; allowed: plain values")
+        raise _Refused(node, f"found the tag {shown(node.tag)}; expected plain values")
     if isinstance(node, yaml.MappingNode):
         _check_keys(node)
         return [part for pair in node.value for part in pair]
@@ -130,11 +136,12 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 def _check_scalar(node: yaml.ScalarNode) -> None:
     if node.tag not in _TAGS and not node.tag.endswith(":merge"):
-        raise _Refused(node, f"the tag {shown(node.tag)}; allowed: plain values")
+        raise _Refused(node, f"found the tag {shown(node.tag)}; expected plain values")
     if any("\ud800" <= character <= "\udfff" for character in node.value):
-        raise _Refused(node, f"half a character: {shown(node.value)}")
+        raise _Refused(node, f"found half a character in {shown(node.value)}; expected whole ones")
     if node.tag.endswith((":int", ":float")) and len(node.value) > MOST_DIGITS:
-        raise _Refused(node, f"a number of {len(node.value)} characters: {shown(node.value, 20)}")
+        found = f"a number of {len(node.value)} characters, {shown(node.value, 20)}"
+        raise _Refused(node, f"found {found}; expected at most {MOST_DIGITS}")
 
 
 def _names_something(key: yaml.ScalarNode) -> bool:
@@ -147,9 +154,9 @@ def _check_keys(node: yaml.MappingNode) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _Refused(key, "a key that is a list or a mapping; allowed: text")
+            raise _Refused(key, "found a list or a mapping as a key; expected text")
         if not _names_something(key):
-            raise _Refused(key, f"the key {shown(key.value)} is no text; quote it if it is meant")
+            raise _Refused(key, f"found the key {shown(key.value)}; expected text: quote it")
         if key.value in seen:
-            raise _Refused(key, f"the key {shown(key.value)} is given twice")
+            raise _Refused(key, f"found the key {shown(key.value)} twice; expected it once")
         seen.add(key.value)

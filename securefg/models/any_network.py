@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.extensions import import_path, unknown
+from securefg.foundation.extensions import import_path
+from securefg.foundation.suggestions import explain_unknown_name
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
 LIBRARY = "torch_geometric.nn.models"
@@ -108,8 +109,8 @@ def _own(path: str) -> Any:
         return getattr(import_path("method.network", module), name)
     except (ModuleNotFoundError, AttributeError) as error:
         raise ConfigError(
-            f"method.network: {path} cannot be imported from here ({error}); allowed: a model of "
-            f"torch-geometric ({', '.join(POPULAR)}), or a module path"
+            f"method.network: found {path}, which cannot be imported from here ({error}); expected "
+            f"a model of torch-geometric ({', '.join(POPULAR)}), or a module path"
         ) from error
 
 
@@ -119,7 +120,7 @@ def _of_the_library(
     models = importlib.import_module(LIBRARY)
     kind = getattr(models, name, None)
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
-        raise ConfigError(f"method.network: {unknown(name, POPULAR)}, or a module path")
+        raise ConfigError(explain_unknown_name("method.network", name, POPULAR, "a module path"))
     sizes = {"in_channels": num_features, "out_channels": num_classes}
     if name == "MLP":  # batch norm is its default, and has no place in an average
         made: nn.Module = kind(

@@ -51,7 +51,7 @@ _LENGTH = struct.Struct("<Q")
 _LONGEST_HEADER = 100_000_000  # the library's limit
 _MOST_ITEMS = 2**48  # far from where the library, or torch, would overflow
 _PIECE = 2**20
-_READ_IN_PLACE = {torch.float32: np.dtype("<f4"), torch.float64: np.dtype("<f8")}
+_READ_IN_PLACE = {torch.float32: "<f4", torch.float64: "<f8"}
 """Types that NumPy can read without a copy; torch has no tensors over memory that is read-only."""
 _TEXT = json.JSONEncoder(ensure_ascii=False)
 
@@ -79,7 +79,7 @@ def all_finite(values: Tensor | Stored) -> bool:
         return True
     if isinstance(values, Stored) and values.dtype in _READ_IN_PLACE:
         read = np.frombuffer(values.data, _READ_IN_PLACE[values.dtype])
-        return not read.size or bool(np.isfinite(read.min()) and np.isfinite(read.max()))
+        return not read.size or (math.isfinite(read.min()) and math.isfinite(read.max()))
     extremes = (end for piece in _pieces(values) for end in torch.aminmax(_wide(piece)))
     return all(math.isfinite(float(end)) for end in extremes)  # of values with a NaN, both are NaN
 

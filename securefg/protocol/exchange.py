@@ -23,10 +23,12 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
+from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.files import write_atomically
-from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.suggestions import name_kind
+from securefg.foundation.units import plural
 from securefg.foundation.yaml_text import read_yaml
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
@@ -112,22 +114,25 @@ class Exchange(Settings):
     def _consistent(self) -> Exchange:
         shapes = {layer.name: layer.shape for layer in self.layers}
         if len(shapes) < len(self.layers):
-            raise ValueError("two layers of the same name")
+            raise ValueError("layers: found two layers of the same name; expected distinct names")
         first = self.first_layer
         for name, dimensions in ((first.weight, 2), (first.bias, 1)):
             if name is not None and len(shapes.get(name, ())) != dimensions:
                 found = f"of shape {list(shapes[name])}" if name in shapes else "unknown"
                 raise ValueError(
-                    f"first_layer: {name!r} is {found}; wanted a layer of {dimensions} dimension"
-                    f"{'s' if dimensions > 1 else ''} out of {', '.join(shapes)}"
+                    f"first_layer: found {name!r} {found}; expected a layer of "
+                    f"{plural(dimensions, 'dimension')} out of {', '.join(shapes)}"
                 )
         if first.bias is not None and shapes[first.bias] != (self.num_outputs,):
             raise ValueError(
-                f"first_layer: the bias has {shapes[first.bias][0]} numbers for "
-                f"{self.num_outputs} outputs (order: {first.order})"
+                f"first_layer: found a bias of {shapes[first.bias][0]} numbers; expected "
+                f"{self.num_outputs}, one per output (order: {first.order})"
             )
         if self.upload.holds == "weights" and self.sent is None:
-            raise ValueError("upload.holds: weights needs `sent`, the weights it started from")
+            raise ValueError(
+                "sent: found nothing with upload.holds: weights; expected the weights that "
+                "training started from"
+            )
         return self
 
     @property
@@ -178,21 +183,11 @@ def read_exchange(path: Path) -> Exchange:
     where = path / DESCRIPTION
     tree = read_yaml(where)
     if not isinstance(tree, dict):
-        raise ConfigError(f"{where}: wanted keys and values, found {type(tree).__name__}")
+        raise ConfigError(f"{where}: found {name_kind(tree)}; expected keys and values")
     try:
         return Exchange.model_validate(tree)
     except ValidationError as error:
-        told = [_explained(entry) for entry in error.errors()[:2]]
-        raise ConfigError("\n".join(f"{where}: {line}" for line in told)) from error
-
-
-def _explained(error: Any) -> str:
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"{key}: unknown key"
-    message, found = error["msg"].removeprefix("Value error, "), error.get("input")
-    said = f", found {shown(found)}" if isinstance(found, str | int | float | bool) else ""
-    return f"{key}: {message}{said}" if key else f"{message}{said}"
+        raise ConfigError(explain_errors(error, Exchange, prefix=f"{where}: ")) from error
 
 
 @dataclass

@@ -32,6 +32,7 @@ from torch import Tensor
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import PRIVATE, make_private_folder
 from securefg.foundation.log import OtherFormat, chain_line, first_link, next_link, split_line
+from securefg.foundation.quoting import shown
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope, Size
 from securefg.protocol.messages import Scalar
@@ -281,7 +282,7 @@ class Adversary:
         known = kind in ("server", "client", "wire", "outsider")
         if not known or (kind == "client") != bool(numbers) or bool(rest) != bool(numbers):
             raise RunFolderError(
-                f"no adversary {text!r}; wanted server, client:3,5, wire or outsider"
+                f"adversary: found {shown(text)}; expected server, client:3,5, wire or outsider"
             )
         return cls(kind, numbers)
 

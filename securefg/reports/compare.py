@@ -67,7 +67,7 @@ class Comparison:
 def compare(paths: Sequence[Path]) -> Comparison:
     """Raises where there are fewer than two runs, or one has not finished."""
     if len({path.resolve() for path in paths}) < 2:
-        raise RunFolderError(f"{len(paths)} given: to compare takes two different runs or more")
+        raise RunFolderError(f"RUN: found {len(paths)}; expected two different runs or more")
     runs = [read_results(RunFolder.open(path)) for path in paths]
     return Comparison(
         names=_names(paths),

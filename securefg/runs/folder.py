@@ -15,6 +15,7 @@ history.jsonl      how the run ended, and every audit of it
 
 from __future__ import annotations
 
+import difflib
 import errno
 import json
 import os
@@ -89,7 +90,10 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open a run's folder; raise where it holds no run."""
         if not (path / "config.yaml").is_file():
-            raise RunFolderError(f"{path}: not a run folder (it has no config.yaml)")
+            found = "a folder without config.yaml" if path.is_dir() else "no such folder"
+            raise RunFolderError(
+                f"{path}: found {found}; expected a run's folder{_suggest_run(path)}"
+            )
         require_plain(path)
         return cls(path)
 
@@ -198,6 +202,17 @@ class RunFolder:
     def shards(self) -> Path:
         """Return the folder of the clients' data."""
         return self.path / "private" / "shards"
+
+
+def _suggest_run(path: Path) -> str:
+    """Return a hint at a run in the folder, or at one beside it with a near name."""
+    inside = [one.parent for one in sorted(path.glob("*/config.yaml"))]
+    if inside:
+        return f"; did you mean {inside[-1]}?"
+    beside = {one.parent.name: one.parent for one in sorted(path.parent.glob("*/config.yaml"))}
+    same = [name for name in beside if path.name and name.startswith(path.name)]
+    near = same or difflib.get_close_matches(path.name, list(beside), n=1)
+    return f"; did you mean {beside[near[-1]]}?" if near else ""
 
 
 def clear_torn(root: Path, name: str) -> None:

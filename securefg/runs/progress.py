@@ -20,6 +20,7 @@ from rich.progress import (
 from securefg.foundation.units import bytes_text
 from securefg.runs.assembly import Setup
 from securefg.runs.epsilons import planned_epsilons
+from securefg.runs.forecast import describe_expected
 from securefg.runs.observing import RoundReport
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -146,7 +147,7 @@ def opening(experiment: Setup, first_round: int) -> str:
         f"{config.method.name} on {config.data.name}: {clients} client{'s' * (clients != 1)}, "
         f"seed {config.seed}, engine {config.engine.name}, device {experiment.public.device}{again}"
     )
-    return "\n".join([start, *about_epsilon(experiment)])
+    return "\n".join([start, describe_expected(experiment), *about_epsilon(experiment)])
 
 
 def about_epsilon(experiment: Setup) -> list[str]:

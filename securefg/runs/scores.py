@@ -23,6 +23,21 @@ def score_of(summary: Summary, score: str) -> float | None:
     return None if found is None else found.figures().get(score)
 
 
+def explain_useless(config: RunConfig, summary: Summary) -> str:
+    """Return why a run's model is useless: it is no better than always naming one class.
+
+    Return empty text if it is better, or if that is not known.
+    """
+    score = monitored(config)
+    value, one_class = score_of(summary, score), no_skill(summary.test_scores, score)
+    if value is None or one_class is None or value > one_class:
+        return ""
+    return (
+        f"NO BETTER THAN ONE CLASS: {score.replace('_', ' ')} {value:.3f}; always naming the most "
+        f"frequent class has {one_class:.3f}. Figures about this run describe a useless model."
+    )
+
+
 def no_skill(found: Quality | None, score: str) -> float | None:
     """Return the score of always naming the most frequent class; None where it is not known."""
     if found is None:

@@ -7,8 +7,8 @@ import difflib
 import hashlib
 import json
 import re
-import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -22,9 +22,11 @@ from pydantic import (
     model_validator,
 )
 
+from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import shortened, shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.suggestions import complain_about, list_names, name_kind, spell_value
 from securefg.foundation.yaml_text import parse_yaml, read_yaml
 from securefg.settings.data import DataSettings
 from securefg.settings.execution import (
@@ -42,7 +44,7 @@ from securefg.settings.partition import (
     partition_settings,
 )
 from securefg.settings.privacy import PrivacySettings
-from securefg.settings.shipped import find_config
+from securefg.settings.shipped import find_config, name_config
 
 
 class ContextSettings(Settings):
@@ -54,6 +56,20 @@ class ContextSettings(Settings):
     recipients: str = Field("", max_length=2000, description="who receives the model")
     necessity: str = Field("", max_length=4000, description="why less would not do")
     measures: str = Field("", max_length=4000, description="measures outside this software")
+
+
+def _require_name(key: str, value: Any, known: Sequence[str]) -> str:
+    """Return the name in a part of a config, or raise `ConfigError` with an example."""
+    if not isinstance(value, dict):
+        near = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
+        hint = f"did you mean {key}: {{name: {near[0]}}}?" if near else ""
+        expected = f"a mapping such as {{name: {known[0]}}}"
+        raise ConfigError(complain_about(key, spell_value(value), expected, hint))
+    if not isinstance(value.get("name"), str):
+        found = spell_value(value.get("name"))
+        expected = f"{list_names(known)}, or a module path"
+        raise ConfigError(complain_about(f"{key}.name", found, expected))
+    return str(value["name"])
 
 
 class RunConfig(Settings):
@@ -83,15 +99,15 @@ class RunConfig(Settings):
     @classmethod
     def _is_a_device(cls, value: str) -> str:
         if not re.fullmatch(r"auto|cpu|meta|cuda(:\d+)?", value):
-            raise ValueError("wanted auto, cpu, cuda or cuda:N")
+            raise ValueError(f"found {shown(value)}; expected auto, cpu, cuda or cuda:N")
         return value
 
     @model_validator(mode="after")
     def _no_wrong_label_is_scored(self) -> Self:
         if self.data.label_noise and getattr(self.method, "scoring", "") == "cross_validation":
             raise ValueError(
-                f"data.label_noise is {self.data.label_noise}, and method.scoring: "
-                "cross_validation would score the wrong labels; allowed: method.scoring: split"
+                f"data.label_noise: found {self.data.label_noise}; expected 0 with method.scoring: "
+                "cross_validation, which would score the wrong labels; or method.scoring: split"
             )
         return self
 
@@ -99,32 +115,24 @@ class RunConfig(Settings):
     def _no_canary_is_scored(self) -> Self:
         if self.audit.canaries and getattr(self.method, "scoring", "") == "cross_validation":
             raise ValueError(
-                f"audit.canaries is {self.audit.canaries}, and method.scoring: cross_validation "
-                "would score the canaries' labels; allowed: method.scoring: split"
+                f"audit.canaries: found {self.audit.canaries}; expected 0 with method.scoring: "
+                "cross_validation, which would score their labels; or method.scoring: split"
             )
         return self
 
     @field_validator("method", mode="before")
     @classmethod
-    def _of_its_own_class(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
+    def _read_method(cls, value: Any) -> Any:
+        if isinstance(value, MethodSettings):
             return value
-        name = value.get("name")
-        if not isinstance(name, str):
-            raise ConfigError(f"method.name: missing; allowed: {', '.join(method_names())}")
-        return method_settings(name).model_validate(value)
+        return method_settings(_require_name("method", value, method_names())).model_validate(value)
 
     @field_validator("partition", mode="before")
     @classmethod
-    def _of_its_own_scheme(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
+    def _read_partition(cls, value: Any) -> Any:
+        if isinstance(value, PartitionSettings):
             return value
-        name = value.get("name")
-        if not isinstance(name, str):
-            raise ConfigError(
-                f"partition.name: found {shown(name)}; expected {', '.join(partition_names())}, or "
-                "a module path"
-            )
+        name = _require_name("partition", value, partition_names())
         return partition_settings(name).model_validate(value)
 
     @property
@@ -178,9 +186,17 @@ def parse_config(
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        # A key that is misspelt comes first: what is missing follows from it.
-        told = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")[:2]
-        raise ConfigError("\n".join(_explain(e, tree) for e in told)) from error
+        raise ConfigError(
+            explain_errors(error, RunConfig, partial(_find_settings, tree))
+        ) from error
+
+
+def _find_settings(tree: Mapping[str, Any], keys: Sequence[str]) -> type[BaseModel] | None:
+    """Return the settings of the method or partition that a config names."""
+    part = tree.get(keys[0])
+    if len(keys) != 1 or keys[0] not in _SETTINGS or not isinstance(part, dict):
+        return None
+    return _SETTINGS[keys[0]](part["name"])
 
 
 def config_schema() -> dict[str, Any]:
@@ -210,8 +226,11 @@ _SETTINGS: Mapping[str, Callable[[str], type[BaseModel]]] = MappingProxyType(
 def _read_tree(path: Path) -> dict[str, Any]:
     tree = read_yaml(path)
     if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as method and data")
+    if "sweeps" in tree and "method" not in tree:
         raise ConfigError(
-            f"{path}: found {type(tree).__name__}; wanted keys such as method and data"
+            f"{name_config(path)}: found a curve's config (`sweeps`); expected a run's (`method`); "
+            f"draw it with: securefg curve {name_config(path)}"
         )
     return tree
 
@@ -221,7 +240,7 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     path, separator, text = override.partition("=")
     *parents, last = path.strip().split(".")
     if not separator or not last:
-        raise ConfigError(f"--set {shortened(override)}: wanted KEY.KEY=VALUE")
+        raise ConfigError(f"--set: found {shown(override)}; expected KEY.KEY=VALUE, as seed=3")
     named = parents[:2] in (["privacy", "field_rules"], ["privacy", "fields"])
     if named and len(parents) == 4:
         parents = [*parents[:2], f"{parents[2]}.{parents[3]}"]  # the names of fields have a dot
@@ -229,51 +248,8 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         node = tree.setdefault(key, {})
         if not isinstance(node, dict):
             raise ConfigError(
-                f"--set {shortened(override)}: {key} is {shown(node)} and has no keys below it"
+                f"--set {shortened(override)}: found {spell_value(node)} at {key}; "
+                "expected a mapping there, to set a key of it"
             )
         tree = node
     tree[last] = parse_yaml(text, f"--set {shortened(override)}")
-
-
-def _explain(error: Any, tree: dict[str, Any]) -> str:
-    """`key: what is wrong, found, allowed`, without pydantic's framing."""
-    keys = _path(error["loc"], tree)
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        return f"{'.'.join(keys)}: unknown key{_allowed(keys, tree)}"
-    found = error.get("input")
-    told = f", found {shown(found)}" if isinstance(found, str | int | float | bool | list) else ""
-    return f"{'.'.join(keys) or 'config'}: {message}{told}"
-
-
-def _path(location: Sequence[Any], tree: Any) -> list[str]:
-    """The keys as the user wrote them: pydantic puts names of choices between them."""
-    keys: list[str] = []
-    for key in location[:-1]:
-        inside = tree.get(key) if isinstance(tree, dict) else None
-        if inside is not None or not isinstance(tree, dict):
-            keys.append(str(key))
-            tree = inside
-    return [*keys, *(str(key) for key in location[-1:])]
-
-
-def _allowed(keys: list[str], tree: dict[str, Any]) -> str:
-    """The keys that the settings at this place have, the nearest one first."""
-    models: list[type[BaseModel]] = [RunConfig]
-    for key in keys[:-1]:
-        tree = tree[key] if isinstance(tree.get(key), dict) else {}
-        if key in _SETTINGS:
-            models = [_SETTINGS[key](tree["name"])]
-        else:
-            found = [m.model_fields[key].annotation for m in models if key in m.model_fields]
-            models = [model for annotation in found for model in _models_in(annotation)] or models
-    names = {name: None for model in models for name in model.model_fields}
-    near = difflib.get_close_matches(keys[-1], names, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{hint} allowed: {', '.join(names)}" if hint else f"; allowed: {', '.join(names)}"
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in typing.get_args(annotation) for model in _models_in(part)]

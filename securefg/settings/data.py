@@ -8,9 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from securefg.foundation.complaints import Expected
 from securefg.foundation.settings import Settings, with_new_names
 from securefg.settings.datasets import Norm, canonical
 
+DatasetName = Annotated[
+    str, AfterValidator(canonical), Expected("a dataset (`securefg list datasets`)")
+]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -38,7 +42,7 @@ class SplitSettings(Settings):
     @model_validator(mode="after")
     def _fold_exists(self) -> Self:
         if self.fold >= self.num_folds:
-            raise ValueError(f"fold is {self.fold}; allowed: 0 to {self.num_folds - 1}")
+            raise ValueError(f"fold: found {self.fold}; expected 0 to {self.num_folds - 1}")
         return self
 
 
@@ -95,14 +99,19 @@ class CsbmSettings(Settings):
     def _consistent(self) -> Self:
         if self.graph_signal**2 > self.degree:
             raise ValueError(
-                f"graph_signal is {self.graph_signal}; allowed: 0 to sqrt(degree), so c_out >= 0"
+                f"graph_signal: found {self.graph_signal}; expected 0 to sqrt(degree), so that "
+                "c_out >= 0"
             )
         if self.degree + self.graph_signal * self.degree**0.5 > self.num_nodes:
-            raise ValueError(f"degree is {self.degree}; allowed: c_in up to num_nodes")
+            raise ValueError(f"degree: found {self.degree}; expected c_in of at most num_nodes")
         if self.train_share + self.val_share >= 1:
-            raise ValueError("train_share + val_share leaves nothing to test on; allowed: below 1")
+            total = f"{self.train_share:g} + {self.val_share:g}"
+            raise ValueError(
+                f"train_share: found train_share + val_share = {total}; expected a sum below 1, to "
+                "leave nodes for testing"
+            )
         if self.task == "dnc" and self.samples_per_node != 1:
-            raise ValueError(f"samples_per_node is {self.samples_per_node}; allowed for dnc: 1")
+            raise ValueError(f"samples_per_node: found {self.samples_per_node}; expected 1 for dnc")
         return self
 
 
@@ -123,8 +132,8 @@ class SubCoraSettings(Settings):
     def _leaves_test_nodes(self) -> Self:
         if not self.least_train <= self.most_train <= (self.num_nodes - 1) // 2:
             raise ValueError(
-                f"least_train, most_train are {self.least_train}, {self.most_train}; allowed: "
-                "ascending, and most_train twice must leave test nodes among num_nodes"
+                f"most_train: found {self.most_train} with least_train {self.least_train}; "
+                f"expected least_train to {(self.num_nodes - 1) // 2}, to leave nodes for testing"
             )
         return self
 
@@ -142,7 +151,7 @@ class DataSettings(Settings):
                         validation and test labels stay true
     """
 
-    name: Annotated[str, AfterValidator(canonical)]
+    name: DatasetName
     root: Path | None = None
     split: SplitSettings = SplitSettings()
     normalize_features: Norm | None = None
@@ -163,9 +172,9 @@ class DataSettings(Settings):
         parts = (("csbm", self.csbm), ("subcora", self.subcora), ("folder", self.folder))
         for part, value in parts:
             if (self.name == part) != (value is not None):
-                found = "not set" if value is None else "set"
+                found = "nothing" if value is None else "settings"
                 raise ValueError(
-                    f"{part} is {found} and name is {self.name!r}; "
-                    f"allowed: {part} together with name: {part}, and only then"
+                    f"{part}: found {found} with name {self.name!r}; "
+                    f"expected {part} with `name: {part}`, and only then"
                 )
         return self

@@ -38,7 +38,10 @@ def method_settings(name: str) -> type[MethodSettings]:
     method = getattr(find_module("method.name", name, SHIPPED, GROUP), "METHOD", None)
     settings = getattr(method, "settings", None)
     if not (isinstance(settings, type) and issubclass(settings, MethodSettings)):
-        raise ConfigError(f"method.name: module {name!r} has no METHOD with settings of its own")
+        raise ConfigError(
+            f"method.name: found module {name!r} without METHOD; expected METHOD with settings of "
+            "its own"
+        )
     return settings
 
 

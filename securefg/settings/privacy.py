@@ -11,6 +11,7 @@ from pydantic import Field, PositiveFloat, field_validator, model_validator
 
 from securefg.foundation.extensions import find_module, installed
 from securefg.foundation.settings import Settings
+from securefg.foundation.suggestions import list_names
 from securefg.settings.secagg import SecureAggregationSettings
 
 Per = Literal["row", "message"]
@@ -122,14 +123,15 @@ class PrivacySettings(Settings):
     @model_validator(mode="after")
     def _noise_is_given_once(self) -> PrivacySettings:
         if self.mechanism == NO_DEFENCE and self.target_epsilon is not None:
-            allowed = [name for name in defence_names() if name != NO_DEFENCE]
+            noisy = list_names(name for name in defence_names() if name != NO_DEFENCE)
             raise ValueError(
-                f"target_epsilon needs a mechanism with noise; allowed: {', '.join(allowed)}, or "
-                "a module path"
+                f"mechanism: found {NO_DEFENCE} beside target_epsilon; expected a mechanism with "
+                f"noise: {noisy}, or a module path"
             )
         given = [self.noise_multiplier, self.target_epsilon]
         if self.mechanism != NO_DEFENCE and given.count(None) == 0:
             raise ValueError(
-                f"{self.mechanism} needs either noise_multiplier or target_epsilon, found both"
+                "noise_multiplier: found beside target_epsilon; expected either noise_multiplier "
+                "or target_epsilon"
             )
         return self

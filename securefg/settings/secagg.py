@@ -40,8 +40,8 @@ class Threat:
         silent = self.dropout or 0.0
         if not (0 <= self.corrupt < 1 and 0 <= silent < 1 and self.corrupt + 2 * silent <= 0.9):
             raise ConfigError(
-                f"corrupt {self.corrupt} and dropout {silent}: wanted fractions with "
-                "corrupt + 2 dropout <= 0.9"
+                f"privacy.secure_aggregation: found corrupt {self.corrupt} and dropout {silent}; "
+                "expected fractions with corrupt + 2 dropout <= 0.9"
             )
 
     def num_corrupt(self, num_clients: int) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.suggestions import suggest_name
 
 SUFFIX = ".yaml"
 
@@ -30,16 +30,23 @@ def find_config(asked: Path) -> Path:
     if asked.parent == Path() and shipped.is_file():
         return shipped
     if asked.exists():
-        raise ConfigError(f"{asked}: a folder; wanted a YAML file, or a shipped config's name")
-    raise ConfigError(f"{asked}: cannot be read: {_hint(asked, name)}")
+        raise ConfigError(
+            f"{asked}: found a folder; expected a YAML file or a shipped config's name"
+        )
+    raise ConfigError(
+        f"{asked}: found no such file; expected a YAML file or a shipped config's name "
+        f"(`securefg list configs`){_suggest_config(name)}"
+    )
 
 
-def _hint(asked: Path, name: str) -> str:
-    names = config_names()
-    near = name if name in names else next(iter(difflib.get_close_matches(name, names, n=1)), None)
-    if near is None:
-        return "No such file or directory, and no shipped config (`securefg list configs`)"
-    return f"No such file or directory; a shipped config is named {near}: give that name alone"
+def name_config(path: Path) -> str:
+    """Return what to type for a config: a shipped one's name, else its path."""
+    return path.stem if path.parent == configs_folder() else str(path)
+
+
+def _suggest_config(name: str) -> str:
+    hint = suggest_name(name, config_names())
+    return f"; {hint}" if hint else ""
 
 
 def first_comment(path: Path) -> str:

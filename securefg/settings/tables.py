@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.quoting import shown
 from securefg.foundation.settings import Settings
+from securefg.foundation.suggestions import name_kind
 from securefg.foundation.yaml_text import read_yaml
 
 FILE = "tables.yaml"
@@ -59,14 +60,8 @@ def table_settings(folder: Path, file: Path | None = None) -> TableSettings:
         return TableSettings()
     tree = read_yaml(path) or {}
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: found {type(tree).__name__}; wanted keys such as nodes, label")
+        raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as nodes, label")
     try:
         return TableSettings.model_validate(tree)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        allowed = f"; allowed: {', '.join(TableSettings.model_fields)}"
-        raise ConfigError(
-            f"{path}: {key}: {first['msg']}, found {shown(first.get('input'))}"
-            f"{allowed if first['type'] == 'extra_forbidden' else ''}"
-        ) from error
+        raise ConfigError(explain_errors(error, TableSettings, prefix=f"{path}: ")) from error

@@ -46,8 +46,10 @@ from pydantic import (
     field_validator,
 )
 
+from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.foundation.settings import Settings
+from securefg.foundation.suggestions import name_kind, spell_value
 from securefg.foundation.yaml_text import read_yaml
 from securefg.methods.registry import get_method
 from securefg.privacy.defence import Defence, NoisyUpload
@@ -76,7 +78,8 @@ class _Floor(Settings):
     def _as_written(cls, value: Any, info: ValidationInfo) -> Any:
         is_switch = cls.model_fields[str(info.field_name)].annotation is bool
         if isinstance(value, bool) is not is_switch:
-            raise ValueError("wanted true or false" if is_switch else "true and false are no value")
+            expected = "true or false" if is_switch else "a value that is not true or false"
+            raise ValueError(f"found {spell_value(value)}; expected {expected}")
         return value
 
 
@@ -301,13 +304,11 @@ def load_policy(path: Path) -> SitePolicy:
     except ConfigError as error:
         raise ConfigError(f"no policy of this site: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(f"{path}: wanted a policy, found {type(found).__name__}")
+        raise ConfigError(f"{path}: found {name_kind(found)}; expected the keys of a policy")
     try:
         return SitePolicy.model_validate(found)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{path}: {where}: {first['msg']}, found {first['input']!r}") from error
+        raise ConfigError(explain_errors(error, SitePolicy, prefix=f"{path}: ")) from error
 
 
 def write_policy(path: Path, policy: SitePolicy) -> None:

@@ -12,7 +12,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from securefg.foundation.quoting import shortened
 from securefg.foundation.units import seconds_text
+from securefg.settings.forecast import round_duration
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -28,6 +30,14 @@ class Running:
 
 
 @dataclass(frozen=True)
+class Finished:
+    """A point that was done, with its seconds."""
+
+    key: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Status:
     """Where a sweep stands."""
 
@@ -37,6 +47,7 @@ class Status:
     failed: int
     running: tuple[Running, ...]
     seconds_left: float | None
+    finished: tuple[Finished, ...] = ()
 
     @property
     def ended(self) -> int:
@@ -54,6 +65,22 @@ class Status:
             f"{self.done + self.cached} of {self.total} done{cached}, "
             f"{len(self.running)} running, {self.failed} failed{left}"
         )
+
+    def finished_lines(self, told: int, width: int) -> list[str]:
+        """Return a short line per finished point after the first `told`, with the time left."""
+        left = "" if self.seconds_left is None else f"about {duration_text(self.seconds_left)} left"
+        left = left if self.ended < self.total else "all done"
+        before = self.ended - len(self.finished)
+        lines = [
+            f"{before + number} of {self.total}  in {duration_text(one.seconds)}, {left}  {one.key}"
+            for number, one in enumerate(self.finished, 1)
+        ]
+        return [shortened(line, max(60, width)) for line in lines[told:]]
+
+
+def duration_text(seconds: float) -> str:
+    """Return whole seconds below a minute and a half, else minutes or hours."""
+    return f"{seconds:.0f} s" if seconds < 90 else round_duration(seconds)
 
 
 class Display(Protocol):
@@ -77,32 +104,37 @@ class Silence:
         """Show nothing."""
 
 
+def print_finished(console: Console, status: Status, told: int) -> int:
+    """Print a line per point that finished since `told`; return how many are told now."""
+    for line in status.finished_lines(told, console.width):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return len(status.finished)
+
+
 class PlainLines(Silence):
-    """A line whenever a point ended, and every half minute, for logs."""
+    """A line per finished point, and where all stands every half minute without one, for logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._ended, self._last = -1, time.monotonic()
+        self._told, self._ended, self._last = 0, 0, time.monotonic()
 
     def show(self, status: Status) -> None:
-        """Print a line if a point has ended, or half a minute has passed."""
+        """Print the points that finished; else the status if half a minute has passed."""
         silent = time.monotonic() - self._last < SECONDS_BETWEEN_LINES
         if status.ended == self._ended and silent:
             return
+        before = self._told
+        self._told = print_finished(self._console, status, self._told)
         self._ended, self._last = status.ended, time.monotonic()
-        at = "; ".join(f"{p.key} {p.round}/{p.rounds or '?'}" for p in status.running)
-        self._console.print(
-            status.words() + (f"; at {at}" if at else ""),
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        if self._told == before:
+            self._console.print(status.words(), highlight=False, markup=False, soft_wrap=True)
 
 
 class LiveTable(Silence):
-    """A bar over all points and a line for every running one."""
+    """A bar over all points, a line for every running one, and above it the finished ones."""
 
     def __init__(self, console: Console) -> None:
+        self._told = 0
         self._live = Live(console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
@@ -114,6 +146,7 @@ class LiveTable(Silence):
 
     def show(self, status: Status) -> None:
         """Draw the table anew."""
+        self._told = print_finished(self._live.console, status, self._told)
         table = Table(box=None, show_header=False, pad_edge=False)
         for point in status.running:
             bar = ProgressBar(total=point.rounds or 1, completed=point.round, width=20)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from securefg.runs.progress import Interrupt
 from securefg.sweep.cache import At, Ended, Failure, Point, Runs, Work, forget_failure, keep_failure
-from securefg.sweep.display import Display, Running, Silence, Status
+from securefg.sweep.display import Display, Finished, Running, Silence, Status
 
 MAX_DEATHS = 3
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -212,6 +212,7 @@ class Pool:
             failed=len(self._failed),
             running=running,
             seconds_left=self._seconds_left(running),
+            finished=tuple(map(Finished, self._done, self._durations)),
         )
 
     def _seconds_left(self, running: Sequence[Running]) -> float | None:

@@ -136,12 +136,12 @@ def test_bad_input_ends_with_2(tmp_path: Path) -> None:
     done = securefg("audit", str(tmp_path), cwd=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
-    assert "not a run folder" in done.stderr
+    assert "expected a run's folder" in done.stderr
 
 
 def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path) -> None:
-    assert "not a run folder" in refused(str(tmp_path))
-    assert "attack: unknown 'telepathy'; allowed: adjacency_nnls, " in refused(
+    assert "expected a run's folder" in refused(str(tmp_path))
+    assert "attack: found 'telepathy'; expected adjacency_nnls, " in refused(
         str(plain.path), "--only", "telepathy"
     )
     assert "no adversary 'martian'" in refused(str(plain.path), "--adversary", "martian")

@@ -62,13 +62,22 @@ OWN_DATA = By("test_own_code.py::test_own_dataset_and_partition_run_and_need_tru
 OWN_DEFENCE = By("test_own_code.py::test_own_defence_runs_is_audited_and_drawn_as_a_curve")
 TABLES = By("test_documented.py::test_the_page_on_tables_is_gone_from_top_to_bottom")
 RESUMED = By("test_interrupt.py::test_ctrl_c_leaves_a_run_that_can_be_resumed")
+DEMO = By("test_readme.py::test_demo_run_can_be_reported_and_verified")
 READERS = Not("stands for a module of the reader's")
 
 TABLE: list[tuple[str, str, How]] = [
     # page, beginning of the line, how; the first that fits counts
     ("", "make ", Not("the targets that CI itself runs")),
     ("", "pip install", By("test_wheel.py::test_the_library_runs_from_the_wheel")),
-    ("README.md", "securefg run --resume", RESUMED),
+    ("README.md", "securefg init", Here(slow=True)),
+    ("README.md", "python examples/fedavg_numpy", NUMPY),
+    ("README.md", "securefg audit examples-out", NUMPY),
+    ("README.md", "securefg audit mechanism", Here(("--trials", "1000"), slow=True)),
+    ("README.md", "securefg explain", Here(slow=True)),
+    ("README.md", "securefg report runs/quickstart", DEMO),
+    ("README.md", "securefg verify runs/quickstart", DEMO),
+    ("docs/commands.md", "securefg run --resume", RESUMED),
+    ("docs/install.md", "securefg demo", DEMO),
     ("docs/audit.md", "securefg deploy ", SITES),
     ("docs/audit.md", "securefg run configs/", VERDICT),
     ("docs/audit.md", "securefg audit runs/quickstart", VERDICT),
@@ -154,7 +163,7 @@ def test_a_new_command_would_be_seen() -> None:
 
 def carry_out(page: str, slow: bool) -> list[str]:
     """All of a page's lines that this file is to carry out, in order; the faults."""
-    for name in ("configs", "benchmarks", "papers", "tests", "docs"):
+    for name in ("configs", "benchmarks", "papers", "tests", "docs", "examples"):
         Path(name).symlink_to(ROOT / name)
     faults = []
     for line in [line for where, line in ALL if where == page]:

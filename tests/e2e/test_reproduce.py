@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,9 +73,12 @@ def test_a_table_is_run_written_and_not_run_again(
 
 
 def test_a_quick_table_is_marked_and_judges_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert securefg(monkeypatch, "tiny", "--quick", "--out", "out", "--root", "r") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^\S.* \d+\.\d", printed, re.MULTILINE), printed
+    assert "not the paper's setting" in printed
     text = (tmp_path / "out" / "tiny-quick" / "table.md").read_text()
     assert "**Quick**" in text
     assert "the paper's interval" not in text
@@ -113,9 +117,9 @@ def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nothing"], "no entry 'nothing'"),
-        (["tiny", "--rows", "Big"], "no such row"),
-        (["tiny", "--set", "method.nothing=1"], "method.nothing: unknown key"),
+        (["nothing"], "entry: found 'nothing'"),
+        (["tiny", "--rows", "Big"], "--rows: found Big"),
+        (["tiny", "--set", "method.nothing=1"], "method.nothing: found an unknown key"),
         (["tiny", "--set", "data={name: acm}"], "dataset 'acm'"),
     ],
 )

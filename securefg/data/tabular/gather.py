@@ -184,7 +184,7 @@ class Gathered:
 def organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
     """Subfolders with tables, each one organisation; or the folder itself, with no name."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: found no such folder; wanted one with tables in it")
+        raise DataError(f"{folder}: found no such folder; expected one with tables in it")
     inside = sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
     named = [(path.name, path) for path in inside if any(path.glob(f"{settings.nodes}.*"))]
     if named and any(folder.glob(f"{settings.nodes}.*")):

@@ -74,9 +74,12 @@ def test_plan_curve_with_a_first_seed_runs_the_seeds_from_it_on(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"attacks": ["telepathy"]}, "attack: unknown 'telepathy'; allowed: "),
+        ({"attacks": ["telepathy"]}, "attack: found 'telepathy'; expected "),
         ({"defences": []}, "sweeps.0.defences"),
-        ({"defences": [{"name": "local_gaussian", "epsilon": [0]}]}, "0.0 is no epsilon"),
+        (
+            {"defences": [{"name": "local_gaussian", "epsilon": [0]}]},
+            "found 0; expected numbers",
+        ),
         ({"defences": [{"name": "local_gaussian"}]}, "has no epsilon"),
         ({"defences": [{"name": "secagg", "epsilon": [1]}]}, "promises no epsilon"),
         ({"defences": [NOISE, {**NOISE, "privacy": {"clip_l2": 2}}]}, "two settings are called"),
@@ -86,7 +89,7 @@ def test_plan_curve_with_a_first_seed_runs_the_seeds_from_it_on(tmp_path: Path) 
         ({"limits": {"leak_gain": float("inf")}}, "limits.leak_gain"),
         ({"limits": {"epsilon": float("nan")}}, "limits.epsilon"),
         ({"defences": [{"name": "local_gaussian", "epsilon": [float("nan")]}]}, "finite number"),
-        ({"adversaries": ["martian"]}, "no adversary 'martian'"),
+        ({"adversaries": ["martian"]}, "adversary: found 'martian'; expected server"),
         ({"limits": {"epsilon": -1}}, "limits.epsilon"),
         ({"colour": "red"}, "colour"),
     ],

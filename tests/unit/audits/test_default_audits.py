@@ -148,7 +148,7 @@ def test_attack_that_does_not_fit_counts_only_if_asked_for() -> None:
     [
         ({"drift": "  "}, "exclude.drift: found no reason; expected one"),
         ({"drift": None}, "exclude.drift"),
-        ({"telepathy": "nobody can"}, "unknown 'telepathy'"),
+        ({"telepathy": "nobody can"}, "found 'telepathy'"),
         ({"vocabulary": "asked for as well"}, "exclude.vocabulary: found under `attacks` too"),
     ],
 )

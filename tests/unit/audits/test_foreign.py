@@ -425,16 +425,16 @@ def later_format(tree: dict[str, Any]) -> None:
 
 
 BAD = [
-    (removed, "upload: Field required"),
-    (misspelt, "cleints: unknown key"),
-    (no_layer, "'W9' is unknown; wanted a layer of 2 dimensions out of W1, b1, W2, b2"),
-    (flat_layer, "'b1' is of shape [32]"),
-    (transposed, "32 numbers for 60 outputs"),
+    (removed, "upload: found nothing; expected a mapping"),
+    (misspelt, "cleints: found an unknown key"),
+    (no_layer, "found 'W9' unknown; expected a layer of 2 dimensions out of W1, b1, W2, b2"),
+    (flat_layer, "found 'b1' of shape [32]"),
+    (transposed, "a bias of 32 numbers; expected 60"),
     (too_small, "has 2051 numbers per client in round 1; layers: add up to 1952"),
     (no_such_kind, "kinds found: fedavg.Update"),
-    (nothing_sent, "needs `sent`"),
-    (percent, "claim.delta: Input should be less than 1, found 5"),
-    (later_format, "format: Input should be 2, found 3"),
+    (nothing_sent, "sent: found nothing"),
+    (percent, "claim.delta: found 5; expected a number"),
+    (later_format, "format: found 3; expected 2"),
 ]
 
 

@@ -47,5 +47,5 @@ def test_a_file_of_the_users_goes_before_a_shipped_config(
 
 @pytest.mark.parametrize("asked", ["quikstart", "elsewhere/quickstart.yaml", "../quickstart"])
 def test_a_name_that_is_nowhere_is_answered_with_the_nearest(asked: str) -> None:
-    with pytest.raises(ConfigError, match="named quickstart"):
+    with pytest.raises(ConfigError, match="did you mean quickstart"):
         find_config(Path(asked))

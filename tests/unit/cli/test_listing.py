@@ -97,5 +97,5 @@ def test_a_module_without_what_is_asked_for_is_refused(offer: Offer) -> None:
         get_attack("empty")
     with pytest.raises(ConfigError, match="'empty' exposes no METHOD"):
         get_method("empty")
-    with pytest.raises(ConfigError, match="'empty' has no METHOD with settings"):
+    with pytest.raises(ConfigError, match="'empty' without METHOD"):
         method_settings("empty")

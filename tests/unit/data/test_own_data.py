@@ -68,7 +68,7 @@ def test_parse_outside_partition_keeps_its_own_settings() -> None:
 
 
 def test_parse_outside_partition_unknown_key_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"partition\.clients: unknown key.*num_clients"):
+    with pytest.raises(ConfigError, match=r"partition\.clients: found an unknown key.*num_clients"):
         config(clients=5)
 
 
@@ -88,8 +88,8 @@ def test_parse_module_named_by_a_folder_is_not_imported(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("data", "data.name: unknown 'no_such_thing'.*allowed: cora.*or a module path"),
-        ("partition", "partition.name: unknown 'no_such_thing'.*shares.*or a module path"),
+        ("data", "data.name: found 'no_such_thing'; expected cora.*or a module path"),
+        ("partition", "partition.name: found 'no_such_thing'; expected shares.*or a module path"),
     ],
 )
 def test_parse_unknown_name_lists_the_allowed_names(key: str, message: str) -> None:

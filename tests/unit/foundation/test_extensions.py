@@ -11,7 +11,8 @@ import pytest
 
 from securefg.foundation import extensions
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.extensions import find_module, installed, unknown
+from securefg.foundation.extensions import find_module, installed
+from securefg.foundation.suggestions import explain_unknown_name
 
 SHIPPED = {"decoder": "json.decoder", "encoder": "json.encoder"}
 GROUP = "securefg.things"
@@ -46,7 +47,7 @@ def test_a_shipped_name_is_found() -> None:
 
 def test_an_installed_package_offers_by_entry_point(offered: None) -> None:
     assert find_module("thing", "tool", SHIPPED, GROUP).__name__ == "json.tool"
-    with pytest.raises(ConfigError, match="unknown 'tool'"):
+    with pytest.raises(ConfigError, match="found 'tool'"):
         find_module("thing", "tool", SHIPPED, "securefg.others")
 
 
@@ -74,13 +75,13 @@ def test_an_unknown_name_is_answered_with_what_is_allowed(beside: Path, name: st
     with pytest.raises(ConfigError) as told:
         find_module("thing", name, SHIPPED, GROUP)
     assert str(told.value).startswith("thing: ")
-    assert "allowed: decoder, encoder, or a module path" in str(told.value)
+    assert "expected decoder, encoder, or a module path" in str(told.value)
     assert len(str(told.value).splitlines()) == 1
 
 
 def test_a_near_name_is_proposed() -> None:
-    assert unknown("decodr", list(SHIPPED)) == (
-        "unknown 'decodr'; did you mean decoder? allowed: decoder, encoder"
+    assert explain_unknown_name("thing", "decodr", list(SHIPPED)) == (
+        "thing: found 'decodr'; expected decoder or encoder; did you mean decoder?"
     )
 
 

@@ -114,5 +114,8 @@ def test_an_endless_device_behind_a_link_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["absent", "file"])
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunFolderError, match=f"{place}: no such folder"), owned(tmp_path / place):
+    with (
+        pytest.raises(RunFolderError, match=f"{place}: found no such"),
+        owned(tmp_path / place),
+    ):
         pass

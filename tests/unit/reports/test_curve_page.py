@@ -246,7 +246,7 @@ def test_a_run_whose_page_cannot_be_made_does_not_stop_the_curves(tmp_path: Path
     run = tmp_path / "runs" / data.points[0].runs[0].folder
     run.mkdir(parents=True)
     (run / "summary.json").write_text("{}")
-    with pytest.warns(UserWarning, match="gets no page: .* not a run folder"):
+    with pytest.warns(UserWarning, match="gets no page: .* expected a run's folder"):
         page = build_curve_page(data, timing, tmp_path / "bare.html")
     assert page.is_file()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from securefg.foundation.errors import RunFolderError
 from securefg.runs import runner
@@ -15,7 +16,7 @@ from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.sweep import Point, pool, read_failures, sweep
 from securefg.sweep.cache import find_run, locked
-from securefg.sweep.display import Running, Silence, Status
+from securefg.sweep.display import Finished, PlainLines, Running, Silence, Status
 from tests.forks import fork_worker
 from tests.small import config
 
@@ -101,6 +102,25 @@ def test_the_words_of_a_status() -> None:
     status = Status(10, 3, 1, 1, (Running("a", 3, 9, 1.0),), 75.0)
     assert status.words() == "4 of 10 done (1 cached), 1 running, 1 failed, about 1 min 15 s left"
     assert Status(1, 1, 0, 0, (), 0.0).words() == "1 of 1 done, 0 running, 0 failed"
+
+
+def test_finished_lines_are_short_and_have_the_time_left() -> None:
+    ended = (Finished("curve · none seed 0", 42.0), Finished("x" * 200, 100.0))
+    status = Status(10, 2, 1, 0, (), 320.0, ended)
+    first, second = status.finished_lines(0, 80)
+    assert first == "2 of 10  in 42 s, about 5 min left  curve · none seed 0"
+    assert second.startswith("3 of 10  in 2 min, about 5 min left  xxx")
+    assert len(second) == 80
+    assert status.finished_lines(1, 80) == [second]
+    assert "all done" in Status(3, 2, 1, 0, (), 0.0, ended).finished_lines(1, 80)[0]
+
+
+def test_plain_lines_tell_each_finished_point_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines(Console(width=80))
+    done = (Finished("a", 1.0), Finished("b", 1.0))
+    for status in (Status(2, 0, 0, 0, (), None), *[Status(2, 2, 0, 0, (), 0.0, done)] * 3):
+        lines.show(status)
+    assert [line[-1] for line in capsys.readouterr().out.splitlines()] == ["a", "b"]
 
 
 def test_a_run_made_under_another_default_is_not_taken_for_todays(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""README is short, its screen is what `securefg demo` prints today, its figures are the docs'."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from securefg.cli.main import app
+
+ROOT = Path.cwd()
+README = (ROOT / "README.md").read_text()
+MOST_WORDS = 700
+# A figure of README, and the page and the row that it comes from.
+FIGURES = {
+    ".562": ("docs/commands.md", "100 random ones"),
+    ".464": ("docs/commands.md", "100 random ones"),
+    "1.04": ("docs/benchmarks.md", "messages, ledger and transcript"),
+    "6.6": ("docs/benchmarks.md", "Flower's SecAgg+ over ours, CPU: upload stage"),
+    "6.41": ("docs/benchmarks.md", "a round of a million users by the command"),
+}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder in which the demo was run, and what it printed at 80 columns."""
+    folder = tmp_path_factory.mktemp("demo")
+    os.chdir(folder)
+    try:
+        done = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "80"})
+    finally:
+        os.chdir(ROOT)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return folder, done.output
+
+
+def figures_table() -> str:
+    return README.partition("## Four figures")[2].partition("\n## ")[0]
+
+
+def test_readme_has_at_most_700_words() -> None:
+    assert len(README.split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_readme_figure_is_in_the_docs_with_its_command(figure: str) -> None:
+    page, row = FIGURES[figure]
+    (line,) = [x for x in (ROOT / page).read_text().splitlines() if row in x and x.startswith("|")]
+    own = next(x for x in figures_table().splitlines() if figure in x)
+    command = re.findall(r"`([^`]*)`", own)[-1]
+    assert figure in line
+    assert command in line
+
+
+def test_readme_has_no_figure_that_is_not_compared() -> None:
+    texts = [re.sub(r"`[^`]*`", "", line) for line in figures_table().splitlines()]
+    decimals = set(re.findall(r"\d*\.\d+", " ".join(texts)))
+    assert decimals == set(FIGURES)
+
+
+@pytest.mark.parametrize("words", [("report", "--for", "dpo"), ("verify",)])
+def test_demo_run_can_be_reported_and_verified(
+    demo: tuple[Path, str], words: tuple[str, ...]
+) -> None:
+    (run,) = (demo[0] / "runs").glob("quickstart-s0-*")
+    done = CliRunner().invoke(app, [words[0], str(run), *words[1:]])
+    assert done.exit_code == 0, (done.output, done.exception)
