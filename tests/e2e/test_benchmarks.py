@@ -16,6 +16,7 @@ sys.path.insert(0, "benchmarks")
 from bench import LONG, QUICK
 from bench_check import find_losses
 from bench_page import page_text
+from growth import Measured, fit_exponent, growth_tables
 from limits import Outcome, Row, read_outcomes, store_outcomes
 
 sys.path.remove("benchmarks")
@@ -140,3 +141,24 @@ def test_check_of_missing_rows_and_failures_fails() -> None:
     assert find_losses({"one": Outcome("one")}, {"one": one}, 2.0) == ["ratio: found no new row"]
     failed = {"one": Outcome("one", failure="gone")}
     assert find_losses(failed, {"one": one}, 2.0) == ["one: failed: gone"]
+
+
+def measured_sizes(power: float, sizes: tuple[int, ...] = (10, 100, 1000)) -> list[Measured]:
+    return [Measured("nodes", "made", n, "run", 5 + 0.5 * n**power, 5.0, 1.0) for n in sizes]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_exponent_of_a_power_law_is_its_power(power: float) -> None:
+    found = fit_exponent(measured_sizes(power))
+    assert found == pytest.approx(power, abs=1e-6)
+
+
+def test_exponent_of_costs_below_a_second_is_unknown() -> None:
+    assert fit_exponent(measured_sizes(1.0, sizes=(1, 10))) is None
+
+
+@pytest.mark.parametrize(("power", "mark"), [(1.0, "no"), (2.0, "YES")])
+def test_growth_table_of_a_quadratic_cost_is_marked(power: float, mark: str) -> None:
+    fits, costs = growth_tables(measured_sizes(power))
+    assert fits.splitlines()[-1].endswith(f"| {mark} |")
+    assert len(costs.splitlines()) == 5
