@@ -30,14 +30,23 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
 from securefg.reports.figures.canvas import Scale, coordinate, element, ticks
-from securefg.secagg import session as boxes
-from securefg.secagg import shamir
+from securefg.secagg import boxes, shamir
 from securefg.secagg.client import SecureClients
-from securefg.secagg.derive import MaskContext, ratcheted, session_root
+from securefg.secagg.derive import (
+    MaskContext,
+    Purpose,
+    first_link,
+    hybrid_link,
+    ratcheted,
+    session_root,
+)
 from securefg.secagg.graph import LEAST_DEGREE, choose
-from securefg.secagg.keys import Identity, KeyPair
+from securefg.secagg.hybrid import FreshPair, Suite, encapsulate
+from securefg.secagg.keys import FORMAT, Identity
+from securefg.secagg.links import NO_CIPHERTEXT
 from securefg.secagg.messages import Advertise, Again, Deliver, Roster, Survivors, Unmask
 from securefg.secagg.ring import RingArray, from_bytes, from_ring
+from securefg.secagg.secret import Secret
 from securefg.secagg.session import Session
 from securefg.secagg.shamir import SHARE_BYTES
 from securefg.secagg.statements import advertised, survivors_statement
@@ -47,7 +56,7 @@ SIZES = (10, 33, 100, 316, 1000, 3162, 10_000)
 NUM_VALUES = 10_000
 CONFIG_HASH, ROUND, PURPOSE = "0123456789ab", 1, "Upload"
 MODEL_HASH = bytes(32)
-ADVERTISE = Advertise(purpose=PURPOSE)
+ADVERTISE = Advertise(purpose=PURPOSE, version=FORMAT)
 STAGES = ("keys", "roster", "shares", "open", "mask", "agree", "reveal")
 
 
@@ -73,10 +82,11 @@ class Cost:
 class Others:
     """Everybody but one client: identities that last, and keys that are signed once."""
 
-    def __init__(self, num_clients: int) -> None:
+    def __init__(self, num_clients: int, suite: Suite = "hybrid") -> None:
+        self.suite: Suite = suite
         self.identities = [Identity.fresh() for _ in range(num_clients)]
-        self.masks = [KeyPair.fresh() for _ in range(num_clients)]
-        self.boxes = [KeyPair.fresh() for _ in range(num_clients)]
+        self.masks = [FreshPair(Secret.fresh(), suite) for _ in range(num_clients)]
+        self.boxes = [FreshPair(Secret.fresh(), suite) for _ in range(num_clients)]
         self.signatures = [
             identity.sign(
                 "advertise",
@@ -103,14 +113,19 @@ class Others:
             box_keys=box_keys,
             signatures=signatures,
             model_hash=from_bytes([MODEL_HASH])[0],
+            with_pads=False,
         )
 
-    def box(self, sender: int, receiver: int, receiver_key: bytes, session: Session) -> bytes:
-        link = self.boxes[sender].agree(receiver_key, session.seats.id)
-        for _ in range(session.seats.ordinal - 1):
-            link = ratcheted(link)
-        root = session_root(link, session.id)
-        return boxes.seal(root, session.id, sender, receiver, bytes(2 * SHARE_BYTES))
+    def link(
+        self, sender: int, receiver: int, receiver_key: bytes, setup: bytes
+    ) -> tuple[Secret, bytes]:
+        """The first link of a sender's boxes, and the ciphertext that it sends."""
+        agreed = self.boxes[sender].exchange(receiver_key)
+        if self.suite == "classical":
+            return first_link(setup, agreed), b""
+        secret, sent = encapsulate(receiver_key)
+        about = (agreed, secret, sent, sender, receiver)
+        return hybrid_link(setup, Purpose.BOX_LINK, *about), sent
 
 
 class LoneClient:
@@ -123,7 +138,9 @@ class LoneClient:
             settings, CONFIG_HASH, {number: others.identities[number]}, known
         )
         self._turn = Turn(ROUND, 1, Clients.of([number]))
-        self._box_key, self._survivors = b"", torch.arange(len(others.identities))
+        self._box_key = self._mask_key = b""
+        self._survivors = torch.arange(len(others.identities))
+        self._links: dict[int, Secret] = {}
 
     @property
     def session(self) -> Session:
@@ -143,7 +160,9 @@ class LoneClient:
         self.cost.seconds["shares"] -= self.cost.seconds["roster"]
         self.cost.carried(roster, shares)
         self._box_key = keys.box_key[0].numpy().tobytes()
-        return self._delivery(shares.boxes[0])
+        self._mask_key = keys.mask_key[0].numpy().tobytes()
+        ciphertexts = self._ciphertexts(shares) if self.others.suite == "hybrid" else None
+        return self._delivery(shares.boxes[0], ciphertexts)
 
     def share_again(self) -> Deliver:
         """Shares of the next session of the set-up; its costs are counted anew."""
@@ -160,6 +179,29 @@ class LoneClient:
         self.cost.carried(again, shares)
         return self._delivery(shares.boxes[0])
 
+    def _ciphertexts(self, shares: Any) -> tuple[list[bytes], list[bytes]]:
+        """What the others send: for their boxes, and for the masks of those behind."""
+        graph, sent = self.session.graph, []
+        for row, sender in enumerate(graph.holders(self.number)):
+            if sender == self.number:
+                sent.append(shares.box_ciphertexts[0, row].numpy().tobytes())
+                continue
+            about = (sender, self.number, self._box_key, self.session.seats.id)
+            self._links[sender], ciphertext = self.others.link(*about)
+            sent.append(ciphertext)
+        masks = [encapsulate(self._mask_key)[1] for _ in graph.behind(self.number)]
+        return sent, masks + [NO_CIPHERTEXT] * (graph.num_ahead - len(masks))
+
+    def _box(self, sender: int) -> bytes:
+        """A sender's box in this session, of the next link of its chain."""
+        session = self.session
+        if sender not in self._links:
+            about = (sender, self.number, self._box_key, session.seats.id)
+            self._links[sender] = self.others.link(*about)[0]
+        root = session_root(self._links[sender], session.id)
+        self._links[sender] = ratcheted(self._links[sender])
+        return boxes.seal(root, session.id, sender, self.number, bytes(2 * SHARE_BYTES))
+
     def _time_roster_apart(self) -> None:
         accept = self.clients._accept_roster
 
@@ -169,13 +211,13 @@ class LoneClient:
 
         self.clients._accept_roster = timed  # type: ignore[method-assign]
 
-    def _delivery(self, own_boxes: torch.Tensor) -> Deliver:
+    def _delivery(
+        self, own_boxes: torch.Tensor, sent: tuple[list[bytes], list[bytes]] | None = None
+    ) -> Deliver:
         session = self.session
         senders = session.graph.holders(self.number)
         made = [
-            own_boxes[row].numpy().tobytes()
-            if sender == self.number
-            else self.others.box(sender, self.number, self._box_key, session)
+            own_boxes[row].numpy().tobytes() if sender == self.number else self._box(sender)
             for row, sender in enumerate(senders)
         ]
         zero = shamir.Share(self.number + 1, 0)
@@ -184,6 +226,8 @@ class LoneClient:
             sharers=torch.arange(len(session.clients)),
             boxes=from_bytes(made)[None],
             share_digests=digests[None],
+            box_ciphertexts=from_bytes(sent[0])[None] if sent else None,
+            mask_ciphertexts=from_bytes(sent[1])[None] if sent else None,
         )
 
     def open(self, delivery: Deliver) -> None:
@@ -268,7 +312,7 @@ class Growth:
 def measured(
     num_clients: int, repeats: int, settings: SecureAggregationSettings
 ) -> tuple[Growth, Growth]:
-    others = Others(num_clients)
+    others = Others(num_clients, settings.keys)
     costs = [session_costs(others, settings) for _ in range(repeats)]
     first, later = zip(*costs, strict=True)
     graph = choose(num_clients, settings.threat_among(num_clients))
@@ -415,10 +459,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--dropout", type=float, help="that the graph makes room for")
     parser.add_argument("--figure", type=Path, help="an SVG file to write")
+    parser.add_argument("--keys", choices=("hybrid", "classical"), default="hybrid")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    settings = SecureAggregationSettings(dropout=asked.dropout)
-    both = [measured(n, asked.repeats, settings) for n in SIZES]
+    settings = SecureAggregationSettings(dropout=asked.dropout, keys=asked.keys)
+    both = [measured(n, asked.repeats, settings) for n in asked.sizes]
     first, later = ([pair[i] for pair in both] for i in range(2))
     print_table(first)
     print_table(later)

@@ -32,6 +32,8 @@ def summary_table(summary: Summary) -> Table:
         table.add_row("masked", _masked_words(summary, recovered))
     if summary.masking_trusts_the_server:
         table.add_row("", "the masks trust the server to follow the protocol (malicious: false)")
+    if summary.masking_keys == "classical":
+        table.add_row("", "the masks rest on X25519 alone (keys: classical)")
     for client, reason in summary.blamed.items():
         table.add_row("blamed", f"client {client} {reason}")
     for way in ("up", "down"):

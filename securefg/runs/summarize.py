@@ -68,6 +68,7 @@ def summarize(
         noise_protects=experiment.policy.protects,
         masked={name: found.facts() for name, found in experiment.policy.masked.items()},
         masking_trusts_the_server=None if masking is None else not masking.malicious,
+        masking_keys=None if masking is None else masking.keys,
         blamed={str(client): reason for client, reason in blamed.items()},
         seconds=seconds,
         attempts=attempts,

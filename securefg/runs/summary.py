@@ -143,6 +143,7 @@ class Summary(Settings):
     noise_protects: bool
     masked: dict[str, dict[str, Any]] = Field(default_factory=dict)
     masking_trusts_the_server: bool | None = None
+    masking_keys: str | None = None
     blamed: dict[str, str] = Field(default_factory=dict)
     recovered_by_algebra: Recovered | None = None
     seconds: float

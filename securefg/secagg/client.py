@@ -18,12 +18,14 @@ import torch
 from securefg.protocol import codec
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
-from securefg.secagg import derive, shamir
+from securefg.secagg import derive
+from securefg.secagg.dealing import leave_out, make_shares, open_delivery
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
 from securefg.secagg.graph import MaskGraph, choose
-from securefg.secagg.keys import Identity, KeyPair, verify
+from securefg.secagg.keys import FORMAT, Identity, verify
+from securefg.secagg.links import KeyPairs, box_partners
 from securefg.secagg.masks import apply_row_masks
 from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (
@@ -31,17 +33,19 @@ from securefg.secagg.messages import (
     Again,
     Agreed,
     Deliver,
+    Dispute,
     Keys,
+    Opening,
     Ready,
     Revealed,
     Roster,
-    Shares,
     Survivors,
     Unmask,
 )
+from securefg.secagg.openings import opened_secrets
 from securefg.secagg.ring import RingArray, from_bytes, to_bytes
 from securefg.secagg.rules import Rules
-from securefg.secagg.seats import SESSIONS, KeyPairs, Seats
+from securefg.secagg.seats import SESSIONS, Seats
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
 from securefg.secagg.session import Party, Session
 from securefg.secagg.statements import (
@@ -110,11 +114,13 @@ class SecureClients:
                 return self._advertise(request, turn, numbers)
             case Roster():
                 self._accept_roster(self._current(), request, numbers)
-                return self._share(self._current(), numbers)
+                return make_shares(self._current(), numbers, self._random)
             case Again():
-                return self._share(self._take_up(request, turn, numbers), numbers)
+                return make_shares(self._take_up(request, turn, numbers), numbers, self._random)
             case Deliver():
                 return self._open(request, numbers)
+            case Dispute():
+                return self._open_keys(request, numbers)
             case Survivors():
                 return self._agree(request, numbers)
             case Unmask():
@@ -124,11 +130,12 @@ class SecureClients:
     # -------------------------------------------------------------------------- advertise keys
 
     def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
+        if request.version != FORMAT:
+            raise Refused(f"Advertise.version: found {request.version}; expected {FORMAT}")
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
         self._seats = None
         for number in numbers:
-            masks, boxes = (KeyPair.fresh(self._random) for _ in range(2))
-            session.pairs[number] = KeyPairs(masks, boxes)
+            session.pairs[number] = KeyPairs.fresh(self._settings.keys, self._random)
         pairs = session.pairs.items()
         signatures = [
             self._identities[n].sign(
@@ -152,7 +159,7 @@ class SecureClients:
     def _take_up(self, request: Again, turn: Turn, numbers: list[int]) -> Session:
         """Another session of the set-up that this host has; one that it lost is no offence."""
         seats = self._seats
-        if seats is None or to_bytes(request.setup[None])[0] != seats.id:
+        if seats is None or to_bytes(request.setup[None])[0] != seats.id or not seats.is_linked:
             raise SetupLost("this client was not set up so, or restarted since")
         if not set(numbers) <= seats.own:
             raise Refused("the set-up has no such client here")
@@ -163,6 +170,7 @@ class SecureClients:
             )
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
         self._rules.check_cohort(session.purpose, len(seats.clients))
+        seats.forget_keys()
         session.begin(seats, request.ordinal, to_bytes(request.model_hash[None])[0])
         return session
 
@@ -173,24 +181,11 @@ class SecureClients:
 
     # ------------------------------------------------------------------------------ share keys
 
-    def _share(self, session: Session, numbers: list[int]) -> Shares:
-        dealt, commitments = [], []
-        for number in numbers:
-            dealt.append(session.seal_shares(number, self._random))
-            seed, place = session.parties[number].seed, session.places[number]
-            commitments.append(shamir.commitment(seed, session.id, place))
-        return Shares(
-            wrapped=torch.stack([from_bytes(one.wrapped) for one in dealt]),
-            boxes=torch.stack([from_bytes(one.boxes) for one in dealt]),
-            commitment=from_bytes(commitments),
-            share_digests=torch.stack([from_bytes(one.digests) for one in dealt]),
-        )
-
     def _accept_roster(self, session: Session, request: Roster, numbers: list[int]) -> None:
         clients = tuple(request.clients.tolist())
         self._rules.check_roster(session, clients, numbers)
         items = roster_items([self._roster[c] for c in clients], request)
-        id = derive.setup_id(items, self._config)
+        id = derive.setup_id(items, self._config, self._settings.keys)
         seats = Seats(
             id,
             MaskGraph.drawn(choose(len(clients), self._rules.threat), graph_seed(id, request)),
@@ -198,11 +193,13 @@ class SecureClients:
             dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
             dict(zip(clients, to_bytes(request.box_keys), strict=True)),
             dict(zip(clients, to_bytes(request.signatures), strict=True)),
+            self._settings.keys,
+            request.with_pads,
         )
         own = {seats.places[n] for n in numbers}
-        around = {p for one in own for p in seats.graph.neighbours(one)}
+        around = {p for n in own for p in box_partners(seats.graph, n, seats.with_pads)}
         self._check_keys(session, seats, own | around)
-        seats.agree({n: session.pairs[n] for n in numbers})
+        seats.start_linking({n: session.pairs[n] for n in numbers})
         session.begin(seats, 0, to_bytes(request.model_hash[None])[0])
         self._seats = seats
 
@@ -229,11 +226,21 @@ class SecureClients:
         session = self._current()
         sharers = tuple(request.sharers.tolist())
         self._rules.check_sharers(session, sharers, numbers)
+        if session.sharers:
+            return leave_out(session, sharers, numbers)
         self._rules.check_delivery(session, request, numbers)
         session.sharers = sharers
-        rows = enumerate(numbers)
-        bad = [session.open_boxes(n, request.boxes[i], request.share_digests[i]) for i, n in rows]
-        return Ready(bad=torch.tensor(bad, dtype=torch.uint8))
+        return open_delivery(session, request, numbers, self._identities)
+
+    def _open_keys(self, request: Dispute, numbers: list[int]) -> Opening:
+        """Open mask keys in a dispute; the session and its set-up end here."""
+        session = self._current()
+        secrets = opened_secrets(session, request, numbers, self._roster, self.memory)
+        self._session = self._seats = None
+        about = request.setup.numpy().tobytes()
+        opened = zip(numbers, secrets, strict=True)
+        signatures = [self._identities[n].sign("opening", about, n, s) for n, s in opened]
+        return Opening(secret=from_bytes(secrets), signature=from_bytes(signatures))
 
     # -------------------------------------------------------------------------- masked input
 
@@ -282,7 +289,10 @@ class SecureClients:
             own = sorted(session.parties.keys() & set(session.sharers))
             about = (session.round, session.purpose, own)
             self.memory.refuse_other_request(*about, request_hash)
-            self.memory.uploaded(*about, session.id, len(session.clients), request_hash)
+            self.memory.refuse_opened(session.seats.id)
+            cohort, setup = len(session.clients), session.seats.id
+            self.memory.uploaded(*about, session.id, cohort, request_hash, setup)
+        session.seats.forget_keys()
         session.answered = True
 
     def check_redo(self, request_hash: bytes, purpose: str, turn: Turn) -> None:
@@ -296,9 +306,7 @@ class SecureClients:
             self._check_rows(session, numbers, context)
         if context.recipients:
             with self._over_when_refused():
-                pads = session.pads
-                self._check_keys(session, session.seats, range(len(session.clients)))
-            pads.put(rows, numbers, context)
+                session.pads.put(rows, numbers, context)
         apply_row_masks(rows, session.row_masks(numbers, context))
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:

@@ -9,7 +9,7 @@ their owner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,15 @@ from securefg.secagg import derive, shamir
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.graph import MaskGraph
+from securefg.secagg.links import box_partners
 from securefg.secagg.masks import Mask, Sign
 from securefg.secagg.messages import Deliver, Roster
 from securefg.secagg.ring import to_bytes
 from securefg.secagg.secret import SECRET_BYTES, Secret
-from securefg.secagg.session import KEY, SEED
+from securefg.secagg.session import KEY, SEED, SignedPairs
+
+_Near = Mapping[int, Sequence[int]]
+_ROWS = ("boxes", "share_digests", "box_ciphertexts", "mask_ciphertexts")
 
 
 class Dealt:
@@ -36,39 +40,92 @@ class Dealt:
     sharers  those of them whose shares count
     """
 
-    def __init__(self, shares: Any, numbers: list[int], graph: MaskGraph) -> None:
+    def __init__(
+        self, shares: Any, numbers: list[int], graph: MaskGraph, with_pads: bool = False
+    ) -> None:
         self.sharers: list[int] = shares.clients.numbers()
-        self._graph, self._numbers = graph, numbers
+        self._graph, self._numbers, self._with_pads = graph, numbers, with_pads
         self._places = {number: place for place, number in enumerate(numbers)}
         self._row = {self._places[n]: row for row, n in enumerate(self.sharers)}
         self._columns: dict[int, dict[int, int]] = {}
-        self._boxes: NDArray[np.uint8] = shares.message.boxes.numpy()
-        self._digests: NDArray[np.uint8] = shares.message.share_digests.numpy()
+        self._boxes: Tensor = shares.message.boxes
+        self._digests: Tensor = shares.message.share_digests
+        self._said: NDArray[np.uint8] = self._digests.numpy()
         self._commitments: Tensor = shares.message.commitment
-        self._wrapped = [to_bytes(rows) for rows in shares.message.wrapped]
+        self._box_ciphertexts: Tensor | None = shares.message.box_ciphertexts
+        self._mask_ciphertexts: Tensor | None = shares.message.mask_ciphertexts
+        self._delivered: Deliver | None = None
+        self._wrapped: dict[int, list[bytes]] = {}
+        self.pairs: dict[int, SignedPairs] = {}
+        if shares.message.wrapped is not None:
+            self._keep_wrapped(self.sharers, shares.message.wrapped)
+
+    def _keep_wrapped(self, numbers: Sequence[int], rows: Tensor) -> None:
+        for number, wrapped in zip(numbers, rows, strict=True):
+            self._wrapped[self._places[number]] = to_bytes(wrapped)
+
+    def note_pairs(self, ready: Any) -> None:
+        """Keep the roots and tags that came with the first answer to a delivery, signed."""
+        if ready.message.wrapped is None:
+            return
+        numbers = ready.clients.numbers()
+        self._keep_wrapped(numbers, ready.message.wrapped)
+        for number, signature in zip(numbers, to_bytes(ready.message.signature), strict=True):
+            place = self._places[number]
+            self.pairs[number] = SignedPairs(
+                self._wrapped[place], self._sent(place), self._received(place), signature
+            )
+
+    def without_roots(self) -> list[int]:
+        """Sharers that gave no roots of their masks: if one drops out, nobody could open them."""
+        return [n for n in self.sharers if self._places[n] not in self._wrapped]
+
+    def _sent(self, place: int) -> list[bytes]:
+        """The mask ciphertexts of the client at a place."""
+        rows = self._mask_ciphertexts
+        return [] if rows is None else to_bytes(rows[self._row[place]])
+
+    def _received(self, place: int) -> list[bytes]:
+        """The mask ciphertexts that were delivered to the client at a place."""
+        rows = None if self._delivered is None else self._delivered.mask_ciphertexts
+        return [] if rows is None else to_bytes(rows[self._row[place]])
 
     def leave_out(self, clients: Collection[int]) -> None:
         """Take clients out of those whose shares count."""
         self.sharers = [n for n in self.sharers if n not in clients]
 
     def delivery(self) -> Deliver:
-        """Every box to its holder, with what its sender said of it."""
-        kept = {self._places[n] for n in self.sharers}
-        shape = (len(self.sharers), self._boxes.shape[1])
-        boxes = np.zeros((*shape, self._boxes.shape[2]), np.uint8)
-        digests = np.zeros((*shape, self._digests.shape[2]), np.uint8)
+        """Every box to its holder, with what its sender said of it; later on, only the sharers."""
+        sharers = torch.tensor(self.sharers)
+        if self._delivered is not None:
+            return Deliver(sharers=sharers, **dict.fromkeys(_ROWS))
+        graph, places = self._graph, [self._places[n] for n in self.sharers]
+        holders = {place: graph.holders(place) for place in places}
+        partners = {p: box_partners(graph, p, self._with_pads) for p in places}
+        ahead, behind = ({p: way(p) for p in places} for way in (graph.ahead, graph.behind))
+        self._delivered = Deliver(
+            sharers=sharers,
+            boxes=self._turned(self._boxes, holders, holders),
+            share_digests=self._turned(self._digests, holders, holders),
+            box_ciphertexts=self._turned(self._box_ciphertexts, partners, partners),
+            mask_ciphertexts=self._turned(self._mask_ciphertexts, ahead, behind),
+        )
+        return self._delivered
+
+    def _turned(self, sent: Tensor | None, ahead: _Near, behind: _Near) -> Tensor | None:
+        """What clients sent to those ahead, as it is received by those behind whom they are; zeros
+        from a client that sent nothing."""
+        if sent is None:
+            return None
+        source = sent.numpy()
+        turned = np.zeros((len(self.sharers), *source.shape[1:]), np.uint8)
+        columns = {p: {peer: at for at, peer in enumerate(near)} for p, near in ahead.items()}
         for row, number in enumerate(self.sharers):
             place = self._places[number]
-            senders = list(enumerate(self._graph.holders(place)))
-            columns = [column for column, sender in senders if sender in kept]
-            near = [sender for _, sender in senders if sender in kept]
-            at = [self._row[s] for s in near], [self._column(s, place) for s in near]
-            boxes[row, columns], digests[row, columns] = self._boxes[at], self._digests[at]
-        return Deliver(
-            sharers=torch.tensor(self.sharers),
-            boxes=torch.from_numpy(boxes),
-            share_digests=torch.from_numpy(digests),
-        )
+            near = [(at, sender) for at, sender in enumerate(behind[place]) if sender in ahead]
+            at = [self._row[s] for _, s in near], [columns[s][place] for _, s in near]
+            turned[row, [column for column, _ in near]] = source[at]
+        return torch.from_numpy(turned)
 
     def _column(self, sender: int, holder: int) -> int:
         if sender not in self._columns:
@@ -78,7 +135,7 @@ class Dealt:
 
     def digest(self, owner: int, holder: int) -> bytes:
         """What the client at place `owner` said that it sealed for the one at `holder`."""
-        row: NDArray[np.uint8] = self._digests[self._row[owner], self._column(owner, holder)]
+        row: NDArray[np.uint8] = self._said[self._row[owner], self._column(owner, holder)]
         return row.tobytes()
 
     def commitment(self, owner: int) -> bytes:
@@ -87,11 +144,12 @@ class Dealt:
 
     def wrapped(self, owner: int, peer: int) -> tuple[bytes, bytes]:
         """The root of a pair's masks under the owner's drop key, and the tag that it gave."""
-        row = self._wrapped[self._row[owner]][self._column(owner, peer)]
+        row = self._wrapped[owner][self._column(owner, peer)]
         return row[:SECRET_BYTES], row[SECRET_BYTES:]
 
     def at_odds(self) -> list[tuple[int, int]]:
-        """Pairs of sharers whose tags are of different roots: one of the two lies."""
+        """Pairs of sharers whose tags are of different roots: one of the two lies. They are told
+        as client numbers."""
         kept = {self._places[n] for n in self.sharers}
         return [
             (self._numbers[one], self._numbers[other])

@@ -12,7 +12,7 @@ from typing import Final, final
 
 from securefg.secagg.encoding import Item, encode, in_a_row, tupled, two_numbers
 from securefg.secagg.errors import MaskKeyReused
-from securefg.secagg.keys import PROTOCOL, VERSION
+from securefg.secagg.keys import FORMAT, PROTOCOL, VERSION
 from securefg.secagg.secret import SECRET_BYTES, Secret
 
 TAG_BYTES: Final = 16
@@ -27,6 +27,8 @@ class Purpose(StrEnum):
     SHARE_BOX = "share-box"
     PAIR_WRAP = "pair-wrap"
     PAIR_TAG = "pair-tag"
+    MASK_LINK = "mask-link"
+    BOX_LINK = "box-link"
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,13 @@ class MaskContext:
     constant: bool = False
 
 
-def setup_id(roster: Sequence[bytes], config: bytes) -> bytes:
-    """SHA-256 over the identities and fresh keys in roster order, and the configuration.
+def setup_id(roster: Sequence[bytes], config: bytes, suite: str) -> bytes:
+    """SHA-256 over the suite, the identities and fresh keys in roster order, and the configuration.
 
     A party's number is its place in the roster.
     """
-    return hashlib.sha256(encode((PROTOCOL, VERSION, "setup", tuple(roster), config))).digest()
+    items = (PROTOCOL, FORMAT, "setup", suite, tuple(roster), config)
+    return hashlib.sha256(encode(items)).digest()
 
 
 def session_id(setup: bytes, ordinal: int, round: int, message: str, model_hash: bytes) -> bytes:
@@ -65,6 +68,31 @@ def session_id(setup: bytes, ordinal: int, round: int, message: str, model_hash:
     return hashlib.sha256(
         encode((PROTOCOL, VERSION, "session", setup, ordinal, round, message, model_hash))
     ).digest()
+
+
+def first_link(setup: bytes, agreed: Secret) -> Secret:
+    """HKDF-Extract(salt = set-up id, X25519 secret): where a chain begins, X25519 alone."""
+    return Secret(hmac.digest(setup, agreed.reveal(), hashlib.sha256))
+
+
+def hybrid_link(
+    setup: bytes,
+    purpose: Purpose,
+    agreed: Secret,
+    encapsulated: Secret,
+    ciphertext: bytes,
+    sender: int,
+    receiver: int,
+) -> Secret:
+    """Where a chain begins, from an X25519 and an ML-KEM secret: whoever misses one has nothing.
+
+    HKDF(salt = set-up id, X25519 secret || ML-KEM secret, info), where the info names purpose,
+    sender and receiver of the ciphertext, and the ciphertext. The set-up id binds both parties'
+    identities and all public keys.
+    """
+    both = agreed.reveal() + encapsulated.reveal()
+    extracted = Secret(hmac.digest(setup, both, hashlib.sha256))
+    return expand(extracted, info(purpose, sender, receiver, ciphertext))
 
 
 def ratcheted(link: Secret) -> Secret:

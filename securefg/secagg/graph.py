@@ -200,6 +200,30 @@ class MaskGraph:
             return tuple(range(self.parameters.num_clients))
         return self.neighbours(client)
 
+    def ahead(self, client: int) -> tuple[int, ...]:
+        """The neighbours that this client encapsulates a mask secret to: one end of every pair.
+
+        They are the next half of the neighbours, on the ring or, where all are neighbours, by
+        number. Opposite ends of an even circle: the lower one encapsulates.
+        """
+        n, k = self.parameters.num_clients, self.parameters.degree
+        if not self.parameters.complete:
+            at = self.place[client] + np.arange(1, k // 2 + 1)
+            return tuple(int(c) for c in self.order[at % n])
+        last = n // 2 if n % 2 or client < n // 2 else n // 2 - 1
+        return tuple((client + step) % n for step in range(1, last + 1))
+
+    def behind(self, client: int) -> tuple[int, ...]:
+        """The neighbours that encapsulate to this client, in ascending order."""
+        ahead = set(self.ahead(client))
+        return tuple(c for c in self.neighbours(client) if c not in ahead)
+
+    @property
+    def num_ahead(self) -> int:
+        """The largest number of neighbours that a client encapsulates to, or that do to it."""
+        complete = self.parameters.complete
+        return (self.parameters.num_clients if complete else self.parameters.degree) // 2
+
     def pairs(self) -> NDArray[np.int64]:
         """Every masking pair once, as rows (lower, higher), ascending."""
         n, k = self.parameters.num_clients, self.parameters.degree

@@ -24,6 +24,10 @@ from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, RandomBytes, Sec
 
 PROTOCOL: Final = "securefg-secagg"
 VERSION: Final = 1
+"""Of labels: what a derived key, a box or a commitment is made of did not change since."""
+
+FORMAT: Final = 2
+"""Of messages and set-ups. Format 1 had no ML-KEM keys and no signed pair tags."""
 
 
 @final
@@ -97,16 +101,22 @@ class KeyPair(Unprintable):
         """The pair's root: HKDF-Extract(salt = session_id, X25519(own secret, peer public)).
 
         It serves no use by itself; `derive` expands it into one key per purpose (RFC 5869).
+        """
+        shared = self.exchange(peer_public)
+        return Secret(hmac.digest(session_id, shared.reveal(), hashlib.sha256))
+
+    def exchange(self, peer_public: bytes) -> Secret:
+        """Return X25519(own secret, peer public).
+
         A point of low order gives every peer the same secret, so it is refused (RFC 7748, 6.1).
         """
         try:
-            shared = self._private.exchange(_point(peer_public))
+            return Secret(self._private.exchange(_point(peer_public)))
         except ValueError:
             raise BadKey(
                 f"X25519 public key {peer_public.hex()[:16]}… ({len(peer_public)} bytes) is "
                 "malformed or of low order"
             ) from None
-        return Secret(hmac.digest(session_id, shared, hashlib.sha256))
 
 
 def make_identities(folder: Path, hosts: Mapping[str, Clients]) -> list[bytes]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,7 @@ from securefg.secagg.encoding import encode
 from securefg.secagg.errors import AskedBefore, MemoryDamaged, Refused
 from securefg.secagg.keys import Identity
 
-Did = Literal["uploaded", "agreed", "constant", "told"]
+Did = Literal["uploaded", "agreed", "constant", "told", "opened"]
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,12 @@ class Entry:
     """One thing that clients did in a session.
 
     did      uploaded under masks; agreed to have the sum opened; let a `constant` field leave; was
-             told what must stay the same
+             told what must stay the same; opened mask keys in a dispute
     message  the message, or for a constant, and for what was told, the field
     cohort   how many clients were in the session
     context  SHA-256 of the request, of the survivors or of nothing, in hex
     life     tells the process that wrote it from those after a restart
+    setup    the set-up that clients uploaded under, or whose keys they opened, in hex
     """
 
     did: Did
@@ -46,6 +47,7 @@ class Entry:
     cohort: int
     context: str
     life: str
+    setup: str = ""
 
 
 class Memory:
@@ -60,6 +62,8 @@ class Memory:
         self._entries: dict[tuple[int, str], list[Entry]] = {}
         self._constants: dict[str, list[Entry]] = {}
         self._told: dict[str, str] = {}
+        self._uploaded_under: set[str] = set()
+        self._opened: set[str] = set()
         self._log: Log | None = None
         if path is not None:
             make_private_folder(path.parent)
@@ -169,9 +173,28 @@ class Memory:
         session: bytes,
         cohort: int,
         request: bytes,
+        setup: bytes = b"",
     ) -> None:
         """Note that these clients answer a request under masks, before they do."""
-        self._append(self._entry("uploaded", round, message, numbers, session, cohort, request))
+        entry = self._entry("uploaded", round, message, numbers, session, cohort, request)
+        self._append(replace(entry, setup=setup.hex()))
+
+    def refuse_opening(self, setup: bytes) -> None:
+        """Raise where anything was uploaded under a set-up: its mask keys hide that upload."""
+        if setup.hex() in self._uploaded_under:
+            raise Refused(
+                "mask keys: found an upload under this set-up; expected none to open them"
+            )
+
+    def refuse_opened(self, setup: bytes) -> None:
+        """Raise where mask keys of a set-up were opened: they would hide nothing."""
+        if setup.hex() in self._opened:
+            raise Refused("mask keys: found them opened in a dispute; expected a new set-up")
+
+    def opened(self, round: int, message: str, numbers: list[int], setup: bytes) -> None:
+        """Note that these clients open their mask keys of a set-up, before they do."""
+        entry = self._entry("opened", round, message, numbers, b"", 0, b"")
+        self._append(replace(entry, setup=setup.hex()))
 
     def agreed(
         self, round: int, message: str, numbers: list[int], session: bytes, survivors: list[int]
@@ -218,7 +241,11 @@ class Memory:
         self._keep(entry)
 
     def _keep(self, entry: Entry) -> None:
-        if entry.did == "told":
+        if entry.did == "uploaded":
+            self._uploaded_under.add(entry.setup)
+        if entry.did == "opened":
+            self._opened.add(entry.setup)
+        elif entry.did == "told":
             self._told[entry.message] = entry.context
         elif entry.did == "constant":
             self._constants.setdefault(entry.message, []).append(entry)

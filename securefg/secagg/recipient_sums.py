@@ -11,8 +11,8 @@ pads of the survivors. Server and k together have the sum over the survivors and
 argument for the session (Bonawitz et al. 2017). Several recipients that collude have several sums
 of the same contributions: what these give away is for `exposure.linear_exposure` to say.
 
-r_jk comes from the box keys of j and k, not from their mask keys: of a client that drops out, the
-server rebuilds the mask key, and it would open with it the client's own sum.
+r_jk comes from the secret of boxes from j to k, and not from that of their masks: of a client that
+drops out, the server rebuilds the roots of masks, and would open with them the client's own sum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, final
 from securefg.secagg.derive import MaskContext, expand
 from securefg.secagg.encoding import Item, encode
 from securefg.secagg.errors import Refused
-from securefg.secagg.keys import PROTOCOL, VERSION, KeyPair
+from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.masks import RowMask, apply_row_masks
 from securefg.secagg.ring import RingArray
 from securefg.secagg.secret import Secret, Unprintable
@@ -36,18 +36,14 @@ MIN_CONTRIBUTORS: Final = 3
 class Pads(Unprintable):
     """The pads between the clients of one host and everybody, in one session.
 
-    session    salt of all keys
-    key_pairs  this host's box key pairs, by client
-    keys       the box keys of all clients in the session, their signatures checked
+    roots   the session's box secrets, by places of sender and receiver
+    places  every client's place
     """
 
-    __slots__ = ("_key_pairs", "_keys", "_roots", "_session")
+    __slots__ = ("_places", "_roots")
 
-    def __init__(
-        self, session: bytes, key_pairs: Mapping[int, KeyPair], keys: Mapping[int, bytes]
-    ) -> None:
-        self._session, self._key_pairs, self._keys = session, key_pairs, keys
-        self._roots: dict[tuple[int, int], Secret] = {}
+    def __init__(self, roots: Mapping[tuple[int, int], Secret], places: Mapping[int, int]) -> None:
+        self._roots, self._places = roots, places
 
     def put(self, rows: RingArray, contributors: Sequence[int], context: MaskContext) -> None:
         """Pad every part of the contributors' rows, in place.
@@ -60,10 +56,10 @@ class Pads(Unprintable):
         for row, contributor in enumerate(contributors):
             for recipient in range(context.recipients):
                 part = row * context.recipients + recipient
-                if recipient == contributor or recipient not in self._keys:
+                if recipient == contributor or recipient not in self._places:
                     parts[part] = 0
                 else:
-                    key = self._key(contributor, contributor, recipient, context)
+                    key = self._key(contributor, recipient, context)
                     masks.append(RowMask(key, part, None))
         apply_row_masks(parts, masks)
 
@@ -82,24 +78,18 @@ class Pads(Unprintable):
             )
         senders = list(contributors)
         masks = [
-            RowMask(self._key(recipient, contributor, recipient, context), None, row)
+            RowMask(self._key(contributor, recipient, context), None, row)
             for row, recipient in enumerate(recipients)
             for contributor in senders
             if contributor != recipient
         ]
         apply_row_masks(totals, masks)
 
-    def _key(self, own: int, contributor: int, recipient: int, context: MaskContext) -> Secret:
-        peer = recipient if own == contributor else contributor
-        info = recipient_info(contributor, recipient, context)
-        return expand(self._root(own, peer), info)
-
-    def _root(self, own: int, peer: int) -> Secret:
-        """Both ends agree on the same: a pair within this host is computed once."""
-        pair = (min(own, peer), max(own, peer))
-        if pair not in self._roots:
-            self._roots[pair] = self._key_pairs[own].agree(self._keys[peer], self._session)
-        return self._roots[pair]
+    def _key(self, contributor: int, recipient: int, context: MaskContext) -> Secret:
+        root = self._roots.get((self._places[contributor], self._places[recipient]))
+        if root is None:
+            raise Refused(f"clients {contributor} and {recipient} have no secret for a pad")
+        return expand(root, recipient_info(contributor, recipient, context))
 
 
 def width(context: MaskContext) -> int:

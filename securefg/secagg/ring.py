@@ -65,6 +65,16 @@ def to_bytes(rows: Tensor) -> list[bytes]:
     return [row.tobytes() for row in rows.numpy()]
 
 
+def stack_rows(rows_of_each: Sequence[Sequence[bytes]]) -> Tensor | None:
+    """Return every client's rows of byte strings as one tensor; of no client, None."""
+    return torch.stack([from_bytes(rows) for rows in rows_of_each]) if rows_of_each else None
+
+
+def rows_of_each(rows: Tensor | None, num_clients: int) -> list[list[bytes]]:
+    """Return every client's rows of a tensor as byte strings; of None, no rows."""
+    return [[]] * num_clients if rows is None else [to_bytes(each) for each in rows]
+
+
 def from_ring(elements: RingArray) -> Tensor:
     """The same bits under a signed type: the codec has no other."""
     return torch.from_numpy(elements.view(np.dtype(f"<i{elements.itemsize}")))

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph import fewest, only_one_opens
+from securefg.secagg.hybrid import CIPHERTEXT_BYTES
+from securefg.secagg.links import box_partners
 from securefg.secagg.messages import Deliver
 from securefg.secagg.session import BOX_BYTES, DIGEST_BYTES, Session
 from securefg.settings.secagg import SecureAggregationSettings, Threat
@@ -81,15 +83,23 @@ class Rules:
             raise Refused(f"only {near} clients shared their keys")
 
     def check_delivery(self, session: Session, request: Deliver, numbers: list[int]) -> None:
-        """Raise unless every client gets a whole box and two whole digests from every holder."""
-        holders = len(session.graph.holders(session.places[numbers[0]]))
-        for name, size in (("boxes", BOX_BYTES), ("share_digests", DIGEST_BYTES)):
-            rows: Tensor = getattr(request, name)
-            expected = (len(numbers), holders, size)
-            if tuple(rows.shape) != expected or rows.dtype is not torch.uint8:
+        """Raise unless every client gets a whole box and two whole digests from every holder, and
+        whole ciphertexts where links are made of them."""
+        graph, seats, place = session.graph, session.seats, session.places[numbers[0]]
+        holders = len(graph.holders(place))
+        sizes = {"boxes": (holders, BOX_BYTES), "share_digests": (holders, DIGEST_BYTES)}
+        if session.is_first and seats.suite == "hybrid":
+            partners = len(box_partners(graph, place, seats.with_pads))
+            sizes["box_ciphertexts"] = (partners, CIPHERTEXT_BYTES)
+            sizes["mask_ciphertexts"] = (graph.num_ahead, CIPHERTEXT_BYTES)
+        for name, size in sizes.items():
+            rows: Tensor | None = getattr(request, name)
+            expected = (len(numbers), *size)
+            if rows is None or tuple(rows.shape) != expected or rows.dtype is not torch.uint8:
+                found = "nothing" if rows is None else f"{list(rows.shape)} of {rows.dtype}"
                 raise Refused(
-                    f"{request.kind}.{name}: found {list(rows.shape)} of {rows.dtype}; expected "
-                    f"{list(expected)} of torch.uint8, a row per client and holder"
+                    f"{request.kind}.{name}: found {found}; expected {list(expected)} of "
+                    "torch.uint8, a row per client and holder"
                 )
 
     def check_purpose(self, session: Session, numbers: list[int], purpose: str, round: int) -> None:

@@ -17,28 +17,18 @@ from typing import Final
 from securefg.protocol.messages import Message
 from securefg.secagg.derive import ratcheted, session_root
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.keys import KeyPair
+from securefg.secagg.hybrid import Suite
+from securefg.secagg.links import Chains, KeyPairs, Linking
 from securefg.secagg.messages import Roster
-from securefg.secagg.secret import Secret
 
 SESSIONS: Final = 32
 """So many sessions may one set-up serve; then keys, graph and chains are made anew."""
 
-Pair = tuple[int, int]
-Chains = dict[Pair, Secret]
-
-
-@dataclass(frozen=True)
-class KeyPairs:
-    """One client's two fresh key pairs; gone once the chains are made."""
-
-    masks: KeyPair
-    boxes: KeyPair
-
 
 @dataclass(frozen=True)
 class Roots:
-    """The pair secrets of one session, by the two places in ascending order."""
+    """The pair secrets of one session: of masks by the two places in ascending order, of boxes by
+    sender and receiver."""
 
     masks: Chains = field(default_factory=dict, repr=False)
     boxes: Chains = field(default_factory=dict, repr=False)
@@ -51,6 +41,8 @@ class Seats:
     clients    in the order of their places
     checked    places whose keys were found signed
     ordinal    how many sessions have begun
+    linking    this host's key pairs, until the first upload
+    is_linked  whether the ciphertexts of the others arrived
     """
 
     id: bytes
@@ -59,27 +51,46 @@ class Seats:
     mask_keys: Mapping[int, bytes]
     box_keys: Mapping[int, bytes]
     signatures: Mapping[int, bytes]
+    suite: Suite
+    with_pads: bool = False
     checked: set[int] = field(default_factory=set)
     ordinal: int = 0
     own: frozenset[int] = frozenset()
+    linking: Linking | None = field(default=None, repr=False)
+    is_linked: bool = False
     _masks: Chains = field(default_factory=dict, repr=False)
     _boxes: Chains = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.places = {client: place for place, client in enumerate(self.clients)}
 
-    def agree(self, pairs: Mapping[int, KeyPairs]) -> None:
-        """Begin the chains of this host's clients with their neighbours, whose keys were checked;
-        two of one host agree once."""
+    def start_linking(self, pairs: Mapping[int, KeyPairs]) -> None:
+        """Take the key pairs of this host's clients, to make links with those whose keys were
+        checked."""
         self.own = frozenset(pairs)
-        for client, own in pairs.items():
-            place = self.places[client]
-            for peer in self.graph.holders(place):
-                pair, other = ordered(place, peer), self.clients[peer]
-                if pair not in self._boxes:
-                    self._boxes[pair] = own.boxes.agree(self.box_keys[other], self.id)
-                    if peer != place:
-                        self._masks[pair] = own.masks.agree(self.mask_keys[other], self.id)
+        self.linking = Linking(
+            self.id,
+            self.suite,
+            self.graph,
+            {self.places[client]: pair for client, pair in pairs.items()},
+            [self.mask_keys[client] for client in self.clients],
+            [self.box_keys[client] for client in self.clients],
+            self.with_pads,
+        )
+
+    def forget_keys(self) -> None:
+        """Erase the key pairs: from now on nothing can be opened, nor an earlier link be made."""
+        self.linking = None
+
+    def add_links(self, masks: Chains, boxes: Chains, session: bytes, roots: Roots) -> None:
+        """Begin chains in the first session: it takes the first links, and the next are kept."""
+        for chains, kept, taken in (
+            (masks, self._masks, roots.masks),
+            (boxes, self._boxes, roots.boxes),
+        ):
+            for pair, link in chains.items():
+                if pair not in kept:
+                    taken[pair], kept[pair] = session_root(link, session), ratcheted(link)
 
     def roots(self, ordinal: int, session: bytes) -> Roots:
         """The roots of a session; the links that they were made of, and all before, are gone."""
@@ -95,11 +106,6 @@ class Seats:
         self.ordinal += 1
 
 
-def ordered(one: int, other: int) -> Pair:
-    """Return both places, the lower one first."""
-    return (one, other) if one < other else (other, one)
-
-
 def _salted(chains: Chains, session: bytes) -> Chains:
     return {pair: session_root(link, session) for pair, link in chains.items()}
 
@@ -113,6 +119,7 @@ class Setup:
     """A roster and its graph, for several sessions.
 
     asked     who was asked to advertise keys; `members` did
+    linked    the members whose ciphertexts were delivered: others have no links
     ordinal   which session of it is the last that began
     """
 
@@ -124,11 +131,16 @@ class Setup:
 
     def __post_init__(self) -> None:
         self.members: list[int] = self.roster.clients.tolist()
+        self.linked: list[int] = self.members
 
     def serves(self, asked: tuple[int, ...], reply: type[Message]) -> bool:
         """Whether another session of it will do. Sums for recipients take fresh box keys."""
         away = self.someone_away or len(self.members) < len(self.asked)
         patience = 1 if self.graph.parameters.complete else PATIENCE
-        apart = any(d.scope == "recipients" for d in reply.declarations.values())
         most = patience if away else SESSIONS
-        return asked == self.asked and self.ordinal + 1 < most and not apart
+        return asked == self.asked and self.ordinal + 1 < most and not has_pads(reply)
+
+
+def has_pads(reply: type[Message]) -> bool:
+    """Whether parts of a reply are for single recipients, under pads."""
+    return any(d.scope == "recipients" for d in reply.declarations.values())

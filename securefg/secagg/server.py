@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -15,10 +15,12 @@ from securefg.protocol.messages import Message
 from securefg.secagg import derive
 from securefg.secagg.dealt import Dealt, Secrets
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.disputes import Court
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
 from securefg.secagg.graph import MaskGraph, choose, fewest
-from securefg.secagg.keys import KeyPair, verify
+from securefg.secagg.hybrid import check_key
+from securefg.secagg.keys import FORMAT, verify
 from securefg.secagg.masks import Mask, apply_masks
 from securefg.secagg.messages import (
     Advertise,
@@ -33,7 +35,7 @@ from securefg.secagg.messages import (
     Unmask,
 )
 from securefg.secagg.ring import Ring, RingArray, from_bytes, to_bytes
-from securefg.secagg.seats import Setup
+from securefg.secagg.seats import Setup, has_pads
 from securefg.secagg.statements import (
     advertised,
     graph_seed,
@@ -42,8 +44,6 @@ from securefg.secagg.statements import (
     survivors_statement,
 )
 from securefg.settings.secagg import SecureAggregationSettings
-
-_ANYBODY: Final = KeyPair.fresh()
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
 """Sends a request to clients and gathers their replies: `Federation.exchange`."""
@@ -92,6 +92,7 @@ class Aggregator:
         self.blamed: dict[int, str] = {}
         self._setup: Setup | None = None
         self._odd: set[tuple[int, int]] = set()
+        self._court = Court(settings.keys, identities, self._asked, self._blame)
 
     def collect(
         self, request: Message, reply: type[Message], clients: Clients | None, round: int
@@ -109,21 +110,8 @@ class Aggregator:
             raise
 
     def _collect(self, request: Message, reply: type[Message], clients: Clients | None) -> Opened:
-        asked = range(len(self._identities)) if clients is None else clients.numbers()
-        trusted = tuple(n for n in asked if n not in self.blamed)
-        shares = self._taken_up(request, reply, trusted)
-        if shares is None:
-            roster, graph, _ = self._gather_keys(request, reply, clients)
-            self._setup = Setup(roster, graph, trusted)
-            members = Clients.of(self._setup.members)
-            shares = self._step(roster, Shares, members, graph)
-        setup = self._setup
-        assert setup is not None
+        setup, dealt, ready = self._agree_on_masks(request, reply, clients)
         session = self._session_id(setup, request, reply)
-        setup.someone_away |= shares.count < len(setup.members)
-        dealt = Dealt(shares, setup.members, setup.graph)
-        self._leave_out_odd(dealt, setup.graph)
-        ready = self._deliver(dealt, setup.graph)
         replies = self._step(request, reply, ready, setup.graph)
         survivors = replies.clients.numbers()
         revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
@@ -131,6 +119,58 @@ class Aggregator:
             setup.roster, setup.graph, session, dealt, survivors, revealed, self._blame
         )
         return Opened(replies, tuple(survivors), secrets.unmasking())
+
+    def _agree_on_masks(
+        self, request: Message, reply: type[Message], clients: Clients | None
+    ) -> tuple[Setup, Dealt, Clients]:
+        """All stages before the request. A set-up in which tags differ ends, and another begins
+        without the liars; nobody uploads before all tags are alike."""
+        out: set[int] = set()
+        while True:
+            asked = self._trusted(clients, out)
+            shares = self._taken_up(request, reply, tuple(asked))
+            if shares is None:
+                everybody = clients is None and not self.blamed and not out
+                keys = self._advertised(reply, None if everybody else Clients.of(asked))
+                self._setup = Setup(*self._gather_keys(keys, request, reply), tuple(asked))
+                members = Clients.of(self._setup.members)
+                shares = self._step(self._setup.roster, Shares, members, self._setup.graph)
+            setup = self._setup
+            assert setup is not None
+            setup.someone_away |= shares.count < len(setup.members)
+            dealt = Dealt(shares, setup.members, setup.graph, has_pads(reply))
+            ready = self._deliver(dealt, setup.graph)
+            odd = dealt.at_odds()
+            if not odd:
+                setup.linked = [n for n in setup.linked if n in set(dealt.sharers)]
+                return setup, dealt, ready
+            out |= self._settle(odd, dealt, setup, self._session_id(setup, request, reply))
+            self._setup = None
+
+    def _trusted(self, clients: Clients | None, out: Collection[int]) -> list[int]:
+        asked = range(len(self._identities)) if clients is None else clients.numbers()
+        return [n for n in asked if n not in self.blamed and n not in out]
+
+    def _settle(
+        self, odd: list[tuple[int, int]], dealt: Dealt, setup: Setup, session: bytes
+    ) -> set[int]:
+        """Who stays out of the next set-up. Keys are opened in the first session of a set-up alone:
+        of a later one the chains are gone, and the next set-up will tell."""
+        if setup.ordinal:
+            return self._named_by_many(odd, setup.graph)
+        keys = dict(zip(setup.members, to_bytes(setup.roster.mask_keys), strict=True))
+        about = (self._setup_id(setup.roster), session)
+        return self._court.settle(odd, dealt, keys, setup.graph, about)
+
+    def _named_by_many(self, odd: list[tuple[int, int]], graph: MaskGraph) -> set[int]:
+        """Who was at odds with more clients, in later sessions, than there can be liars."""
+        self._odd.update(odd)
+        open_pairs = [pair for pair in self._odd if not self.blamed.keys() & set(pair)]
+        counts = Counter(client for pair in open_pairs for client in pair)
+        liars = {c for pair in odd for c in pair if counts[c] > self._most_liars(graph)}
+        for client in sorted(liars):
+            self._blame(client, "does not agree with its neighbours on their masks")
+        return liars
 
     def _taken_up(self, request: Message, reply: type[Message], asked: tuple[int, ...]) -> Any:
         """The shares of another session of the last set-up; None where a new one is wanted."""
@@ -144,14 +184,15 @@ class Aggregator:
             ordinal=setup.ordinal,
             model_hash=from_bytes([request_hash(request)])[0],
         )
-        shares = self._asked_anew(again, Shares, Clients.of(setup.members))
+        shares = self._asked_anew(again, Shares, Clients.of(setup.linked))
         everybody = shares.count == len(setup.members)
         enough = shares.count >= max(fewest(setup.graph.parameters, self._threat), self._least)
         return shares if everybody or (enough and not setup.graph.parameters.complete) else None
 
     def _setup_id(self, roster: Roster) -> bytes:
         known = [self._identities[n] for n in roster.clients.tolist()]
-        return derive.setup_id(roster_items(known, roster), self._config)
+        items = roster_items(known, roster)
+        return derive.setup_id(items, self._config, self._settings.keys)
 
     def _session_id(self, setup: Setup, request: Message, reply: type[Message]) -> bytes:
         about = (setup.ordinal, self._round, reply.kind, request_hash(request))
@@ -163,9 +204,8 @@ class Aggregator:
             self._tell(client, reason)
 
     def _gather_keys(
-        self, request: Message, reply: type[Message], clients: Clients | None
-    ) -> tuple[Roster, MaskGraph, bytes]:
-        keys = self._advertised(Advertise(purpose=reply.kind), clients)
+        self, keys: Any, request: Message, reply: type[Message]
+    ) -> tuple[Roster, MaskGraph]:
         good = [
             row
             for row, n in enumerate(keys.clients.numbers())
@@ -179,19 +219,19 @@ class Aggregator:
             box_keys=keys.message.box_key[good],
             signatures=keys.message.signature[good],
             model_hash=from_bytes([request_hash(request)])[0],
+            with_pads=has_pads(reply),
         )
-        setup = self._setup_id(roster)
         parameters = choose(len(numbers), self._threat)
-        return roster, MaskGraph.drawn(parameters, graph_seed(setup, roster)), setup
+        return roster, MaskGraph.drawn(parameters, graph_seed(self._setup_id(roster), roster))
 
-    def _advertised(self, request: Advertise, clients: Clients | None) -> Any:
-        """Fresh keys of all that were not blamed before."""
-        asked = range(len(self._identities)) if clients is None else clients.numbers()
-        trusted = [n for n in asked if n not in self.blamed]
-        everybody = clients is None and not self.blamed
-        keys = self._asked_anew(request, Keys, None if everybody else Clients.of(trusted))
+    def _advertised(self, reply: type[Message], clients: Clients | None) -> Any:
+        """Fresh keys of these clients."""
+        keys = self._asked_anew(Advertise(purpose=reply.kind, version=FORMAT), Keys, clients)
         self._require(keys.count, self._least, "advertised keys")
         return keys
+
+    def _asked(self, request: Message, reply: type[Message], clients: Clients) -> Any:
+        return self._exchange(request, reply, clients)
 
     def _asked_anew(self, request: Message, reply: type[Message], clients: Clients | None) -> Any:
         try:
@@ -209,7 +249,7 @@ class Aggregator:
         try:
             verify(self._identities[client], signature, "advertise", *said)
             for key in (mask_key, box_key):
-                _ANYBODY.agree(key, b"")  # whether a point is of low order hangs on no secret
+                check_key(key, self._settings.keys)
         except (BadSignature, BadKey) as error:
             self._blame(client, f"sent a bad key: {error}")
             return False
@@ -235,39 +275,30 @@ class Aggregator:
         )
         return replies
 
-    def _leave_out_odd(self, dealt: Dealt, graph: MaskGraph) -> None:
-        """Of two whose tags differ one lies. Who was at odds with more than there can be liars, in
-        this session or before, is named; of the rest both stay out of this session."""
-        odd = dealt.at_odds()
-        self._odd.update(odd)
-        counts = Counter(client for pair in self._odd for client in pair)
-        named = {client for pair in odd for client in pair}
-        liars = [c for c in sorted(named) if counts[c] > self._most_liars(graph)]
-        for client in liars:
-            self._blame(client, "does not agree with its neighbours on their masks")
-        rest = {c for pair in odd if not set(pair) & set(liars) for c in pair}
-        dealt.leave_out({*liars, *rest})
-        self._require(len(dealt.sharers), self._least, "agree on their masks")
-
     def _most_liars(self, graph: MaskGraph) -> int:
         """As many as may collude; and never none, or one client's word would cast another out."""
         return max(self._threat.num_corrupt(graph.parameters.num_clients), 1)
 
     def _deliver(self, dealt: Dealt, graph: MaskGraph) -> Clients:
-        """Carry every sealed share to its holder; the server cannot read any. More complaints than
-        there can be liars prove a sender wrong: all is delivered once more, without it. A box that
-        fewer complain of is one share less."""
+        """Carry every sealed share to its holder; the server cannot read any.
+
+        More complaints than there can be liars prove a sender wrong, and it is left out. A box that
+        fewer complain of is one share less. Also left out is a client that falls silent before it
+        sent the roots of its masks: nobody could open them.
+        """
         while True:
             request = dealt.delivery()
             ready = self._step(request, Ready, Clients.of(dealt.sharers), graph)
+            dealt.note_pairs(ready)
             most = self._most_liars(graph)
             wrong = [c for c, count in dealt.complaints(ready).items() if count > most]
-            if not wrong:
+            silent = dealt.without_roots()
+            if not wrong and not silent:
                 clients: Clients = ready.clients
                 return clients
             for client in wrong:
                 self._blame(client, "sent boxes that do not hold the shares that it named")
-            dealt.leave_out(wrong)
+            dealt.leave_out({*wrong, *silent})
 
     def _unmask(
         self, survivors: list[int], sharers: list[int], graph: MaskGraph, session: bytes

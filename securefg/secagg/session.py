@@ -14,14 +14,17 @@ from torch import Tensor
 
 from securefg.secagg import boxes, derive, shamir
 from securefg.secagg.derive import FreshContexts, MaskContext
+from securefg.secagg.encoding import Item
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
+from securefg.secagg.links import KeyPairs, Offer, Pair, ordered
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.ring import from_bytes, to_bytes
-from securefg.secagg.seats import KeyPairs, Pair, Roots, Seats, ordered
+from securefg.secagg.seats import Roots, Seats
 from securefg.secagg.secret import SECRET_BYTES, RandomBytes, Secret
 from securefg.secagg.shamir import SHARE_BYTES, Share
+from securefg.secagg.statements import pairs_statement
 
 KEY, SEED = "key", "seed"
 """What a share is of."""
@@ -57,7 +60,26 @@ class Sealed:
 
     boxes: list[bytes]
     digests: list[bytes]
+
+
+@dataclass(frozen=True)
+class SignedPairs:
+    """A client's signed word on its pairs, in the first session of a set-up."""
+
     wrapped: list[bytes]
+    sent: list[bytes]
+    received: list[bytes]
+    signature: bytes
+
+
+def pair_ciphertext(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
+    """The mask ciphertext between two places, as the client at `own` sent or received it."""
+    if not pairs.sent:
+        return b""
+    ahead = graph.ahead(own)
+    if peer in ahead:
+        return pairs.sent[ahead.index(peer)]
+    return pairs.received[graph.behind(own).index(peer)]
 
 
 @dataclass
@@ -65,6 +87,7 @@ class Session:
     """What the clients of a host know of the session they are in; replaced by the next one.
 
     pairs      fresh key pairs, from the advertisement to the roster
+    ordinal    which session of its set-up this is
     sharers    those of the clients whose shares were delivered
     survivors  those of the sharers whose masked replies arrived
     openers    the clients of this host that were told the survivors
@@ -89,19 +112,53 @@ class Session:
     _at_home: dict[tuple[int, int], tuple[bytes, bytes, Share, Share]] = field(
         default_factory=dict, repr=False
     )
-    _pads: Pads | None = None
+    ordinal: int = 0
+    _offers: dict[int, list[bytes]] = field(default_factory=dict, repr=False)
+    _received: dict[int, list[bytes]] = field(default_factory=dict, repr=False)
 
     def begin(self, seats: Seats, ordinal: int, model_hash: bytes) -> None:
-        """Take the next link of every chain. The key pairs are of no use any more, but for pads:
-        those are made in the first session of a set-up alone."""
-        self._seats, self.model_hash = seats, model_hash
+        """Take the next link of every chain; in the first session of a set-up there is none yet."""
+        self._seats, self.model_hash, self.ordinal = seats, model_hash, ordinal
         about = (ordinal, self.round, self.purpose, model_hash)
         self.id = derive.session_id(seats.id, *about)
         self._roots = seats.roots(ordinal, self.id)
-        if self.pairs:
-            boxes_ = {number: pair.boxes for number, pair in self.pairs.items()}
-            self._pads = Pads(self.id, boxes_, seats.box_keys)
-            self.pairs = {}
+        self.pairs = {}
+
+    @property
+    def is_first(self) -> bool:
+        """Whether links are made in this session, from key pairs and ciphertexts."""
+        return self.ordinal == 0
+
+    def offer_links(self, number: int) -> Offer:
+        """Make the client's outgoing box links; returns the ciphertexts that they travel in."""
+        linking = self.seats.linking
+        assert linking is not None, "the first session of a set-up has key pairs"
+        offer, boxes = linking.offer(self.places[number])
+        self.seats.add_links({}, boxes, self.id, self._roots)
+        self._offers[number] = offer.masks if self.seats.suite == "hybrid" else []
+        return offer
+
+    def take_links(
+        self, number: int, box_ciphertexts: list[bytes], mask_ciphertexts: list[bytes]
+    ) -> None:
+        """Make the client's other links, with all who shared."""
+        linking, place = self.seats.linking, self.places[number]
+        assert linking is not None, "the first session of a set-up has key pairs"
+        senders = {self.places[n] for n in self.sharers}
+        known = self._roots
+        boxes = linking.receive_boxes(place, senders, box_ciphertexts, known.boxes)
+        masks = linking.receive_masks(place, senders, mask_ciphertexts, known.masks)
+        self.seats.add_links(masks, boxes, self.id, known)
+
+    def links_all(self, sharers: Collection[int], numbers: Collection[int]) -> bool:
+        """Whether these clients have a link with every neighbour that shared."""
+        places = {self.places[n] for n in sharers}
+        return all(
+            ordered(self.places[n], peer) in self._roots.masks
+            for n in numbers
+            for peer in self.graph.neighbours(self.places[n])
+            if peer in places
+        )
 
     @property
     def seats(self) -> Seats:
@@ -127,9 +184,9 @@ class Session:
     @property
     def pads(self) -> Pads:
         """The pads of sums for recipients; raises `Refused` where the set-up has none."""
-        if self._pads is None:
+        if not (self.seats.with_pads and self.is_first):
             raise Refused("sums for recipients take a set-up of their own")
-        return self._pads
+        return Pads(self._roots.boxes, self.places)
 
     def fewest_around(self, clients: Collection[int], numbers: Collection[int]) -> int:
         """How many of `clients` are among a client's holders, at the one of `numbers` that has the
@@ -141,36 +198,63 @@ class Session:
 
     def seal_shares(self, number: int, random_bytes: RandomBytes) -> Sealed:
         """Shares of the client's drop key and of its seed, in one box for each holder, and the
-        digests of both; the roots of its pair masks, wrapped, with their tags."""
+        digests of both. A holder without a link is away in this set-up: its row is zeros."""
         party, place = self.parties[number], self.places[number]
-        holders, clients = self.graph.holders(place), self.clients
+        holders = self.graph.holders(place)
         points = [holder + 1 for holder in holders]
         threshold = self.graph.parameters.threshold
         of_key = shamir.split(party.drop_key, points, threshold, random_bytes)
         of_seed = shamir.split(party.seed, points, threshold, random_bytes)
-        drop_root = derive.session_root(party.drop_key, self.id)
-        made = Sealed([], [], [])
+        made = Sealed([], [])
         for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
-            root = self._roots.boxes[ordered(place, holder)]
+            root = self._roots.boxes.get((place, holder))
+            if root is None:
+                made.boxes.append(bytes(BOX_BYTES))
+                made.digests.append(bytes(DIGEST_BYTES))
+                continue
             both = key_share.encode() + seed_share.encode()
             box = boxes.seal(root, self.id, place, holder, both, random_bytes)
             digests = self._digests(place, key_share, seed_share)
             made.boxes.append(box)
             made.digests.append(digests)
-            made.wrapped.append(self._wrapped(drop_root, place, holder))
-            if clients[holder] in self.parties:
+            if self.clients[holder] in self.parties:
                 self._at_home[place, holder] = (box, digests, key_share, seed_share)
         return made
 
+    def wrap_roots(self, number: int) -> list[bytes]:
+        """The roots of the client's pair masks under its drop key, with their tags, by holder."""
+        place = self.places[number]
+        drop_root = derive.session_root(self.parties[number].drop_key, self.id)
+        return [self._wrapped(drop_root, place, peer) for peer in self.graph.holders(place)]
+
     def _wrapped(self, drop_root: Secret, place: int, peer: int) -> bytes:
-        if peer == place:
-            return bytes(WRAPPED_BYTES)
         pair = ordered(place, peer)
-        root = self._roots.masks[pair]
+        root = self._roots.masks.get(pair)
+        if root is None:  # the client itself, or one that is away in this set-up
+            return bytes(WRAPPED_BYTES)
         wrapped = derive.wrapped_root(root, drop_root, place, peer)
         if pair not in self._tags:  # both ends may be of this host
             self._tags[pair] = derive.pair_tag(root, *pair)
         return wrapped + self._tags[pair]
+
+    def pairs_statement(
+        self, number: int, wrapped: list[bytes], received: list[bytes]
+    ) -> tuple[Item, ...]:
+        """What the client signs of its pairs: its tags, and mask ciphertexts of both directions."""
+        self._received[number] = received
+        return pairs_statement(self.id, number, wrapped, self._offers[number], received)
+
+    def differs_from(self, number: int, peer: int, pairs: SignedPairs) -> bool:
+        """Whether a neighbour's rows have another tag than the client's, on the same ciphertext."""
+        place, other = self.places[number], self.places.get(peer, -1)
+        if ordered(place, other) not in self._tags or number not in self._received:
+            return False
+        own = SignedPairs([], self._offers[number], self._received[number], b"")
+        tag = pairs.wrapped[self.graph.holders(other).index(place)][-derive.TAG_BYTES :]
+        same = pair_ciphertext(self.graph, place, other, own) == pair_ciphertext(
+            self.graph, other, place, pairs
+        )
+        return same and tag != self._tags[ordered(place, other)]
 
     def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
         return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(
@@ -204,13 +288,20 @@ class Session:
         if known is not None and known[:2] == (box, said):
             return known[2:]
         try:
-            root = self._roots.boxes[ordered(sender, place)]
+            root = self._roots.boxes[sender, place]
             both = boxes.open_box(root, self.id, sender, place, box)
             of_key = Share.decode(place + 1, both[:SHARE_BYTES])
             of_seed = Share.decode(place + 1, both[SHARE_BYTES:])
         except (BadBox, BadShares):
             return None
         return (of_key, of_seed) if self._digests(sender, of_key, of_seed) == said else None
+
+    def leave_out(self) -> None:
+        """Forget the shares of those who are no sharers any more."""
+        kept = {self.places[n] for n in self.sharers}
+        for party in self.parties.values():
+            party.held_key = {p: s for p, s in party.held_key.items() if p in kept}
+            party.held_seed = {p: s for p, s in party.held_seed.items() if p in kept}
 
     def shares_to_reveal(self, number: int, alive: set[int]) -> tuple[Tensor, Tensor]:
         """Of those alive the share of the seed, of all others that of the drop key; never both."""

@@ -36,6 +36,7 @@ PRIME: Final = 2**256 + 297
 _LIMBS: Final = 17
 _LIMB_BITS: Final = 16
 _LARGEST_TABLE: Final = 20_000
+_GROUP: Final = 4
 _LAZY_STEPS: Final = 16
 """Horner's rule reduces mod p so often: intermediate numbers grow by a point's few bits a step."""
 
@@ -210,12 +211,24 @@ def _lagrange_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
     for x in points:
         numerator = numerator * x % PRIME
     # prod_{j != i} x_j / (x_j - x_i) = prod_j x_j / (x_i prod_{j != i} (x_j - x_i))
-    denominators = []
-    for place, x in enumerate(points):
-        factors = [other - x for other in points]
-        factors[place] = x
-        denominators.append(math.prod(factors) % PRIME)
+    denominators = [math.prod(factors) % PRIME for factors in _differences(points)]
     return tuple(numerator * inverse % PRIME for inverse in _inverses(denominators))
+
+
+def _differences(points: tuple[int, ...]) -> list[list[int]]:
+    """For every x_i, numbers whose product is x_i prod_{j != i} (x_j - x_i).
+
+    Differences of places have few bits: products of `_GROUP` of them fit into a machine word.
+    """
+    if max(points) >= 1 << (63 // _GROUP):
+        return [[y - x or x for y in points] for x in points]
+    at = np.array(points, np.int64)
+    factors = at[None, :] - at[:, None]
+    np.fill_diagonal(factors, at)
+    padded = np.ones((len(at), -(-len(at) // _GROUP) * _GROUP), np.int64)
+    padded[:, : len(at)] = factors
+    grouped: list[list[int]] = padded.reshape(len(at), -1, _GROUP).prod(-1).tolist()
+    return grouped
 
 
 def _inverses(values: Sequence[int]) -> list[int]:

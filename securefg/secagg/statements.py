@@ -10,6 +10,7 @@ import numpy as np
 from securefg.protocol import codec
 from securefg.protocol.messages import Message
 from securefg.secagg.encoding import Item, encode
+from securefg.secagg.keys import FORMAT
 from securefg.secagg.messages import Roster
 from securefg.secagg.ring import to_bytes
 
@@ -18,7 +19,24 @@ def advertised(
     config: bytes, round: int, purpose: str, client: int, mask_key: bytes, box_key: bytes
 ) -> tuple[Item, ...]:
     """Return what a client signs of its fresh keys."""
-    return (config, round, purpose, client, mask_key, box_key)
+    return (FORMAT, config, round, purpose, client, mask_key, box_key)
+
+
+def pairs_statement(
+    session: bytes,
+    client: int,
+    wrapped: Sequence[bytes],
+    sent: Sequence[bytes],
+    received: Sequence[bytes],
+) -> tuple[Item, ...]:
+    """Return what a client signs of its pairs in the first session of a set-up.
+
+    wrapped   its wrapped roots and tags, a row for every holder
+    sent      the mask ciphertexts that it sent, a row for every neighbour ahead
+    received  those that it was delivered, a row for every neighbour behind
+    """
+    digests = (hashlib.sha256(b"".join(rows)).digest() for rows in (wrapped, sent, received))
+    return (session, client, *digests)
 
 
 def survivors_statement(

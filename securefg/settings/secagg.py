@@ -92,6 +92,11 @@ class SecureAggregationSettings(Settings):
         description="the server may lie: survivors sign what they were told; "
         "false saves a stage and trusts the server to follow the protocol",
     )
+    keys: Literal["hybrid", "classical"] = Field(
+        "hybrid",
+        description="hybrid: X25519 and ML-KEM-768 together, so that what is recorded today stays "
+        "closed if one of them breaks; classical: X25519 alone",
+    )
     min_clients: int = Field(3, ge=3, description="smaller cohorts are refused by every client")
     min_holders: int = Field(
         2, ge=1, description="least number of holders of a node for its sum to be released"

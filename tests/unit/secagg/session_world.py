@@ -221,14 +221,17 @@ def same_sums(found: dict[str, RingArray], wanted: dict[str, RingArray]) -> bool
 
 
 def _personal_rows(request: Message, rows: list[int]) -> Message:
-    names = [n for n, d in request.declarations.items() if d.scope == "personal"]
+    values, declared = request.values(), request.declarations
+    names = [n for n, v in values.items() if declared[n].scope == "personal" and v is not None]
     own = {name: getattr(request, name)[rows] for name in names}
     return type(request)(**{**request.values(), **own})
 
 
 def _joined(replies: list[Message], order: Tensor) -> Message:
     columns = {
-        name: torch.cat([getattr(reply, name) for reply in replies])[order]
+        name: None
+        if getattr(replies[0], name) is None
+        else torch.cat([getattr(reply, name) for reply in replies])[order]
         for name in replies[0].declarations
     }
     return type(replies[0])(**columns)

@@ -96,12 +96,12 @@ def test_self_masks_differ_by_session_and_party() -> None:
 
 def test_the_session_id_binds_roster_order_config_turn_and_model() -> None:
     roster, config, model = [b"a" * 32, b"b" * 32], b"config", b"m" * 32
-    setup = setup_id(roster, config)
+    setup = setup_id(roster, config, "hybrid")
     ids = {
         session_id(setup, 0, 1, "Update", model),
-        session_id(setup_id(roster[::-1], config), 0, 1, "Update", model),
-        session_id(setup_id(roster[:1], config), 0, 1, "Update", model),
-        session_id(setup_id(roster, b"other"), 0, 1, "Update", model),
+        session_id(setup_id(roster[::-1], config, "hybrid"), 0, 1, "Update", model),
+        session_id(setup_id(roster[:1], config, "hybrid"), 0, 1, "Update", model),
+        session_id(setup_id(roster, b"other", "hybrid"), 0, 1, "Update", model),
         session_id(setup, 1, 1, "Update", model),
         session_id(setup, 0, 2, "Update", model),
         session_id(setup, 0, 1, "Count", model),

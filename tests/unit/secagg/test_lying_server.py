@@ -15,6 +15,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import boxes, derive
 from securefg.secagg.dealt import Dealt
 from securefg.secagg.errors import BadKey, BadSignature, Refused
+from securefg.secagg.keys import FORMAT
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.messages import (
     Advertise,
@@ -141,6 +142,7 @@ def roster_of(bed: World, keys: Keys) -> Roster:
         mask_keys=keys.mask_key,
         box_keys=keys.box_key,
         signatures=keys.signature,
+        with_pads=False,
         model_hash=torch.frombuffer(bytearray(request_hash(bed.request)), dtype=torch.uint8),
     )
 
@@ -148,8 +150,8 @@ def roster_of(bed: World, keys: Keys) -> Roster:
 def test_an_older_key_of_the_clients_own_is_refused() -> None:
     """Signed by itself in this round, but its secret belongs to another session."""
     bed = world(4)
-    older = answered(bed, Advertise(purpose=Upload.kind), Keys)
-    newer = answered(bed, Advertise(purpose=Upload.kind), Keys)
+    older = answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys)
+    newer = answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys)
     mixed = {
         name: torch.cat([getattr(older, name)[:1], getattr(newer, name)[1:]])
         for name in Keys.declarations
@@ -163,16 +165,16 @@ def test_an_older_key_of_the_clients_own_is_refused() -> None:
 )
 def test_keys_of_another_round_or_message_do_not_verify(round: int, purpose: str) -> None:
     bed = world(4)
-    older = answered(bed, Advertise(purpose=Upload.kind), Keys)
+    older = answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys)
     bed.round = round
-    answered(bed, Advertise(purpose=purpose), Keys)
+    answered(bed, Advertise(purpose=purpose, version=FORMAT), Keys)
     with pytest.raises(BadSignature):
         bed.answer(0, roster_of(bed, older), [0])
 
 
 def test_keys_signed_under_another_config_do_not_verify() -> None:
     bed = world(4)
-    keys = answered(bed, Advertise(purpose=Upload.kind), Keys)
+    keys = answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys)
     bed.hosts[0]._config = b"another config"
     with pytest.raises(BadSignature):
         bed.answer(0, roster_of(bed, keys), [0])
@@ -181,11 +183,12 @@ def test_keys_signed_under_another_config_do_not_verify() -> None:
 def test_a_key_of_low_order_is_refused_though_its_owner_signed_it() -> None:
     """A corrupt client's: with it, everybody would know the secret that a pair agrees on."""
     bed = world(4)
-    keys = answered(bed, Advertise(purpose=Upload.kind), Keys)
+    keys = answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys)
     session = bed.hosts[3]._session
-    said = bed.hosts[3]._said(session, 3, keys.mask_key[3].numpy().tobytes(), bytes(32))
+    keys.box_key[3, :32] = 0
+    both = [key[3].numpy().tobytes() for key in (keys.mask_key, keys.box_key)]
+    said = bed.hosts[3]._said(session, 3, *both)
     forged = bed.hosts[3]._identities[3].sign("advertise", *said)
-    keys.box_key[3] = 0
     keys.signature[3] = torch.frombuffer(bytearray(forged), dtype=torch.uint8)
     with pytest.raises(BadKey):
         bed.answer(0, roster_of(bed, keys), [0])
@@ -194,7 +197,7 @@ def test_a_key_of_low_order_is_refused_though_its_owner_signed_it() -> None:
 @pytest.mark.parametrize("rows", [[0, 1, 2, 3], [0, 1, 2]], ids=["the same", "another"])
 def test_a_second_roster_in_one_session_is_refused(rows: list[int]) -> None:
     bed = world(4)
-    roster = roster_of(bed, answered(bed, Advertise(purpose=Upload.kind), Keys))
+    roster = roster_of(bed, answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys))
     bed.answer(0, roster, [0])
     with pytest.raises(Refused, match="a second roster"):
         bed.answer(0, rows_of(roster, rows), [0])
@@ -254,8 +257,9 @@ def test_shares_are_taken_once() -> None:
 
 def test_shares_before_the_roster_are_refused() -> None:
     bed = world(4)
-    answered(bed, Advertise(purpose=Upload.kind), Keys)
-    empty = {"boxes": torch.zeros(1, 4, 94), "share_digests": torch.zeros(1, 4, 64)}
+    answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys)
+    empty: dict[str, Any] = {"boxes": torch.zeros(1, 4, 94), "share_digests": torch.zeros(1, 4, 64)}
+    empty |= {"box_ciphertexts": None, "mask_ciphertexts": None}
     with pytest.raises(Refused, match="before the roster"):
         bed.answer(0, Deliver(sharers=torch.arange(4), **empty), [0])
 
@@ -272,7 +276,7 @@ def test_a_request_other_than_the_one_hashed_into_the_session_is_refused() -> No
 
 def test_a_request_before_the_shares_is_refused() -> None:
     bed = world(4)
-    roster = roster_of(bed, answered(bed, Advertise(purpose=Upload.kind), Keys))
+    roster = roster_of(bed, answered(bed, Advertise(purpose=Upload.kind, version=FORMAT), Keys))
     bed.answer(0, roster, [0])
     with pytest.raises(Refused, match="not the one that this session was made for"):
         bed.answer(0, bed.request, [0])

@@ -14,6 +14,7 @@ import pytest
 from securefg.privacy.discrete_gaussian import sample
 from securefg.secagg import boxes, derive, errors, shamir
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.hybrid import FreshPair, check_key
 from securefg.secagg.keys import KeyPair, verify
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.prg import Keystream
@@ -56,6 +57,7 @@ def test_the_independent_verifier_agrees() -> None:
         ("kdf", "self_mask_info"),
         ("shamir", "commitment"),
         ("boxes", "box"),
+        ("hybrid", "mask_link"),
     ],
 )
 def test_the_independent_verifier_notices_a_wrong_answer(
@@ -72,7 +74,7 @@ def test_the_independent_verifier_notices_a_wrong_answer(
 
 
 def test_the_verifier_shares_no_code_with_what_it_verifies() -> None:
-    for name in ("verify.py", "pure.py"):
+    for name in ("verify.py", "pure.py", "mlkem.py"):
         lines = (FOLDER / name).read_text().splitlines()
         imports = [line for line in lines if line.startswith(("import ", "from "))]
         assert imports
@@ -82,7 +84,7 @@ def test_the_verifier_shares_no_code_with_what_it_verifies() -> None:
 def test_session_ids_match() -> None:
     for v in cases("session"):
         roster = [bytes.fromhex(public) for public in v["roster"]]
-        setup = derive.setup_id(roster, bytes.fromhex(v["config"]))
+        setup = derive.setup_id(roster, bytes.fromhex(v["config"]), v["keys"])
         assert setup.hex() == v["setup_id"]
         found = derive.session_id(setup, *v["about"], bytes.fromhex(v["model_hash"]))
         assert found.hex() == v["session_id"]
@@ -100,6 +102,18 @@ def test_derived_keys_match(v: Vector) -> None:
     assert derive.box_key(root, one, other) == secret(v["box_key"])
     found = derive.self_mask_key(secret(v["self_seed"]), session, one, context)
     assert found == secret(v["self_mask_key"])
+
+
+@pytest.mark.parametrize("v", cases("hybrid"))
+def test_hybrid_links_match(v: Vector) -> None:
+    first, second = (FreshPair(secret(text), "hybrid") for text in v["secrets"])
+    assert [first.public.hex(), second.public.hex()] == v["publics"]
+    ciphertext, setup = bytes.fromhex(v["ciphertext"]), bytes.fromhex(v["setup_id"])
+    agreed, shared = second.exchange(first.public), second.decapsulate(ciphertext)
+    for name in ("mask_link", "box_link"):
+        purpose = derive.Purpose(name.replace("_", "-"))
+        link = derive.hybrid_link(setup, purpose, agreed, shared, ciphertext, *v["parties"])
+        assert link == secret(v[name])
 
 
 @pytest.mark.parametrize("v", cases("masks"))
@@ -165,6 +179,7 @@ STEPS: dict[str, Callable[[Vector], object]] = {
     "open_box": opened,
     "agree": agreed,
     "verify": verified,
+    "check_key": lambda v: check_key(bytes.fromhex(v["public"]), "hybrid"),
 }
 
 

@@ -25,7 +25,7 @@ CUTS: dict[str, Cut] = {
 }
 
 
-@pytest.mark.parametrize("field", ["boxes", "share_digests"])
+@pytest.mark.parametrize("field", ["boxes", "share_digests", "box_ciphertexts", "mask_ciphertexts"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_deliver_with_missing_row_is_refused_by_name(field: str, cut: Cut) -> None:
     bed = world(6, layout=[[0, 1, 2], [3], [4], [5]])

@@ -15,11 +15,13 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+import mlkem
 import numpy as np
 
 from securefg.privacy.discrete_gaussian import sample
 from securefg.secagg import boxes, derive, shamir
 from securefg.secagg.derive import MaskContext
+from securefg.secagg.hybrid import KEY_BYTES, X25519_BYTES, FreshPair
 from securefg.secagg.keys import Identity, KeyPair
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.prg import Keystream
@@ -27,6 +29,11 @@ from securefg.secagg.ring import Ring
 from securefg.secagg.secret import Secret
 
 Vector = dict[str, Any]
+MASK_LINK, BOX_LINK = derive.Purpose.MASK_LINK, derive.Purpose.BOX_LINK
+SALTS = {
+    "session": "7b007dc8214ce0e152eda4c1235d9793d0d1c602e231921f6daec7c5757142cf",
+    "another session": "538643b17de7060f34dc2ead86611f3518d5160635008155281a1e4d56e14ad1",
+}
 LONG = 40_000
 PROBES = (0, 32_767, 32_768, 39_999)
 
@@ -53,15 +60,39 @@ def session(label: str = "session", num_parties: int = 3) -> Vector:
         "config": config.hex(),
         "model_hash": model.hex(),
         "about": [3, 7, "Update"],
-        "setup_id": derive.setup_id(roster, config).hex(),
+        "keys": "hybrid",
+        "setup_id": derive.setup_id(roster, config, "hybrid").hex(),
         "session_id": derive.session_id(
-            derive.setup_id(roster, config), 3, 7, "Update", model
+            derive.setup_id(roster, config, "hybrid"), 3, 7, "Update", model
         ).hex(),
     }
 
 
 def session_bytes(label: str = "session") -> bytes:
-    return bytes.fromhex(session(label)["session_id"])
+    """Two session ids of format 1, kept: primitives did not change since, nor do their vectors."""
+    return bytes.fromhex(SALTS[label])
+
+
+def hybrid_pair(sender: int, receiver: int) -> Vector:
+    """Both key pairs, what the sender encapsulates, and the links that both ends make of it."""
+    secrets = [Secret.fresh(randomness(f"hybrid/{p}")) for p in (sender, receiver)]
+    first, second = (FreshPair(secret, "hybrid") for secret in secrets)
+    drawn = randomness(f"hybrid/{sender}/{receiver}")(32)
+    shared, ciphertext = mlkem.encapsulate(second.public[X25519_BYTES:], drawn)
+    setup, agreed = session_bytes(), first.exchange(second.public)
+    assert second.decapsulate(ciphertext) == Secret(shared)
+    about = (agreed, Secret(shared), ciphertext, sender, receiver)
+    links = {p: derive.hybrid_link(setup, p, *about) for p in (MASK_LINK, BOX_LINK)}
+    return {
+        "parties": [sender, receiver],
+        "secrets": [secret.reveal().hex() for secret in secrets],
+        "publics": [first.public.hex(), second.public.hex()],
+        "setup_id": setup.hex(),
+        "encapsulation": drawn.hex(),
+        "ciphertext": ciphertext.hex(),
+        "mask_link": links[MASK_LINK].reveal().hex(),
+        "box_link": links[BOX_LINK].reveal().hex(),
+    }
 
 
 def kdf(one: int, other: int, context: MaskContext) -> Vector:
@@ -176,11 +207,13 @@ def good_vectors() -> dict[str, list[Vector]]:
         "boxes": [box(0, 1), box(1, 0)],
         "noise": [noise(0.5, 20), noise(3.0, 20), noise(1000.0, 20)],
         "signature": [signature()],
+        "hybrid": [hybrid_pair(0, 1), hybrid_pair(5, 2)],
     }
 
 
 def bad_vectors() -> dict[str, list[Vector]]:
     shares, sealed, signed = sharing((1, 2, 3), 2), box(0, 1), signature()
+    public = hybrid_pair(0, 1)["publics"][0]
     tampered = [flipped(shares["shares"][0]), *shares["shares"][1:]]
     other = session_bytes("another session").hex()
     outside = (2**256 + 297).to_bytes(33, "big").hex()
@@ -209,6 +242,13 @@ def bad_vectors() -> dict[str, list[Vector]]:
         "bad_truncated_box": refused(sealed, "open_box", "BadBox", box=sealed["box"][:20]),
         "bad_low_order_key": refused({"public": "00" * 32}, "agree", "BadKey"),
         "bad_short_key": refused({"public": "09" * 31}, "agree", "BadKey"),
+        "bad_hybrid_key_of_low_order": refused(
+            {"public": "00" * 32 + public[64:]}, "check_key", "BadKey"
+        ),
+        "bad_hybrid_key_outside_the_field": refused(
+            {"public": public[:64] + "ff" * (KEY_BYTES["hybrid"] - 32)}, "check_key", "BadKey"
+        ),
+        "bad_hybrid_key_of_x25519_alone": refused({"public": public[:64]}, "check_key", "BadKey"),
         "bad_signature_of_another_round": refused(signed, "verify", "BadSignature", round=8),
         "bad_signature_for_another_purpose": refused(
             signed, "verify", "BadSignature", purpose="survivors"

@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import mlkem
 import numpy as np
 import torch
 from generate import Vector, flipped, randomness
@@ -25,7 +27,8 @@ from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.keys import Identity
+from securefg.secagg.hybrid import X25519_BYTES, Suite
+from securefg.secagg.keys import FORMAT, Identity
 from securefg.secagg.secret import Secret
 from securefg.secagg.server import Aggregator
 from securefg.secagg.statements import request_hash
@@ -45,10 +48,17 @@ class Upload(Message, kind="__main__.Upload"):
 class Recorded:
     """A session of `num_clients` hosts of one client each; those in `dropped` upload nothing."""
 
-    def __init__(self, num_clients: int, dropped: tuple[int, ...], listener: int) -> None:
+    def __init__(
+        self,
+        num_clients: int,
+        dropped: tuple[int, ...],
+        listener: int,
+        keys: Suite = "hybrid",
+    ) -> None:
         label = f"session of {num_clients}"
         self.label, self.dropped, self.listener = label, dropped, listener
-        self.settings = SecureAggregationSettings(malicious=True)
+        self.settings = SecureAggregationSettings(malicious=True, keys=keys)
+        self.encapsulations: list[str] = []
         self.secrets = [Secret.fresh(randomness(f"{label}/{i}/id")) for i in range(num_clients)]
         self.draws: list[list[str]] = [[] for _ in range(num_clients)]
         roster = [Identity(secret).public for secret in self.secrets]
@@ -78,19 +88,31 @@ class Recorded:
 
         return read
 
+    def _encapsulate(self, public: bytes) -> tuple[Secret, bytes]:
+        """As `cryptography` does, from randomness that is written down."""
+        label = f"{self.label}/encapsulation/{len(self.encapsulations)}"
+        drawn = randomness(label)(32)
+        self.encapsulations.append(drawn.hex())
+        secret, ciphertext = mlkem.encapsulate(public[X25519_BYTES:], drawn)
+        return Secret(secret), ciphertext
+
     @property
     def context(self) -> MaskContext:
         return MaskContext(ROUND, Upload.kind, "numbers", DIM, 32)
 
     def vector(self) -> Vector:
-        opened = self.server.collect(self.ask, Upload, None, ROUND)
+        with patch("securefg.secagg.hybrid.encapsulate", self._encapsulate):
+            opened = self.server.collect(self.ask, Upload, None, ROUND)
         survivors = list(opened.survivors)
         return {
+            "version": FORMAT,
+            "keys": self.settings.keys,
             "config": CONFIG,
             "round": ROUND,
             "context": [ROUND, Upload.kind, "numbers", DIM, 32],
             "identities": [secret.reveal().hex() for secret in self.secrets],
             "draws": self.draws,
+            "encapsulations": self.encapsulations,
             "listener": self.listener,
             "told": self.told,
             "said": self.said,
@@ -112,7 +134,9 @@ class Recorded:
         replies = [self._answer(n, _own_row(request, list(asked).index(n))) for n in replied]
         self.said[reply.__name__] = [_written(message) for message in replies]
         columns = {
-            name: torch.cat([getattr(message, name) for message in replies])
+            name: None
+            if getattr(replies[0], name) is None
+            else torch.cat([getattr(message, name) for message in replies])
             for name in reply.declarations
         }
         return Replies(reply(**columns), Clients.of(replied), ())
@@ -132,7 +156,8 @@ class Recorded:
 
 
 def _own_row(request: Message, row: int) -> Message:
-    personal = [n for n, d in request.declarations.items() if d.scope == "personal"]
+    values, declared = request.values(), request.declarations
+    personal = [n for n, v in values.items() if declared[n].scope == "personal" and v is not None]
     own = {name: getattr(request, name)[[row]] for name in personal}
     return type(request)(**{**request.values(), **own})
 
@@ -166,6 +191,7 @@ def bad_vectors(base: Vector) -> dict[str, list[Vector]]:
         return {name: [roster[name][i] for i in chosen] for name in names}
 
     return {
+        "bad_advertise_of_format_one": lie("Advertise", "Refused", version=1),
         "bad_roster_with_a_client_twice": lie("Roster", "Refused", **rows(0, 1, 1, 2, 3)),
         "bad_roster_without_the_receiver": lie("Roster", "Refused", **rows(1, 2, 3)),
         "bad_roster_with_a_stranger": lie("Roster", "Refused", clients=[0, 1, 2, 4]),
@@ -195,7 +221,8 @@ def bad_vectors(base: Vector) -> dict[str, list[Vector]]:
 
 def main(folder: Path) -> None:
     three, four = Recorded(3, (), 0).vector(), Recorded(4, (2,), 0).vector()
-    good = {"three_clients": [three], "four_clients": [four]}
+    classical = Recorded(4, (1,), 0, "classical").vector()
+    good = {"three_clients": [three], "four_clients": [four], "four_classical": [classical]}
     for name, cases in (good | bad_vectors(four)).items():
         (folder / f"{name}.json").write_text(json.dumps(cases, indent=1) + "\n")
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import mlkem
 import pure
 
 getcontext().prec = 60
@@ -40,6 +41,35 @@ def labelled(*items: Any) -> bytes:
     return tlv(("securefg-secagg", 1, *items))
 
 
+def of_format_2(*items: Any) -> bytes:
+    return tlv(("securefg-secagg", 2, *items))
+
+
+def expanded(root: bytes, info: bytes) -> bytes:
+    """HKDF-Expand of RFC 5869, one block."""
+    return hmac.new(root, info + b"\x01", hashlib.sha256).digest()
+
+
+def halves(secret: bytes) -> tuple[bytes, bytes]:
+    """The X25519 secret and the ML-KEM seed of a hybrid pair."""
+    x, d, z = (
+        expanded(secret, of_format_2("key-pair", name))
+        for name in ("x25519", "ml-kem d", "ml-kem z")
+    )
+    return x, d + z
+
+
+def hybrid_public(secret: bytes) -> bytes:
+    x, seed = halves(secret)
+    return pure.x25519(x, pure.X25519_BASE) + mlkem.key_pair(seed)[0]
+
+
+def hybrid_link(
+    setup: bytes, purpose: str, agreed: bytes, shared: bytes, ciphertext: bytes, *places: int
+) -> bytes:
+    return hkdf(setup, agreed + shared, labelled(purpose, *places, ciphertext))
+
+
 def hkdf(salt: bytes, secret: bytes, info: bytes) -> bytes:
     """RFC 5869 with SHA-256, one block."""
     root = hmac.new(salt, secret, hashlib.sha256).digest()
@@ -53,7 +83,8 @@ def check(claim: str, found: Any, wanted: Any) -> None:
 
 def session(v: Vector) -> None:
     roster = tuple(bytes.fromhex(public) for public in v["roster"])
-    setup = hashlib.sha256(labelled("setup", roster, bytes.fromhex(v["config"]))).digest()
+    items = ("setup", v["keys"], roster, bytes.fromhex(v["config"]))
+    setup = hashlib.sha256(of_format_2(*items)).digest()
     check("setup_id", setup.hex(), v["setup_id"])
     text = labelled("session", setup, *v["about"], bytes.fromhex(v["model_hash"]))
     check("session_id", hashlib.sha256(text).hexdigest(), v["session_id"])
@@ -77,6 +108,20 @@ def kdf(v: Vector) -> None:
         secret = bytes.fromhex(v["self_seed"]) if name == "self_mask" else shared
         check(f"{name}_info", info.hex(), v[f"{name}_info"])
         check(f"{name}_key", hkdf(salt, secret, info).hex(), v[f"{name}_key"])
+
+
+def hybrid(v: Vector) -> None:
+    secrets = [bytes.fromhex(text) for text in v["secrets"]]
+    check("publics", [hybrid_public(secret).hex() for secret in secrets], v["publics"])
+    public, ciphertext = bytes.fromhex(v["publics"][1]), bytes.fromhex(v["ciphertext"])
+    shared, sent = mlkem.encapsulate(public[32:], bytes.fromhex(v["encapsulation"]))
+    check("ciphertext", sent.hex(), v["ciphertext"])
+    private = mlkem.key_pair(halves(secrets[1])[1])[1]
+    check("decapsulated secret", mlkem.decapsulate(private, ciphertext), shared)
+    agreed = pure.x25519(halves(secrets[0])[0], public[:32])
+    for name, purpose in (("mask_link", "mask-link"), ("box_link", "box-link")):
+        about = (bytes.fromhex(v["setup_id"]), purpose, agreed, shared, ciphertext, *v["parties"])
+        check(name, hybrid_link(*about).hex(), v[name])
 
 
 def masks(v: Vector) -> None:
@@ -144,6 +189,7 @@ CHECKS = {
     "shamir": shamir,
     "boxes": boxes,
     "noise": noise,
+    "hybrid": hybrid,
 }
 
 

@@ -13,8 +13,20 @@ import sys
 from pathlib import Path
 
 import ed25519
+import mlkem
 import pure
-from verify import PRIME, Vector, check, hkdf, interpolate_at_zero, labelled
+from verify import (
+    PRIME,
+    Vector,
+    check,
+    halves,
+    hkdf,
+    hybrid_link,
+    hybrid_public,
+    interpolate_at_zero,
+    labelled,
+    of_format_2,
+)
 
 
 class Session:
@@ -31,17 +43,50 @@ class Session:
         self.told = {one["step"]: one["fields"] for one in v["told"]}
         self.said = v["said"]
         self.publics = [ed25519.public(bytes.fromhex(secret)) for secret in v["identities"]]
-        self.mask_keys = [pure.x25519(s, pure.X25519_BASE) for s in self.mask_secrets]
-        self.box_keys = [pure.x25519(s, pure.X25519_BASE) for s in self.box_secrets]
+        self.mask_keys, self.box_keys = (
+            [self.public(secret) for secret in secrets]
+            for secrets in (self.mask_secrets, self.box_secrets)
+        )
         model = bytes.fromhex(self.told["Roster"]["model_hash"])
         parts = zip(self.publics, self.mask_keys, self.box_keys, strict=True)
         roster = tuple(b"".join(three) for three in parts)
-        self.setup = hashlib.sha256(labelled("setup", roster, v["config"].encode())).digest()
+        items = ("setup", v["keys"], roster, v["config"].encode())
+        self.setup = hashlib.sha256(of_format_2(*items)).digest()
+        self.sent = self.encapsulated()
         about = (0, v["round"], self.told["Advertise"]["purpose"], model)
         self.id = hashlib.sha256(labelled("session", self.setup, *about)).digest()
         self.threshold = 1 + len(self.coefficients[0][0]) // 49
 
+    @property
+    def hybrid(self) -> bool:
+        return bool(self.v["keys"] == "hybrid")
+
+    def public(self, secret: bytes) -> bytes:
+        return hybrid_public(secret) if self.hybrid else pure.x25519(secret, pure.X25519_BASE)
+
+    def agreed(self, secret: bytes, peer_key: bytes) -> bytes:
+        return pure.x25519(halves(secret)[0] if self.hybrid else secret, peer_key[:32])
+
+    def ahead(self, place: int) -> list[int]:
+        """The next half of all others; of an even number, the upper half has one less."""
+        half = self.size // 2
+        last = half - 1 if self.size % 2 == 0 and place >= half else half
+        return [(place + step) % self.size for step in range(1, last + 1)]
+
+    def encapsulated(self) -> dict[tuple[str, int, int], tuple[bytes, bytes]]:
+        """Every secret and ciphertext, in the order in which they were drawn."""
+        drawn, found = iter(self.v["encapsulations"]), {}
+        for i in range(self.size if self.hybrid else 0):
+            whom = [("box-link", j) for j in range(self.size)]
+            whom += [("mask-link", j) for j in self.ahead(i)]
+            for purpose, j in whom:
+                key = (self.box_keys if purpose == "box-link" else self.mask_keys)[j]
+                found[purpose, i, j] = mlkem.encapsulate(key[32:], bytes.fromhex(next(drawn)))
+        check("number of encapsulations", next(drawn, None), None)
+        return found
+
     def verify(self) -> None:
+        check("version", self.v["version"], 2)
         self.keys()
         self.shares()
         self.uploads()
@@ -55,7 +100,7 @@ class Session:
             check("box_key", [self.box_keys[i].hex()], said["box_key"])
             purpose = self.told["Advertise"]["purpose"]
             items = (self.v["config"].encode(), self.v["round"], purpose, i)
-            message = labelled("advertise", *items, self.mask_keys[i], self.box_keys[i])
+            message = labelled("advertise", 2, *items, self.mask_keys[i], self.box_keys[i])
             signature = bytes.fromhex(said["signature"][0])
             check("signature", ed25519.verifies(self.publics[i], signature, message), True)
 
@@ -79,9 +124,30 @@ class Session:
                     self.digests(i, j).hex(),
                     said["share_digests"][0][j],
                 )
-                check(f"wrapped by {i} for {j}", self.wrapped(i, j).hex(), said["wrapped"][0][j])
+                if self.hybrid:
+                    sent = self.sent["box-link", i, j][1].hex()
+                    check(f"ciphertext from {i} to {j}", sent, said["box_ciphertexts"][0][j])
+        self.pairs()
         delivered = [said["boxes"][0][self.v["listener"]] for said in self.said["Shares"]]
         check("delivered boxes", self.told["Deliver"]["boxes"], [delivered])
+
+    def pairs(self) -> None:
+        """Roots and tags, and the signature on them and on all mask ciphertexts of a client."""
+        for i, said in enumerate(self.said["Ready"]):
+            wrapped = [self.wrapped(i, j) for j in range(self.size)]
+            for j, row in enumerate(wrapped):
+                check(f"wrapped by {i} for {j}", row.hex(), said["wrapped"][0][j])
+            behind = [j for j in range(self.size) if j != i and j not in self.ahead(i)]
+            sent = [self.sent["mask-link", i, j][1] for j in self.ahead(i) if self.hybrid]
+            received = [self.sent["mask-link", j, i][1] for j in behind if self.hybrid]
+            both = [
+                b"".join(rows).ljust(self.hybrid * 1088 * (self.size // 2), b"\0")
+                for rows in (sent, received)
+            ]
+            hashes = [hashlib.sha256(text).digest() for text in (b"".join(wrapped), *both)]
+            message = labelled("pairs", self.id, i, *hashes)
+            signature = bytes.fromhex(said["signature"][0])
+            check("pairs", ed25519.verifies(self.publics[i], signature, message), True)
 
     def digests(self, owner: int, holder: int) -> bytes:
         texts = [
@@ -91,22 +157,32 @@ class Session:
         return b"".join(hashlib.sha256(text).digest() for text in texts)
 
     def box(self, sender: int, receiver: int) -> bytes:
-        shared = pure.x25519(self.box_secrets[sender], self.box_keys[receiver])
-        key = hkdf(self.id, self.link(shared), labelled("share-box", sender, receiver))
+        shared = self.agreed(self.box_secrets[sender], self.box_keys[receiver])
+        link = self.link("box-link", shared, sender, receiver)
+        key = hkdf(self.id, link, labelled("share-box", sender, receiver))
         associated = labelled("share-box", self.id, sender, receiver)
         both = self.share(sender, 0, receiver) + self.share(sender, 1, receiver)
         nonce = self.nonces[sender][receiver]
         return nonce + pure.chacha20_poly1305(key, nonce, both, associated)
 
-    def link(self, shared: bytes) -> bytes:
-        """The first of a chain: HKDF-Extract(set-up, shared secret)."""
-        return hmac.new(self.setup, shared, hashlib.sha256).digest()
+    def link(self, purpose: str, shared: bytes, sender: int, receiver: int) -> bytes:
+        """The first of a chain: HKDF(set-up, both secrets), or HKDF-Extract(set-up, X25519's)."""
+        if not self.hybrid:
+            return hmac.new(self.setup, shared, hashlib.sha256).digest()
+        encapsulated = self.sent[purpose, sender, receiver]
+        return hybrid_link(self.setup, purpose, shared, *encapsulated, sender, receiver)
+
+    def mask_link(self, one: int, other: int) -> bytes:
+        """Of a pair, by the end that encapsulates."""
+        sender, receiver = (one, other) if other in self.ahead(one) else (other, one)
+        shared = self.agreed(self.mask_secrets[one], self.mask_keys[other])
+        return self.link("mask-link", shared, sender, receiver)
 
     def wrapped(self, owner: int, peer: int) -> bytes:
         """The pair's root under the owner's drop key, and its tag."""
         if owner == peer:
             return bytes(48)
-        link = self.link(pure.x25519(self.mask_secrets[owner], self.mask_keys[peer]))
+        link = self.mask_link(owner, peer)
         root = hmac.new(self.id, link, hashlib.sha256).digest()
         pad = hkdf(self.id, self.drop_keys[owner], labelled("pair-wrap", owner, peer))
         tag = hkdf(self.id, link, labelled("pair-tag", min(owner, peer), max(owner, peer)))
@@ -118,8 +194,7 @@ class Session:
         if one == other:
             secret, purpose = self.seeds[one], "self-mask"
         else:
-            secret = self.link(pure.x25519(self.mask_secrets[one], self.mask_keys[other]))
-            purpose = "pair-mask"
+            secret, purpose = self.mask_link(one, other), "pair-mask"
         info = labelled(purpose, min(one, other), max(one, other), *what, 2**bits)
         stream = pure.aes256_ctr(hkdf(self.id, secret, info), 0, 4 * what[-1])
         return [int.from_bytes(stream[i : i + 4], "little") for i in range(0, len(stream), 4)]

@@ -1,0 +1,202 @@
+"""Disputes about a pair: two clients signed different tags, so that at least one of them lies.
+
+Both open the secret behind their mask key. Nothing was uploaded under the set-up, and it ends: the
+opened keys protect nothing. Everybody can then recompute the pair's tag from signed messages. A key
+that does not match its signed public half, or a tag that the keys do not give, names the liar. The
+client that the ML-KEM ciphertext was for can prove the whole secret alone. The evidence is:
+
+    Keys      the public mask keys, signed by their owners
+    Ready     tags and the mask ciphertexts of both directions, signed by each of the two
+    Opening   the secrets, signed
+
+A server that delivered another ciphertext than was sent finds two signed words that do not agree on
+the ciphertext. That is no evidence against either client (`Word.ciphertext`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from securefg.protocol.codec import Clients
+from securefg.secagg.dealt import Dealt
+from securefg.secagg.derive import TAG_BYTES, pair_tag, session_root
+from securefg.secagg.errors import BadSignature
+from securefg.secagg.graph import MaskGraph
+from securefg.secagg.hybrid import FreshPair, Suite
+from securefg.secagg.keys import verify
+from securefg.secagg.links import mask_link
+from securefg.secagg.messages import Dispute, Opening
+from securefg.secagg.ring import from_bytes, stack_rows, to_bytes
+from securefg.secagg.secret import Secret
+from securefg.secagg.session import SignedPairs, pair_ciphertext
+from securefg.secagg.statements import pairs_statement
+
+SILENCES: Final = 2
+"""A client that does not open its key in so many disputes is named."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What one client of a pair signed, and opened.
+
+    ciphertext  of the pair's mask secret, as this client signed to have sent or received it
+    secret      behind its mask key, if it opened
+    """
+
+    number: int
+    place: int
+    mask_key: bytes
+    tag: bytes
+    ciphertext: bytes
+    secret: Secret | None = None
+
+
+def signed_word(
+    number: int, mask_key: bytes, graph: MaskGraph, places: tuple[int, int], pairs: SignedPairs
+) -> Word:
+    """What a client's signed rows say of one pair; `places` are its own and the peer's."""
+    own, peer = places
+    tag = pairs.wrapped[graph.holders(own).index(peer)][-TAG_BYTES:]
+    return Word(number, own, mask_key, tag, pair_ciphertext(graph, own, peer, pairs))
+
+
+def find_liars(
+    setup: bytes, session: bytes, suite: Suite, sender: Word, receiver: Word
+) -> dict[int, str]:
+    """Who of the two lies, and how; nobody where the evidence does not tell.
+
+    sender  the client that encapsulated the pair's mask secret to the receiver
+    """
+    wrong = {
+        w.number: "opened a key that does not match its signed half"
+        for w in (sender, receiver)
+        if w.secret is not None and FreshPair(w.secret, suite).public != w.mask_key
+    }
+    if wrong or sender.ciphertext != receiver.ciphertext:
+        return wrong
+    witness, other = receiver, sender
+    if receiver.secret is None and suite == "classical":
+        witness, other = sender, receiver
+    if witness.secret is None:
+        return {}
+    keys = FreshPair(witness.secret, suite)
+    ciphertext = receiver.ciphertext
+    encapsulated = (keys.decapsulate(ciphertext), ciphertext) if suite == "hybrid" else None
+    agreed = keys.exchange(other.mask_key)
+    link = mask_link(setup, agreed, encapsulated, sender.place, receiver.place)
+    tag = pair_tag(session_root(link, session), sender.place, receiver.place)
+    return {
+        w.number: "signed a tag that its key does not give"
+        for w in (sender, receiver)
+        if w.tag != tag
+    }
+
+
+@dataclass
+class Court:
+    """The server's part in disputes over a run.
+
+    exchange  sends a request to clients and gathers their replies
+    blame     told a client's number and what it did
+    """
+
+    suite: Suite
+    identities: Sequence[bytes]
+    exchange: Callable[..., Any]
+    blame: Callable[[int, str], None]
+
+    def __post_init__(self) -> None:
+        self._silences: Counter[int] = Counter()
+
+    def settle(
+        self,
+        odd: list[tuple[int, int]],
+        dealt: Dealt,
+        keys: Mapping[int, bytes],
+        graph: MaskGraph,
+        about: tuple[bytes, bytes],
+    ) -> set[int]:
+        """Blame the liars of these pairs; returns all who are to stay out of the next set-up.
+
+        keys   everybody's mask key, by client, in the order of places
+        about  the set-up's and the session's id
+        """
+        out = {
+            n
+            for n in sorted({n for pair in odd for n in pair})
+            if not self._has_signed(n, dealt.pairs[n], about[1])
+        }
+        rest = [pair for pair in odd if not out & set(pair)]
+        secrets = self._openings(rest, dealt, about[0]) if rest else {}
+        places = {number: place for place, number in enumerate(keys)}
+        for pair in rest:
+            words = []
+            for own, peer in (pair, pair[::-1]):
+                near = places[own], places[peer]
+                word = signed_word(own, keys[own], graph, near, dealt.pairs[own])
+                words.append(replace(word, secret=secrets.get(own)))
+            first, second = words
+            if second.place not in graph.ahead(first.place):
+                first, second = second, first
+            liars = find_liars(*about, self.suite, first, second)
+            for client, reason in liars.items():
+                self.blame(client, reason)
+            out |= set(liars) or self._silent(pair, secrets)
+        return out
+
+    def _has_signed(self, number: int, pairs: SignedPairs, session: bytes) -> bool:
+        """Whether a client signed its tags and the ciphertexts as the server passed them on."""
+        said = pairs_statement(session, number, pairs.wrapped, pairs.sent, pairs.received)
+        try:
+            verify(self.identities[number], pairs.signature, "pairs", *said)
+        except BadSignature:
+            self.blame(number, "sent a bad signature on its pairs")
+            return False
+        return True
+
+    def _openings(
+        self, pairs: list[tuple[int, int]], dealt: Dealt, setup: bytes
+    ) -> dict[int, Secret]:
+        """The secrets that the clients of these pairs opened, by client."""
+        peer_of = {own: peer for pair in pairs for own, peer in (pair, pair[::-1])}
+        asked = sorted(peer_of)
+        shown = [dealt.pairs[peer_of[n]] for n in asked]
+        hybrid = self.suite == "hybrid"
+        request = Dispute(
+            setup=from_bytes([setup])[0],
+            peers=torch.tensor([peer_of[n] for n in asked]),
+            wrapped=torch.stack([from_bytes(one.wrapped) for one in shown]),
+            sent=stack_rows([one.sent for one in shown if hybrid]),
+            received=stack_rows([one.received for one in shown if hybrid]),
+            signatures=from_bytes([one.signature for one in shown]),
+        )
+        replies = self.exchange(request, Opening, Clients.of(asked))
+        if not replies.count:
+            return {}
+        columns = (to_bytes(replies.message.secret), to_bytes(replies.message.signature))
+        rows = zip(replies.clients.numbers(), *columns, strict=True)
+        return {
+            n: Secret(raw) for n, raw, signature in rows if self._opened(n, setup, raw, signature)
+        }
+
+    def _opened(self, number: int, setup: bytes, raw: bytes, signature: bytes) -> bool:
+        try:
+            verify(self.identities[number], signature, "opening", setup, number, raw)
+        except BadSignature:
+            self.blame(number, "sent a bad signature on the key that it opened")
+            return False
+        return True
+
+    def _silent(self, pair: tuple[int, int], secrets: Mapping[int, Secret]) -> set[int]:
+        """Nobody was proved wrong: those who did not open stay out, or both."""
+        silent = {n for n in pair if n not in secrets}
+        for client in silent:
+            self._silences[client] += 1
+            if self._silences[client] >= SILENCES:
+                self.blame(client, f"did not open its key in {SILENCES} disputes")
+        return silent or set(pair)
