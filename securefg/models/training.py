@@ -8,7 +8,7 @@ is saved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -107,6 +107,9 @@ class Targets:
     nodes: Tensor
     classes: Tensor
     factor: float = 1.0
+    _last_rows: list[tuple[Operator, Labelled]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def slope_by_scores(self, num_classes: int) -> Tensor:
         """Return the gradient of factor * mean cross-entropy by the log-probabilities, (n, C)."""
@@ -137,6 +140,14 @@ class Labelled:
         return torch._log_softmax_backward_data(self.by_scores, scores, 1, scores.dtype)
 
 
+def labelled_rows(adjacency: Operator, targets: Sequence[Targets], num_classes: int) -> Labelled:
+    """Return the rows of the targets; a single set keeps its rows for the next round."""
+    kept = targets[0]._last_rows if len(targets) == 1 else []
+    if not kept or kept[0][0] is not adjacency:
+        kept[:] = [(adjacency, Labelled.of(adjacency, targets, num_classes))]
+    return kept[0][1]
+
+
 class GcnTrainer(Trained):
     """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
 
@@ -154,21 +165,10 @@ class GcnTrainer(Trained):
     ) -> None:
         """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
         present = [target for target in targets if len(target.nodes)]
-        if present:
-            labelled = Labelled.of(adjacency, present, self.weights[1].shape[1])
-            self.train_labelled(epochs, adjacency, features, labelled, dropout, stream)
-
-    def train_labelled(
-        self,
-        epochs: int,
-        adjacency: Operator,
-        features: FeatureMatrix,
-        labelled: Labelled,
-        dropout: float,
-        stream: torch.Generator,
-    ) -> None:
-        """Do the same with rows that were prepared, for targets that stay over many rounds."""
-        for _ in range(epochs if len(labelled.by_scores) else 0):
+        if not present:
+            return
+        labelled = labelled_rows(adjacency, present, self.weights[1].shape[1])
+        for _ in range(epochs):
             about = (adjacency, features, labelled, dropout, stream)
             self._optimizer.step(gcn_gradients(self.weights, *about))
 

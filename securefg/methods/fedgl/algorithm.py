@@ -30,7 +30,7 @@ from securefg.methods.fedgl.messages import Globals, Update, check, networks, pl
 from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
 from securefg.models.pseudo_graph import PseudoGraph, Search, projected
-from securefg.models.training import GcnTrainer, Labelled, Targets
+from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
@@ -51,7 +51,6 @@ class Client(Host):
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
         self._own_targets = Targets(self._train.nonzero().flatten(), self._labels[self._train])
-        self._own_rows = Labelled.of(self._adjacency, [self._own_targets], graph.num_classes)
         self._node_ids = self._shard.node_ids.to(site.device)
         self._num_nodes = torch.tensor([float(len(self._node_ids))])
 
@@ -68,9 +67,6 @@ class Client(Host):
             terms = adjacency.terms if isinstance(adjacency, SumOf) else (self._adjacency,)
             streams = (self._stream("neighbors", turn), dropping)
             trainer.train_sampled(epochs, terms, features, targets, dropout, streams, sampling)
-        elif adjacency is self._adjacency and len(targets) == 1:  # the same rows in every round
-            rows = self._own_rows
-            trainer.train_labelled(epochs, adjacency, features, rows, dropout, dropping)
         else:
             trainer.train(epochs, adjacency, features, targets, dropout, dropping)
         return self._update(trainer, adjacency, request)  # lines 6 and 8

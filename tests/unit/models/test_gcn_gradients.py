@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
 from securefg.models.sparse import feature_matrix
-from securefg.models.training import Labelled, Targets, gcn_gradients
+from securefg.models.training import Labelled, Targets, gcn_gradients, labelled_rows
 
 NODES, FEATURES, CLASSES, HIDDEN = 60, 40, 3, 8
 SHAPE = GcnShape(FEATURES, HIDDEN, CLASSES)
@@ -58,3 +58,14 @@ def test_gradients_are_those_of_autograd_to_the_bit(
 def test_slope_by_scores_of_no_nodes_is_empty() -> None:
     none = Targets(torch.zeros(0, dtype=torch.long), torch.zeros(0, dtype=torch.long))
     assert none.slope_by_scores(CLASSES).shape == (0, CLASSES)
+
+
+def test_labelled_rows_of_another_operator_are_made_anew() -> None:
+    one, other = _adjacency("own"), _adjacency("pseudo")
+    targets = [Targets(torch.arange(5), torch.zeros(5, dtype=torch.long))]
+    first = labelled_rows(one, targets, CLASSES)
+    assert labelled_rows(one, targets, CLASSES) is first
+    assert labelled_rows(other, targets, CLASSES) is not first
+    dense = torch.rand(NODES, 2, generator=torch_stream(0, "dense"))
+    found = labelled_rows(one, targets, CLASSES).rows.product(dense)
+    assert torch.equal(found, one.product(dense)[:5])
