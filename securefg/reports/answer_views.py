@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from audits.answer.model import Answer, Cell
+from audits.answer.model import Answer, Cell, Evidence
+from audits.answer.sentences import attack_words, figures_text
 
 
 def table_html(answer: Answer) -> str:
@@ -28,7 +29,16 @@ def _cell_html(cell: Cell) -> str:
     text = escape(cell.text)
     beside = f" title='{escape(best.sentence, quote=True)}'" if best else ""
     strong = f"<b{beside}>{text}</b>" if cell.level.is_leak else f"<span{beside}>{text}</span>"
-    return strong + (f"<br><small>{escape(cell.lack)}</small>" if cell.lack else "")
+    notes = [cell.lack, _best_words(best) if best else ""]
+    return strong + "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)
+
+
+def _best_words(best: Evidence) -> str:
+    """Return the attack of a cell and, where it has a prior, its step from guessing."""
+    name = attack_words(best.attack)
+    if best.prior is None or best.value is None:
+        return name
+    return f"{name}: {figures_text(best.prior.value, best.value.value)}"
 
 
 def table_rows(answer: Answer) -> list[dict[str, Any]]:
