@@ -160,10 +160,11 @@ def growth_tables(rows: Sequence[Measured]) -> tuple[str, str]:
     for (axis, config, command), found in groups.items():
         found.sort(key=lambda row: row.size)
         exponent = fit_exponent(found)
-        shown = "start-up dominates" if exponent is None else f"{exponent:.2f}"
-        is_fast = exponent is not None and exponent > FAST
+        shown, is_fast = "too few sizes", "unknown"
+        if exponent is not None:
+            shown, is_fast = f"{exponent:.2f}", "YES" if exponent > FAST else "no"
         sizes = ", ".join(f"{row.size:,}" for row in found)
-        fits.append([axis, config, command, sizes, shown, "YES" if is_fast else "no"])
+        fits.append([axis, config, command, sizes, shown, is_fast])
     costs = [list(HEAD)]
     for found in groups.values():
         costs += [_cells(row) for row in found]

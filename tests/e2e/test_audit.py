@@ -120,7 +120,7 @@ def test_a_tampered_transcript_is_a_violation(plain: RunFolder, tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-1000])
     code, output = invoked(str(run), "--only", "promises")
     assert code == 1
-    assert "violation" in output
+    assert "BROKEN PROMISE" in output
 
 
 def test_findings_print_as_json(plain: RunFolder) -> None:
@@ -150,7 +150,9 @@ def test_bad_input_is_answered_in_a_line_or_two(plain: RunFolder, tmp_path: Path
     assert "attack: found 'telepathy'; expected adjacency_nnls, " in refused(
         str(plain.path), "--only", "telepathy"
     )
-    assert "no adversary 'martian'" in refused(str(plain.path), "--adversary", "martian")
+    assert "adversary: found 'martian'; expected server" in refused(
+        str(plain.path), "--adversary", "martian"
+    )
     older = copied(plain, tmp_path)
     path = older / "config.yaml"
     path.write_text(path.read_text().replace("format: 5", "format: 4"))

@@ -67,8 +67,8 @@ def test_what_was_not_attacked_is_listed_and_not_green(audited: tuple[Path, str]
     assert {f["verdict"] for f in unmet} == {"INCONCLUSIVE"}
     assert any(f["attack"] == "untaken_place" and f["adversary"] == "wire" for f in unmet)
     assert any(f["attack"] == "similar_links" for f in unmet)
-    assert "not measured" in said
-    assert "not run" in said
+    assert "Not known" in said
+    assert "do not apply (--all)" in said
 
 
 def test_an_attack_from_outside_the_packages_runs(audited: tuple[Path, str]) -> None:
