@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-all fuzz bench bench-page docs check format clean
+.PHONY: demo install test test-unit test-all mutants fuzz bench bench-page docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -17,15 +17,22 @@ demo: $(STAMP)
 
 install: $(STAMP)
 
-# What CI runs. A worker keeps to its part and takes of the others' when it is done, so that what the
-# tests of a file share is made once. Three, since tests wait for processes of their own.
+# The command that CI runs. A worker keeps to its part of the tests, and helps others at the end, so
+# that tests of one file share their fixtures. Three workers, since some tests wait for processes.
 test: $(STAMP)
-	@echo "About ten minutes on two idle cores."
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow"
+
+# Tests without commands, processes of parties and whole audits, for use while coding.
+test-unit: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow" tests/unit
 
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Small changes of privacy, secure aggregation and verdicts, and how many of them the tests notice.
+mutants: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python tests/mutants.py --count 60
 
 # Mutated configs, tables, frames, checkpoints and folders, many more than in the tests.
 fuzz: $(STAMP)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from audits.curves.conditions import Condition, State, check_conditions, state_of
 from audits.curves.doubts import list_doubts, unknown_sentence
@@ -59,6 +61,7 @@ class Card:
     missing     measurements that are missing, each with its command
     unknown     the sentence on everything that is not known
     doubts      the details of it
+    promised    the head of the column of promises
     """
 
     series: str
@@ -73,6 +76,7 @@ class Card:
     missing: tuple[str, ...] = ()
     unknown: str = ""
     doubts: tuple[str, ...] = ()
+    promised: str = ""
     rows: tuple[Row, ...] = ()
     left_out: int = 0
     anchor: str = ""
@@ -110,6 +114,7 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
     chosen = next((p for p in own if p.key == choice.point and _may_stand(p, data.limits)), None)
     point = chosen or nearest_point(own, data.limits)
     tone, badge = _answer(data.limits, choice, chosen)
+    unit = _promised_unit(data.limits, own)
     shown = own if len(own) <= MOST_ROWS else [point]
     return Card(
         series.name,
@@ -124,7 +129,8 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
         choice.missing,
         unknown_sentence(point),
         list_doubts(data, series, point),
-        tuple(_row(one, data.limits, marks, one is point) for one in shown),
+        f"Promised ε per {unit}" if unit else "Promised ε",
+        tuple(_row(one, data.limits, unit, marks, one is point) for one in shown),
         len(own) - len(shown),
         marks.anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
@@ -195,7 +201,7 @@ def _unit(point: CurvePoint) -> str:
     if point.epsilon is None:
         return "Nothing is promised: this setting has no epsilon."
     covers = UNITS.get(point.unit, point.unit)
-    said = f"The promise covers {covers}."
+    said = f"Epsilon {strength_text(point.epsilon)} covers {covers}."
     others = [
         _other_unit(unit, claim.epsilon)
         for unit, claim in point.claims.items()
@@ -203,40 +209,58 @@ def _unit(point: CurvePoint) -> str:
     ]
     if not others:
         return said
-    return f"{said} It is {' and '.join(others)}, not {strength_text(point.epsilon)}."
+    return f"{said} The same noise gives {' and '.join(others)}."
 
 
 def _other_unit(unit: Unit, epsilon: float | None) -> str:
     return f"{epsilon_text(epsilon)} per {unit}"
 
 
-def _row(point: CurvePoint, limits: Limits, marks: Marks, is_shown: bool) -> Row:
+def _row(point: CurvePoint, limits: Limits, unit: str, marks: Marks, is_shown: bool) -> Row:
     leak = largest_leak(point)
     return Row(
-        setting_words(point),
+        _short_setting(point),
         marks.anchor(point),
         percent(point.accuracy.value if point.accuracy else None),
         "not measured" if leak is None or leak.gain is None else _gain_reach(leak.gain, point),
-        _promise(point, limits),
+        _promise(point, unit),
         state_of(check_conditions(point, limits)),
         is_shown,
     )
 
 
+def _short_setting(point: CurvePoint) -> str:
+    """Return a setting without the unit, which the column of promises names."""
+    strength = "" if point.epsilon is None else f", ε = {strength_text(point.epsilon)}"
+    return defence_words(point.defence) + strength.replace(
+        " = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    )
+
+
 def _gain_reach(gain: Interval, point: CurvePoint) -> str:
-    """Return the largest gain; of a point with a weak measurement the largest is not known."""
-    upper = f", up to {signed(gain.high)}" if gain.high > gain.value else ""
-    return f"{'' if measured_whole(point) else 'found: '}{signed(gain.value)}{upper}"
+    """Return the largest gain; of a point with a weak measurement, only what was found."""
+    if not measured_whole(point):
+        return f"{signed(gain.value)} found"
+    is_wide = signed(gain.high) != signed(gain.value)
+    return signed(gain.value) + (f", up to {signed(gain.high)}" if is_wide else "")
 
 
-def _promise(point: CurvePoint, limits: Limits) -> str:
-    """Return the promised epsilon per the unit of the limits, or else of the setting."""
+def _promise(point: CurvePoint, unit: str) -> str:
+    """Return the promised epsilon per the unit of the column, or with the setting's own."""
     if point.epsilon is None:
         return "none"
-    if limits.unit is None or limits.unit == point.unit:
+    if not unit:
         return f"{strength_text(point.epsilon)} per {point.unit}"
-    claim = point.claims.get(limits.unit)
-    return "none" if claim is None else f"{epsilon_text(claim.epsilon)} per {limits.unit}"
+    if unit == point.unit:
+        return strength_text(point.epsilon)
+    claim = point.claims.get(cast(Unit, unit))
+    return "none" if claim is None else epsilon_text(claim.epsilon)
+
+
+def _promised_unit(limits: Limits, points: Sequence[CurvePoint]) -> str:
+    """Return the one unit of the column of promises; empty where settings have several."""
+    units = {point.unit for point in points if point.epsilon is not None}
+    return limits.unit or (units.pop() if len(units) == 1 else "")
 
 
 def _readable(words: str, data: CurveData) -> str:

@@ -15,11 +15,13 @@ from audits.curves.recommend import (
     is_unsound,
     paired,
 )
+from audits.findings.record import COVERAGE
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import percent, plural
 from securefg.reports.curve_data import CurvePoint, Leak, Limits
 from securefg.reports.words import attack_words, by_whom, signed, strength_text
 
+UNREAD = "fields or places that no attack read"
 State = Literal["met", "failed", "unknown"]
 
 
@@ -91,10 +93,17 @@ def _check_leaks(point: CurvePoint, limits: Limits) -> Condition:
         worst = max(wide, key=_upper_end)
         return Condition("unknown", name, _with_more(_gain_reach(worst), wide + unsure))
     if unsure:
-        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unsure))
-        return Condition("unknown", name, f"the measurement did not hold: {names}")
+        return Condition("unknown", name, describe_unsure(unsure))
     largest = max(measured, key=_upper_end)
     return Condition("met", name, f"largest of {len(measured)}: {_gain_reach(largest)}")
+
+
+def describe_unsure(leaks: Sequence[Leak]) -> str:
+    """Return which measurements did not hold, and whether anything is read by no attack."""
+    names = dict.fromkeys(attack_words(one.attack) for one in leaks if one.attack not in COVERAGE)
+    gaps = [UNREAD] if any(leak.attack in COVERAGE for leak in leaks) else []
+    held = [f"the measurement did not hold: {', '.join(names)}"] if names else []
+    return "; ".join(held + gaps)
 
 
 def _name_leaks(limits: Limits) -> str:
@@ -158,8 +167,9 @@ def _check_worth(point: CurvePoint, other: str, level: Sequence[float]) -> Condi
     gain = paired(point.accuracies, level)
     reached = f"{percent(_mean(point.accuracies))} against {percent(_mean(level))}"
     if len(level) < 2:
-        state: State = "unknown" if gain.value >= WORTH else "failed"
-        return Condition(state, name, f"{reached}; one seed cannot tell")
+        if gain.value < WORTH:
+            return Condition("failed", name, f"{reached} (one seed)")
+        return Condition("unknown", name, f"{reached}; one seed cannot tell")
     spread = f"{_points(gain.low)} to {_points(gain.high)} points"
     if gain.low > 0:
         return Condition("met", name, f"{reached} ({spread})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from audits.curves.conditions import UNREAD, describe_unsure
+from audits.findings.record import COVERAGE
 from securefg.foundation.units import plural
 from securefg.reports.curve_data import CurveData, CurvePoint, Series
 from securefg.reports.words import attack_words, capital, strength_text
@@ -24,7 +26,9 @@ def unknown_sentence(point: CurvePoint) -> str:
     if point.not_asked:
         parts.append(f"{plural(len(point.not_asked), 'attack')} that fit and were not asked for")
     unsure = {leak.attack for leak in point.leaks if leak.verdict == "INCONCLUSIVE"}
-    if unsure:
+    if unsure & COVERAGE:
+        parts.append(UNREAD)
+    if unsure := unsure - COVERAGE:
         parts.append(f"{plural(len(unsure), 'attack')} whose measurement did not hold")
     if not parts:
         return "A better attack than those that were run may find more."
@@ -49,8 +53,7 @@ def list_doubts(data: CurveData, series: Series, point: CurvePoint) -> tuple[str
         found.append(f"Attacks that fit these runs and were not asked for: {names}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
     if unknown:
-        names = ", ".join(dict.fromkeys(attack_words(leak.attack) for leak in unknown))
-        found.append(f"Attacks whose measurement did not hold: {names}.")
+        found.append(f"{capital(describe_unsure(unknown))}.")
     if point.epsilon is not None and not_covered(point):
         found.append(f"No epsilon covers: {not_covered(point)}.")
     return (*found, *_choosing(data, series))

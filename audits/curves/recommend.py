@@ -85,10 +85,14 @@ def nearest_point(points: Sequence[CurvePoint], limits: Limits) -> CurvePoint:
     return min(points, key=lambda point: _distance(point, limits))
 
 
-def _distance(point: CurvePoint, limits: Limits) -> tuple[bool, int, float]:
-    """A setting without a promise within the limit is never nearer than one that has it."""
-    promised = not epsilon_objection(point, limits)
-    return not promised, len(objections(point, limits)), -reached_score(point)
+def _distance(point: CurvePoint, limits: Limits) -> tuple[float, int, float]:
+    """A setting without a promise within the limit is never nearer than one that has it; of those
+    beyond it the smaller epsilon is nearer, and no promise is the farthest."""
+    beyond = 0.0
+    if epsilon_objection(point, limits):
+        promised = _promised(point, limits)
+        beyond = math.inf if promised is None else promised
+    return beyond, len(objections(point, limits)), -reached_score(point)
 
 
 def objections(point: CurvePoint, limits: Limits) -> list[str]:

@@ -82,6 +82,7 @@ def run(
         console.print(summary_table(outcome.summary))
         show_line(f"run     {outcome.folder.path}", console)
         show_line(f"report  {report}", console)
+        show_line(f"next    securefg audit {outcome.folder.path}", console)
     if outcome.summary.stopped.startswith((DIVERGED, ABORTED)):
         complain(outcome.summary.stopped)
         raise typer.Exit(1)

@@ -20,6 +20,7 @@ from securefg.flare.coordinator import FILE as COORDINATOR
 from securefg.flare.coordinator import read_entitled
 from securefg.flare.courier import Courier, Ping, Send
 from securefg.flare.server_side import Flare
+from securefg.flare.standings import Standings
 from securefg.foundation.errors import RunFolderError, SecurefgError
 from securefg.foundation.files import write_json
 from securefg.foundation.lock import owned
@@ -174,5 +175,6 @@ class ServerRun:
         )
         attempts = (folder.path / "attempts.jsonl").read_text().splitlines()
         after_round = json.loads(attempts[-1])["after_round"]
-        self._engine = Flare(self._job, courier, attempt, after_round, settings.start_within)
+        about = (attempt, after_round, settings.start_within)
+        self._engine = Flare(self._job, courier, *about, Standings(folder.path))
         return self._engine

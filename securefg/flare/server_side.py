@@ -13,6 +13,7 @@ from typing import Any
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
 from securefg.flare.courier import Courier, Silent
+from securefg.flare.standings import Standings
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body, Clients
@@ -33,9 +34,16 @@ class Flare(Engine):
     peers_may_lie = True
 
     def __init__(
-        self, job: Job, courier: Courier, attempt: int, after_round: int, start_within: float
+        self,
+        job: Job,
+        courier: Courier,
+        attempt: int,
+        after_round: int,
+        start_within: float,
+        standings: Standings | None = None,
     ) -> None:
         self._job, self._courier = job, courier
+        self._standings = standings or Standings()
         self.complaints: dict[str, str] = {}
         self.hosts: dict[HostId, Clients] = job.hosts
         self._site_of = {name: site for site, hosts in job.sites.items() for name in hosts}
@@ -56,14 +64,22 @@ class Flare(Engine):
             for site, answer in answers.items():
                 if isinstance(answer, Opened):
                     waiting.discard(site)
-                    if answer.content != {"ready": True}:
-                        refusals[site] = f"{answer.content.get('refused', 'with nonsense')!s:.500}"
+                    refusals |= self._refusal_of(site, answer.content)
             if waiting and time.monotonic() > end:
                 raise RunFailed(f"{', '.join(sorted(waiting))}: did not start in {seconds:g} s")
             time.sleep(0.1 if waiting else 0)
         if refusals:
-            words = "; ".join(f"{site} refuses: {reason}" for site, reason in refusals.items())
-            raise RunFailed(words)
+            raise RunFailed("; ".join(refusals.values()))
+
+    def _refusal_of(self, site: str, content: dict[str, Any]) -> dict[str, str]:
+        """Return why a site does not take part; nothing where it does, with its standing noted."""
+        if content.keys() != {"ready", "standing"} or content["ready"] is not True:
+            return {site: f"{site} refuses: {content.get('refused', 'with nonsense')!s:.500}"}
+        try:
+            self._standings.note(site, content["standing"])
+        except ProtocolError as error:
+            return {site: str(error)}
+        return {}
 
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         """Carry each framed request to its host's site; a silent site's hosts are drop-outs."""
@@ -150,7 +166,10 @@ class Flare(Engine):
                 silent[site] = answer
             else:
                 try:
-                    results |= _results(answer, packets[site][0]["hosts"])
+                    found = _results(answer, packets[site][0]["hosts"])
+                    if do == "answer" and not any("failed" in told for told, _ in found.values()):
+                        self._standings.note(site, answer.content.get("standing"))
+                    results |= found
                 except ProtocolError as error:
                     silent[site] = Silent(self._complain(site, f"{site} sent nonsense: {error}"))
         return results, silent

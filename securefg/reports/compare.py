@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from audits.answer.build import answer_of
 from audits.findings.record import Finding
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import write_atomically
@@ -21,6 +22,7 @@ from securefg.foundation.units import (
     plural,
     seconds_text,
 )
+from securefg.reports.changes import Changes, find_changes
 from securefg.reports.findings_section import (
     FindingsSection,
     Forest,
@@ -59,6 +61,7 @@ class Comparison:
 
     names: tuple[str, ...]
     folders: tuple[Path, ...]
+    changes: Changes
     settings: tuple[Line, ...]
     results: tuple[Line, ...]
     findings: tuple[Line, ...]
@@ -69,10 +72,14 @@ def compare(paths: Sequence[Path]) -> Comparison:
     if len({path.resolve() for path in paths}) < 2:
         raise RunFolderError(f"RUN: found {len(paths)}; expected two different runs or more")
     runs = [read_results(RunFolder.open(path)) for path in paths]
+    names = _names(paths, runs)
+    settings = tuple(line for line in _settings(runs) if line.differs)
+    named = [(line.name, line.values) for line in settings]
     return Comparison(
-        names=_names(paths),
+        names=names,
         folders=tuple(paths),
-        settings=tuple(line for line in _settings(runs) if line.differs),
+        changes=find_changes(names, runs, [answer_of(path) for path in paths], named),
+        settings=settings,
         results=tuple(_results(runs)),
         findings=tuple(_findings(runs)),
     )
@@ -91,8 +98,11 @@ def _link(folder: Path, page: Path) -> str:
     return Path(os.path.relpath(target, page.resolve().parent)).as_posix()
 
 
-def _names(paths: Sequence[Path]) -> tuple[str, ...]:
-    """Folders' names, with their parents where two are alike."""
+def _names(paths: Sequence[Path], runs: Sequence[Results]) -> tuple[str, ...]:
+    """Return the runs' names; where two are alike the folders', with their parents if needed."""
+    own = [run.summary.name for run in runs]
+    if len(set(own)) == len(own):
+        return tuple(own)
     short = [path.resolve().name for path in paths]
     if len(set(short)) == len(short):
         return tuple(short)

@@ -4,38 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from audits.answer.build import answer_of
+from audits.answer.model import Answer
 from securefg.foundation.files import write_atomically
 from securefg.foundation.units import number, percent
-from securefg.reports.findings_section import (
-    describe_coverage,
-    findings_section,
-    forest,
-    worst_sentence,
-)
+from securefg.reports.findings_section import describe_coverage, findings_section, forest
+from securefg.reports.first_screen import alone_command, make_screen
 from securefg.reports.headline import headline
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
 from securefg.reports.verdicts import verdicts
 from securefg.runs.folder import RunFolder
+from securefg.settings.config import ContextSettings
 
 REFERENCES = (
     (
         "GDPR Article 35(7)(a) to (d)",
-        "sections 1 to 4 of this page, in its order",
+        "sections 4 to 7 of this page, in its order",
     ),
     (
         "EDPB Opinion 28/2024, on whether an AI model is anonymous",
-        "section 3: what was extracted from the model and from the messages by means that are "
-        "reasonably likely to be used, and the chance of it",
+        "sections 1 and 6: what was extracted from the model and from the messages by means that "
+        "are reasonably likely to be used, and the chance of it",
     ),
     (
         "NIST SP 800-226, evaluating differential privacy guarantees",
-        "sections 3 and 4: epsilon, delta and unit of every claim, and the measured lower bound",
+        "sections 2, 6 and 7: epsilon, delta and unit of every claim, and the measured lower bound",
     ),
     (
         "OWASP AISVS C11.2 and C12.5, membership inference, inversion, and privacy in "
         "federated learning",
-        "section 3: membership, reconstruction and link attacks with their controls",
+        "sections 1 and 6: membership, reconstruction and link attacks with their controls",
     ),
 )
 
@@ -43,20 +42,34 @@ REFERENCES = (
 def build_dpo_page(folder: RunFolder) -> Path:
     """Write `dpo.html` into the run's folder."""
     path = folder.path / "dpo.html"
-    write_atomically(path, render_dpo(read_results(folder)))
+    write_atomically(path, render_dpo(read_results(folder), answer_of(folder.path)))
     return path
 
 
-def render_dpo(results: Results) -> str:
+def missing_entries(context: ContextSettings) -> tuple[tuple[str, str], ...]:
+    """Return the entries of the context that nobody wrote, each with its description."""
+    entries = type(context).model_fields.items()
+    empty = [(key, field) for key, field in entries if _is_empty(getattr(context, key))]
+    return tuple((key, field.description or "") for key, field in empty)
+
+
+def _is_empty(value: str | int | None) -> bool:
+    return value is None or not str(value).strip()
+
+
+def render_dpo(results: Results, answer: Answer) -> str:
     """The page as text. Everything that comes from the folder is escaped."""
     context, summary = results.config.context, results.summary
     scores = summary.test_scores
     return render_page(
         "dpo.html",
         headline=headline(results),
-        worst=worst_sentence(results.findings),
+        screen=make_screen(results, answer),
+        alone=alone_command(results),
+        config=results.config,
+        missing=missing_entries(context),
+        asked=len(type(context).model_fields),
         context=context,
-        subjects="not stated" if context.num_subjects is None else number(context.num_subjects),
         clients=number(results.partition.num_clients),
         score=percent(summary.test_accuracy),
         majority=percent(scores.majority) if scores else "not known",

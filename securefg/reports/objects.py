@@ -9,22 +9,32 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from audits.findings.record import WORST_FIRST, Finding, Verdict
+from audits.answer.build import answer_of
+from audits.answer.model import Answer
+from audits.findings.record import Finding, Verdict
 from audits.findings.stored import findings_of
-from securefg.foundation.errors import InputError
+from securefg.foundation.errors import InputError, SecurefgError
 from securefg.foundation.extensions import only_known_modules
-from securefg.reports.curve_data import CurveData
+from securefg.foundation.units import epsilon_text
+from securefg.reports.answer_views import short_text, table_html, table_rows
+from securefg.reports.curve_data import CurveData, CurvePoint
 from securefg.reports.figures.canvas import standalone
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
 from securefg.reports.run_figures import curves
+from securefg.reports.words import score_words
 from securefg.runs.folder import RunFolder
 from securefg.runs.observing import RoundReport
+from securefg.runs.scores import monitored, no_skill, score_of
 from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
 
+SHORT = ("round", "train_loss", "val_loss", "val_accuracy", "test_accuracy")
+"""The columns of a short view of the rounds."""
+MOST_CHOICES = 6
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """A finished run.
 
@@ -55,13 +65,42 @@ class RunResult:
         """One report per round."""
         return rounds_of(RunFolder(self.path))
 
-    def to_frame(self) -> Any:
-        """A pandas row per round; a column `epsilon_UNIT` is infinite where nothing is promised."""
+    def __repr__(self) -> str:
+        summary = self.summary
+        lines = [
+            f"RunResult {summary.name}: {summary.method} on {summary.dataset}, seed {summary.seed}",
+            f"  rounds         {summary.rounds} ({summary.stopped}), best {summary.best_round}",
+            *(f"  {name:14} {value}" for name, value in self._scores()),
+            *(f"  {name:14} {value}" for name, value in self._claims()),
+            f"  folder         {self.path}",
+        ]
+        return "\n".join(lines)
+
+    def _scores(self) -> list[tuple[str, str]]:
+        """The test score that the run monitors, beside that of always naming one class."""
+        try:
+            score = monitored(self.config)
+        except (SecurefgError, OSError):  # the folder is gone, and its config with it
+            score = "accuracy"
+        found = no_skill(self.summary.test_scores, score)
+        beside = "" if found is None else f" (one class {_share(found)})"
+        return [(f"test {score.replace('_', ' ')}", _share(score_of(self.summary, score)) + beside)]
+
+    def _claims(self) -> list[tuple[str, str]]:
+        claims = self.summary.epsilon.items()
+        return [(f"epsilon/{unit}", epsilon_text(claim.epsilon)) for unit, claim in claims]
+
+    def to_frame(self, short: bool = False) -> Any:
+        """Return a pandas row per round; `epsilon_UNIT` is infinite where nothing is promised.
+
+        short  only the round, the losses, the scores and the epsilons
+        """
         rows = []
         for report in self.metrics():
             row = {k: v for k, v in asdict(report).items() if k not in ("epsilon", "extra")}
             epsilons = {f"epsilon_{u}": _number(e) for u, e in report.epsilon.items()}
-            rows.append({**row, **epsilons, **report.extra})
+            kept = {k: v for k, v in row.items() if k in SHORT} if short else row
+            rows.append({**kept, **epsilons, **({} if short else report.extra)})
         return frame(rows)
 
     def figures(self) -> dict[str, str]:
@@ -79,8 +118,7 @@ class RunResult:
         summary = self.summary
         rows: list[tuple[str, str]] = [
             ("rounds", f"{summary.rounds} ({summary.stopped}), best {summary.best_round}"),
-            ("test accuracy", _share(summary.test_accuracy)),
-            ("validation accuracy", _share(summary.val_accuracy)),
+            *self._scores(),
         ]
         for unit, claim in summary.epsilon.items():
             beside = f"; not covered: {'; '.join(claim.not_covered)}" if claim.not_covered else ""
@@ -90,7 +128,7 @@ class RunResult:
         return f"<h4>{escape(title)}</h4>{table(('', ''), rows)}{drawn}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditResult:
     """What an audit found, over everything that this folder has been asked.
 
@@ -102,27 +140,33 @@ class AuditResult:
     failed: tuple[tuple[str, str], ...]
     worst: Verdict
 
-    def to_frame(self) -> Any:
-        """A pandas row per finding; intervals as three columns."""
+    @property
+    def answer(self) -> Answer:
+        """Who learns what: the same answer as on the terminal and on the pages."""
+        with only_known_modules():
+            return answer_of(self.path)
+
+    def to_frame(self, short: bool = False) -> Any:
+        """Return a pandas row per finding; intervals as three columns.
+
+        short  a row per cell of the table of who learns what, with its best attack
+        """
+        if short:
+            return frame(table_rows(self.answer))
         return frame([_flat(finding) for finding in self.findings])
 
+    def __repr__(self) -> str:
+        try:
+            said = short_text(self.answer)
+        except (SecurefgError, OSError):  # the folder is gone; what was found is still here
+            said = f"{len(self.findings)} findings, the worst {self.worst}"
+        return f"AuditResult {self.path.name}\n{said}"
+
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                one.verdict.value.replace("_", " ").lower(),
-                one.adversary,
-                one.attack.replace("_", " "),
-                "" if one.gain is None else f"{one.gain.value:+.3f}",
-                one.words,
-            )
-            for one in sorted(
-                self.findings, key=lambda f: (not f.measured, WORST_FIRST.index(f.verdict))
-            )
-        ]
-        return table(("verdict", "adversary", "attack", "gain", "why"), rows)
+        return table_html(self.answer)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CurveResult:
     """A finished sweep: its data, its page, and the points that failed with their reasons."""
 
@@ -130,8 +174,23 @@ class CurveResult:
     page: Path
     failed: tuple[tuple[str, str], ...] = ()
 
-    def to_frame(self) -> Any:
-        """A pandas row per point and attack; a point without attacks has one row."""
+    def __repr__(self) -> str:
+        data = self.data
+        lines = [f"CurveResult {data.name}: {len(data.points)} points, {data.seeds} seeds"]
+        for choice in data.choices[:MOST_CHOICES]:
+            lines.append(f"  {choice.series}: {choice.words}")
+        left = len(data.choices) - MOST_CHOICES
+        lines += [f"  and {left} more series"] if left > 0 else []
+        lines += [f"  {len(self.failed)} points failed"] if self.failed else []
+        return "\n".join((*lines, f"  page {self.page}"))
+
+    def to_frame(self, short: bool = False) -> Any:
+        """Return a pandas row per point and attack; a point without attacks has one row.
+
+        short  a row per point, with its largest gain
+        """
+        if short:
+            return frame([_short_point(point) for point in self.data.points])
         rows = []
         for point in self.data.points:
             own = {
@@ -167,8 +226,22 @@ class CurveResult:
             )
             for point in self.data.points
         ]
-        columns = ("series", "defence", "epsilon", "accuracy", "largest gain", "failed")
+        score = score_words(self.data.points)
+        columns = ("series", "defence", "epsilon", score, "largest gain", "failed")
         return f"{table(columns, rows)}<p>{escape(str(self.page))}</p>"
+
+
+def _short_point(point: CurvePoint) -> dict[str, Any]:
+    gains = [leak.gain.value for leak in point.leaks if leak.gain]
+    return {
+        "series": point.series,
+        "defence": point.defence,
+        "epsilon": _number(point.epsilon),
+        "unit": point.unit,
+        point.score: None if point.accuracy is None else point.accuracy.value,
+        "largest_gain": max(gains, default=None),
+        "failed": point.failed,
+    }
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import yaml
 
+from audits.answer.build import answer_of
+from audits.answer.model import Answer
 from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.units import bytes_text
 from securefg.reports.fields import declaration, received, released
-from securefg.reports.findings_section import (
-    describe_coverage,
-    findings_section,
-    forest,
-    worst_sentence,
-)
+from securefg.reports.findings_section import describe_coverage, findings_section, forest
+from securefg.reports.first_screen import alone_command, make_screen
 from securefg.reports.headline import headline
 from securefg.reports.results import Results, read_results
 from securefg.reports.run_figures import curves, partition_section
@@ -58,18 +56,19 @@ def build_report(folder: RunFolder) -> Path:
     """
     path = folder.path / "report.html"
     with owned(folder.path):
-        write_atomically(path, render(read_results(folder)))
+        write_atomically(path, render(read_results(folder), answer_of(folder.path)))
     return path
 
 
-def render(results: Results) -> str:
+def render(results: Results, answer: Answer) -> str:
     """The page as text. Everything that comes from the folder is escaped."""
     return render_page(
         "report.html",
         headline=headline(results),
         about={field: _about(results, field) for field in _unprotected(results)},
         findings=findings_section(results.findings),
-        worst=worst_sentence(results.findings),
+        screen=make_screen(results, answer),
+        alone=alone_command(results),
         context=results.config.context,
         forest=forest(results.findings),
         tested=describe_coverage(results.findings),

@@ -16,7 +16,7 @@ from securefg.foundation.units import (
     seconds_text,
     significant,
 )
-from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, capital, signed
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -39,6 +39,7 @@ def render_page(template: str, **values: Any) -> str:
         "commands": commands,
         "attack": attack_words,
         "adversary": adversary_words,
+        "capitalise": capital,
         "verdict": lambda verdict: VERDICT_WORDS.get(verdict, verdict),
     }
     return environment.get_template(template).render(**values)

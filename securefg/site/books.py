@@ -172,6 +172,11 @@ class SiteBooks:
             self._scores.append([line])
             return True
 
+    def standing(self, run: str) -> list[int | str]:
+        """Return how many requests of a run hosts saw here, and the link of the last one's line."""
+        lines = self._of(run)
+        return [len(lines), str(lines[-1]["link"]) if lines else ""]
+
     def booked(self, run: str) -> Ledger | None:
         """What a run has released here, by client; None where nothing was."""
         return self._ledgers(self._of(run)).get(run)

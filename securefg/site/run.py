@@ -143,7 +143,9 @@ class SiteRun:
             except Exception as error:
                 self._note_refusal(error, "job")
                 self._refusal = self._taking_up.answer_fault(error)
-        return {"refused": self._refusal} if self._refusal is not None else {"ready": True}
+        if self._refusal is not None:
+            return {"refused": self._refusal}
+        return {"ready": True, "standing": self._books.standing(self._job.run)}
 
     def _do(self, opened: Opened) -> tuple[Content, Body]:
         taken = self._taken
@@ -184,8 +186,10 @@ class SiteRun:
             self._note_refusal(error, "host")
             answers = [None] * len(answers)
         lengths, blob = join([answer.framed if answer else b"" for answer in answers])
-        results = [_told_of(answer) for answer in answers]
-        return {"results": results, "lengths": lengths}, blob
+        content = {"results": [_told_of(answer) for answer in answers], "lengths": lengths}
+        if None not in answers:  # all failures look alike
+            content["standing"] = self._books.standing(self._job.run)
+        return content, blob
 
     def _book(self, taken: TakenUp, asked: list[Admitted]) -> None:
         """Book a line for every request that a host will see, with all that its reply may hold."""

@@ -78,9 +78,13 @@ class Page:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def press(self, key: str) -> None:
-        for kind in ("rawKeyDown", "keyUp"):
-            code = {"Tab": 9, "ArrowRight": 39}[key]
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+        code = {"Tab": 9, "Enter": 13, "ArrowRight": 39}[key]
+        typed = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown" if typed else "rawKeyDown", "keyUp"):
+            more = typed if kind == "keyDown" else {}
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more
+            )
 
     def picture(self, path: Path, top: float = 0, height: float | None = None) -> None:
         """A PNG of the page from `top` on; the whole of it where no height is given."""

@@ -13,6 +13,7 @@ from audits.curves.page import build_curve_page
 from audits.findings.record import Verdict
 from securefg.reports import build_report
 from securefg.reports.compare import compare, write_comparison
+from securefg.reports.dpo import build_dpo_page
 from tests.e2e.browser import CHROMIUM, Browser, Page, running_browser
 from tests.unit.reports.made_curves import made_curve
 from tests.unit.reports.made_findings import attack, audited, check
@@ -20,7 +21,7 @@ from tests.unit.reports.runs import NOISE, run
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
-PAGES = ("curve", "report", "compare")
+PAGES = ("curve", "report", "dpo", "compare")
 
 # Every drawing has a size, and every mark of it lies within the figure that holds it.
 DRAWN = """
@@ -42,6 +43,9 @@ WIDER = """
   .filter((part) => part.getBoundingClientRect().right > innerWidth + 1)
   .map((part) => part.outerHTML.slice(0, 120))
 """
+
+# Folded parts are opened, as printing does.
+UNFOLD = """document.querySelectorAll("details").forEach((part) => { part.open = true; })"""
 
 # A scroll is told of with the next frame, and hides what the pointer had shown.
 PAINTED = (
@@ -71,6 +75,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "curve": build_curve_page(*made_curve(), root / "curve.html"),
         "report": build_report(noisy),
+        "dpo": build_dpo_page(noisy),
         "compare": write_comparison(compare([plain.path, noisy.path]), root / "compare.html"),
     }
 
@@ -81,12 +86,15 @@ def page(browser: Browser) -> Page:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_drawn_without_complaint_or_request(
     page: Page, pages: dict[str, Path], name: str, width: int, dark: bool
 ) -> None:
     page.open(pages[name], width, dark=dark)
+    assert page.value("document.documentElement.scrollWidth") <= width
+    assert page.value(WIDER) == []
+    page.value(UNFOLD)
     assert page.value("document.documentElement.scrollWidth") <= width
     assert page.value(WIDER) == []
     for figure in page.value(DRAWN):
@@ -104,6 +112,7 @@ def test_page_is_drawn_without_complaint_or_request(
 def test_page_fits_on_paper_dark_or_not(page: Page, pages: dict[str, Path], name: str) -> None:
     page.open(pages[name], 720, dark=True)
     page.prefer("dark", media="print")
+    page.value(UNFOLD)
     assert page.value("document.documentElement.scrollWidth") <= 720
     assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.value("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
@@ -185,3 +194,36 @@ def test_the_data_block_is_read_back_by_the_browser(page: Page, pages: dict[str,
     page.open(pages["curve"], 1440)
     text = page.value("""JSON.stringify(JSON.parse(document.getElementById("data").textContent))""")
     assert json.loads(text) == made_curve()[0].model_dump(mode="json", by_alias=True)
+
+
+def test_cell_opens_its_plot_by_keyboard_and_closes_it(page: Page, pages: dict[str, Path]) -> None:
+    page.open(pages["report"], 1440)
+    link = "document.querySelector('.who a[href*=links]')"
+    shown = "[...document.querySelectorAll('.evidence')].filter((c) => c.checkVisibility()).length"
+    assert page.value(shown) == 0
+    page.value(f"{link}.focus()")
+    assert page.value(f"getComputedStyle({link}).outlineStyle") != "none"
+    page.press("Enter")
+    assert page.value(shown) == 1
+    target = page.value(f"{link}.getAttribute('href')")
+    assert page.value(f"document.querySelector('{target} .plot-row .dot') !== null") is True
+    page.value(f"document.querySelector('{target} a').click()")
+    assert page.value(shown) == 0
+    assert page.complaints == []
+
+
+def test_link_into_a_folded_part_opens_it(page: Page, pages: dict[str, Path]) -> None:
+    page.open(pages["curve"], 1440)
+    row = "document.getElementById('point-2')"
+    assert page.value(f"{row}.checkVisibility()") is False
+    page.value("location.hash = '#point-2'")
+    page.value(PAINTED)
+    assert page.value(f"{row}.checkVisibility()") is True
+
+
+def test_every_cell_is_on_paper(page: Page, pages: dict[str, Path]) -> None:
+    page.open(pages["dpo"], 720)
+    page.prefer("light", media="print")
+    hidden = "[...document.querySelectorAll('.evidence')].filter((c) => !c.checkVisibility())"
+    assert page.value(f"{hidden}.length") == 0
+    assert page.value("document.querySelectorAll('.evidence').length") > 0

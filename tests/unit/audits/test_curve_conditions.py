@@ -139,7 +139,7 @@ def test_card_of_a_setting_that_fits_names_it() -> None:
 
 def test_card_tells_the_epsilon_of_a_person_beside_the_clients() -> None:
     assert card_of(point()).unit == (
-        "The promise covers one client's whole participation. It is 768 per node, not 4."
+        "Epsilon 4 covers one client's whole participation. The same noise gives 768 per node."
     )
 
 

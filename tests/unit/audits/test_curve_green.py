@@ -144,7 +144,7 @@ def test_gain_of_a_weak_measurement_is_called_found_and_not_on_the_front() -> No
     )
     assert '<td class="n">+0.000, up to' in page([whole])
     assert "On the front: nothing." not in page([whole])
-    assert '<td class="n">found: +0.000, up to' in page([part])
+    assert '<td class="n">+0.000 found' in page([part])
     assert "On the front: nothing." in page([part])
 
 

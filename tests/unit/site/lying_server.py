@@ -62,7 +62,7 @@ class LyingServer:
         self.site = SiteRun(world.site_kit(SITE), self.job, "job", **clock)
         self.number, self.round = 0, 0
         told = self.tell({"do": "begin", "digest": self.job.digest, "attempt": 1, "after_round": 0})
-        assert told == {"ready": True}, told
+        assert told == {"ready": True, "standing": [0, ""]}, told
         taken = self.site._taken
         endpoints = taken.endpoints if taken else {}
         self.host = Counted(endpoints[self.host_name].host)

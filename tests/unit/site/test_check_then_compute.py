@@ -150,8 +150,14 @@ def is_answer(content: Mapping[str, Any]) -> bool:
 
 
 def shape_of_answer(content: Mapping[str, Any], blob: bytes) -> Any:
-    """Everything of an answer but the declared private values in it."""
+    """Return everything of an answer but the declared private values in it.
+
+    The link of the site's last line hashes the time and booked public facts: its length counts.
+    """
     (result,) = content["results"]
+    if "standing" in content:
+        count, link = content["standing"]
+        content = {**content, "standing": (count, len(link))}
     if "scores" in result:
         return [sorted(score) for score in result["scores"]]
     if not blob:
