@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-all fuzz bench bench-page docs check format clean
+.PHONY: demo install test test-unit test-all mutants fuzz bench bench-check bench-page docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -17,27 +17,39 @@ demo: $(STAMP)
 
 install: $(STAMP)
 
-# What CI runs. A worker keeps to its part and takes of the others' when it is done, so that what the
-# tests of a file share is made once. Three, since tests wait for processes of their own.
+# The command that CI runs. A worker keeps to its part of the tests, and helps others at the end, so
+# that tests of one file share their fixtures. Three workers, since some tests wait for processes.
 test: $(STAMP)
-	@echo "About ten minutes on two idle cores."
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow"
+
+# Tests without commands, processes of parties and whole audits, for use while coding.
+test-unit: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow" tests/unit
 
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
+# Small changes of privacy, secure aggregation and verdicts, and how many of them the tests notice.
+mutants: $(STAMP)
+	$(ONE_THREAD) $(BIN)/python tests/mutants.py --count 60
+
 # Mutated configs, tables, frames, checkpoints and folders, many more than in the tests.
 fuzz: $(STAMP)
 	SECUREFG_FUZZ=long $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q tests/fuzz
 
-# All ratios against peers and limits in one table.
+# Quick ratios against peers and limits, at most six minutes; rows go to build/bench_rows.json.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py
 
-# The same with the long ones, written into the page.
+# Compares the ratios of the last `make bench` with the stored ones, at a margin of two.
+bench-check: $(STAMP)
+	$(BIN)/python benchmarks/bench_check.py
+
+# Measures all rows, stores them, and writes docs/benchmarks.md.
 bench-page: $(STAMP)
-	$(BIN)/python benchmarks/bench.py --all --write docs/benchmarks.md
+	-$(BIN)/python benchmarks/bench.py --all --rows benchmarks/rows.json
+	$(BIN)/python benchmarks/bench_page.py
 
 # The pages as a site, in site/.
 docs: $(STAMP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
@@ -43,6 +44,22 @@ def _exposed(module: object) -> tuple[AnyAttack, ...]:
 def attack_names() -> list[str]:
     """All attacks that need no module path: of this package, and of installed ones."""
     return sorted({*shipped(), *installed(GROUP)})
+
+
+def families() -> dict[str, list[str]]:
+    """The shipped attacks by the family of their secret, such as `links`."""
+    found: dict[str, list[str]] = {}
+    for name, attack in shipped().items():
+        if attack.question.secret is not None:
+            found.setdefault(attack.question.secret.family, []).append(name)
+    return found
+
+
+def expand_families(names: Iterable[str]) -> list[str]:
+    """Return the names with every family replaced by its attacks, each once."""
+    known = families()
+    every = [one for name in names for one in known.get(name.lower(), [name])]
+    return list(dict.fromkeys(every))
 
 
 def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:

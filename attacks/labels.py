@@ -66,7 +66,7 @@ CLASS_RATIOS = Attack(
     question=ClassRatios,
     floor=0.1,
     expected="AUC 0.9 and more after one round, where clients differ",
-    exposes="a property of a whole client: that a clinic has more of one disease than others",
+    exposes="whether a client has more of a class than the median client",
     stopped_by="masks; noise on the update",
     run=class_ratios,
     rounds=3,
@@ -100,7 +100,7 @@ GRADIENT_LABELS = Attack(
     question=ClientLabels,
     floor=0.2,
     expected="every label, for any number of local steps",
-    exposes="which class a client's people belong to: a diagnosis, a party, a fraud",
+    exposes="the label of the one person that a client stands for",
     stopped_by="masks; noise on the update",
     run=gradient_labels,
     rounds=1,
@@ -131,7 +131,8 @@ TRAINING_LABELS = Attack(
     floor=0.02,
     expected="0.9 to 1.0 on labelled nodes where unlabelled ones get 0.8",
     exposes="the label of a person, as the client has it on record",
-    stopped_by="masks; noise on the predictions; not uploading predictions",
+    stopped_by="noise on the predictions; not uploading predictions; masks do not, since the sum "
+    "over clients tells a label too",
     run=training_labels,
     rounds=10,
 )

@@ -378,7 +378,7 @@ LATENT_INVERSION = Attack(
     question=NodeFeatures,
     floor=0.01,
     expected="exact at q = 128; at q = 16 AUC 0.87 where neighbours' words give 0.82",
-    exposes="the words of one user's own record, from a short summary of it",
+    exposes="what a user's own record says, from a short summary of it",
     stopped_by="noise on the latents; fewer numbers per latent; first weights that are not shared",
     run=latent_inversion,
     rounds=20,

@@ -199,7 +199,7 @@ ANSWERED_LINKS = Attack(
     question=StolenLinks,
     floor=0.02,
     expected="AUC 0.95 to 0.96 on Cora, where the likeness of answers has 0.93",
-    exposes="that two people are connected, to somebody who may only ask for predictions",
+    exposes="that two people are connected, from predictions alone",
     stopped_by="not answering for others' nodes; answers of a label without numbers; noise on the "
     "edges; masks do not",
     run=answered_links,
@@ -253,7 +253,7 @@ SUPERVISED_LINKS = Attack(
     question=StolenLinks,
     floor=0.1,
     expected="AUC 0.95 where whitened rows alone have 0.94, and 0.9997 on Cora",
-    exposes="who is connected to whom at one client, once any other client helps the server",
+    exposes="who is connected to whom at one client, once another client helps",
     stopped_by="noise on the rows; masks in part, since the mean of all clients is left",
     run=supervised_links,
     rounds=10,

@@ -201,10 +201,7 @@ MEMBERSHIP_LIRA = Attack(
     question=Membership,
     floor=0.1,
     expected="AUC 0.96 to 0.98 on an over-trained GCN on Cora, 0.86 averaged over small silos",
-    exposes=(
-        "that a person was among those whose labels were trained on: at a clinic, that they "
-        "were a patient"
-    ),
+    exposes="that a person was among those whose labels were trained on",
     stopped_by="noise per person; fewer rounds; masks do not",
     run=membership_lira,
     rounds=30,

@@ -7,6 +7,7 @@ the features and the label can write that gradient down for the model that was s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -61,16 +62,19 @@ class Around:
         ids = torch.from_numpy(targets)
         if layout.form == "mlp2":
             return cls(known.features[ids], torch.eye(len(ids)))
-        size = len(known.features)
-        operator = normalized_adjacency(known.edges, size)
-        chosen = torch.zeros(size, len(ids))
-        chosen[ids, torch.arange(len(ids))] = 1
-        columns = operator @ chosen  # A is symmetric
-        near = columns.abs().sum(1).nonzero().flatten()
-        reached = torch.zeros(size, len(near))
-        reached[near, torch.arange(len(near))] = 1
-        second = (operator @ reached).T.to_sparse_csr()
-        return cls(second @ known.features, columns[near].T.contiguous())
+        operator = normalized_adjacency(known.edges, len(known.features))
+        rows = operator.at(ids)
+        near, column = torch.unique(rows.columns.long(), return_inverse=True)
+        weights = torch.zeros(len(ids), len(near))
+        weights[torch.arange(len(ids)).repeat_interleave(rows.rows.diff()), column] = rows.values
+        return cls(operator.at(near) @ known.features, weights)
+
+    @cached_property
+    def neighbours(self) -> tuple[Tensor, ...]:
+        """Return for every target the places of its neighbours in `mixed`."""
+        row, place = self.weights.nonzero(as_tuple=True)
+        counts: list[int] = torch.bincount(row, minlength=len(self.weights)).tolist()
+        return torch.split(place, counts)
 
 
 def node_gradients(layout: Layout, vector: Tensor, around: Around, labels: Tensor) -> Tensor:
@@ -89,8 +93,8 @@ def node_gradients(layout: Layout, vector: Tensor, around: Around, labels: Tenso
     back = error @ second.T
     found = torch.empty(len(labels), layout.size)
     cut = first.numel()
-    for row, weights, own in zip(found, around.weights, back, strict=True):
-        near = weights.nonzero().flatten()
+    targets = zip(found, around.weights, around.neighbours, back, strict=True)
+    for row, weights, near, own in targets:
         passed = weights[near, None] * gate[near] * own
         torch.mm(around.mixed[near].T, passed, out=row[:cut].view(first.shape))
     found[:, cut:] = (hidden[:, :, None] * error[:, None, :]).flatten(1)
@@ -278,7 +282,7 @@ MEMBERSHIP_GRADIENTS = Attack(
     question=Membership,
     floor=0.1,
     expected="AUC 0.97 on Cora over six silos, where LiRA has 0.84",
-    exposes="that a person's record was in the training set, to whoever averages the models",
+    exposes="that a person was among those whose labels were trained on",
     stopped_by="noise on the update; masks leave the mean of all clients, which still tells some",
     run=membership_gradients,
     rounds=10,
@@ -344,7 +348,7 @@ MEMBERSHIP_BROADCASTS = Attack(
     question=OthersMembers,
     floor=0.1,
     expected="AUC 0.7 to 0.8 over six silos; the fewer clients, the more",
-    exposes="that a person's record is in another client's training set, to a mere participant",
+    exposes="that a person's label was trained on at another client",
     stopped_by="noise on the update; more clients; masks do not, since the mean is sent to all",
     run=membership_broadcasts,
     rounds=13,

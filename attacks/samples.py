@@ -146,7 +146,7 @@ JACOBIAN_SAMPLES = Attack(
     question=ClientSamples,
     floor=0.2,
     expected="every sample exactly, for one sample or up to a dozen of 0 and 1",
-    exposes="the records of every client, entry by entry",
+    exposes="what the records of clients say",
     stopped_by=(
         "noise on the Jacobians; a method without Jacobians; masks hide the models and not "
         "the Jacobians"
@@ -293,7 +293,7 @@ FIRST_LAYER_SAMPLES = Attack(
     question=TrainedSamples,
     floor=0.2,
     expected="exact for one sample, and for up to a dozen of 0 and 1; else mixtures",
-    exposes="the rows that one client trained on, number by number",
+    exposes="rows close to those that clients trained on",
     stopped_by=(
         "masks, which leave the mean of all clients; noise on the update; DP-SGD; more "
         "samples per client"

@@ -17,6 +17,7 @@ from audits.known_noise import noise_on, without_known_noise
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed
+from securefg.models.shared_operators import SharedOperators
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Meaning, Networks, Other, Weights
 from securefg.protocol.messages import Message
@@ -154,8 +155,14 @@ class Truth:
             return None
         if x.method.make_evaluator is None or self.release is None:
             return None
-        evaluator = x.method.make_evaluator(graph, x.config.method, x.public.device)
-        return evaluator.answers(self.release)
+        with self._operators.in_use():
+            evaluator = x.method.make_evaluator(graph, x.config.method, x.public.device)
+            return evaluator.answers(self.release)
+
+    @cached_property
+    def _operators(self) -> SharedOperators:
+        """Return what queries of the released model have in common."""
+        return SharedOperators()
 
     def answers_on_edges(self, edges: Tensor) -> Tensor | None:
         """The same over other edges."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import yaml
 from torch import nn
 
+from attacks import expand_families
 from attacks.base import Array, Attack, CannotAttack, View
 from attacks.questions import Question
 from audits.curves.command import draw_curve
@@ -127,7 +128,7 @@ def audit(
     path = run.path if isinstance(run, RunResult) else Path(run)
     trusted = trust_modules or (isinstance(run, RunResult) and run.trusted)
     plan = Plan(
-        only=tuple(only),
+        only=tuple(expand_families(only)),
         more=tuple(attacks),
         adversaries=tuple(adversaries),
         jobs=jobs,

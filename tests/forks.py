@@ -15,8 +15,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import torch_geometric.nn  # noqa: F401  (what forks would import one by one)
-
 import audits.run  # noqa: F401
 import securefg.reports
 import securefg.runs.runner

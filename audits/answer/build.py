@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
+from audits.answer.accepted import FILE, apply_accepted, read_accepted
 from audits.answer.model import (
     Answer,
     Gap,
+    GapKind,
     Level,
     Outcome,
     Promise,
     Quality,
     Row,
     RunFacts,
+    Twin,
 )
 from audits.answer.remedies import make_remedies
 from audits.answer.sentences import COLUMNS, attack_words, join_words, worst_sentence
-from audits.answer.table import PREFIX, columns_of, is_attack, make_rows
+from audits.answer.table import PREFIX, columns_of, is_attack, is_promise, make_rows
 from audits.findings.record import MISSING, NOT_ASKED, UNFINISHED, Finding, Verdict
 from audits.findings.stored import findings_of
 from securefg.foundation.json_text import read_json
 from securefg.foundation.units import plural
 from securefg.runs.folder import RunFolder
+from securefg.runs.scores import monitored, no_skill, score_of
 from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
 
+ACCEPTED = f"audit/{FILE}"
+"""The accepted risks as the last audit was given them."""
+TRIED = "audit/tried"
+"""The folder of twins, one below it for every remedy."""
 NOT_AUDITED = "This run was not audited, so nothing is known of who learns what."
+FIELD = re.compile(r"\b[A-Z]\w*\.\w+")
+"""The name of a message's field, such as Update.weights."""
 STATES: dict[Verdict, Literal["kept", "broken", "not known"]] = {
     Verdict.VIOLATION: "broken",
     Verdict.NOT_DETECTED: "kept",
@@ -35,23 +47,25 @@ STATES: dict[Verdict, Literal["kept", "broken", "not known"]] = {
 
 
 def answer_of(folder: Path) -> Answer:
-    """Return the answer of a finished run: what its audits found so far."""
+    """Return the answer of a finished run: what its audits found so far, and what was accepted."""
     run = RunFolder.open(folder)
     summary = run.summary()
     clients = read_json(folder / "partition.json").get("num_clients")
     facts = facts_of(run.config(), summary, clients, str(folder))
-    return make_answer(findings_of(folder, summary.transcript_chain), facts)
+    found = findings_of(folder, summary.transcript_chain)
+    answer = make_answer(found, facts, read_twins(folder))
+    accepted = folder / ACCEPTED
+    return apply_accepted(answer, read_accepted(accepted)) if accepted.is_file() else answer
 
 
 def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: str) -> RunFacts:
     """Return what the answer says of the run itself."""
-    scores = summary.test_scores
+    score, privacy = monitored(config), config.privacy
     quality = Quality(
-        score="accuracy",
-        value=summary.test_accuracy,
-        one_class=scores.majority if scores else None,
+        score=score.replace("_", " "),
+        value=score_of(summary, score),
+        one_class=no_skill(summary.test_scores, score),
     )
-    privacy = config.privacy
     noise = "" if privacy.target_epsilon is None else f"epsilon {privacy.target_epsilon:g}"
     is_noised = any(claim.epsilon is not None for claim in summary.epsilon.values())
     return RunFacts(
@@ -59,6 +73,8 @@ def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: s
         method=summary.method,
         folder=folder,
         clients=clients,
+        rounds=config.training.rounds,
+        has_equal_weights=getattr(config.method, "weighting", "clients") == "clients",
         masks=privacy.secure_aggregation is not None,
         noise=noise or ("noise" if is_noised else ""),
         quality=quality,
@@ -67,16 +83,37 @@ def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: s
     )
 
 
-def make_answer(findings: Sequence[Finding] | None, run: RunFacts) -> Answer:
-    """Return the answer from findings and facts; `None` stands for a run that was not audited."""
+def read_twins(folder: Path) -> dict[str, Twin]:
+    """Return the audited twins of a run by the key of their remedy (`--try`)."""
+    found = {}
+    for path in sorted((folder / TRIED).glob("*/*/summary.json")):
+        twin = RunFolder.open(path.parent)
+        summary, config = twin.summary(), twin.config()
+        findings = findings_of(twin.path, summary.transcript_chain)
+        if findings is not None:
+            levels = {cell.code: cell.level for row in make_rows(findings) for cell in row.cells}
+            quality = facts_of(config, summary, None, "").quality
+            key = path.parent.parent.name
+            found[key] = Twin(rounds=summary.rounds, quality=quality, levels=levels)
+    return found
+
+
+def make_answer(
+    findings: Sequence[Finding] | None,
+    run: RunFacts,
+    twins: Mapping[str, Twin] = MappingProxyType({}),
+) -> Answer:
+    """Return the answer from findings and facts; `None` stands for a run that was not audited.
+
+    twins  what shorter runs with a remedy showed, by the key of the remedy
+    """
     found = list(findings or ())
     rows = make_rows(found)
-    promises = tuple(map(_promise, sorted(filter(_is_promise, found), key=_by_name)))
+    promises = _promises(found)
     gaps = _gaps(found, rows)
     outcome = judge_outcome(rows, promises, gaps)
     leaks = [cell for row in rows for cell in row.cells if cell.level.is_leak]
     evidence = [one for row in rows for cell in row.cells for one in cell.evidence]
-    absent = {f.attack for f in found if f.unmet == "does_not_apply"}
     return Answer(
         run=run,
         outcome=outcome,
@@ -86,10 +123,10 @@ def make_answer(findings: Sequence[Finding] | None, run: RunFacts) -> Answer:
         rows=rows,
         promises=promises,
         gaps=gaps,
-        remedies=make_remedies(leaks),
+        remedies=make_remedies(leaks, run, twins),
         attacks_run=len(evidence),
         attacks_silent=sum(one.level is Level.NOTHING for one in evidence),
-        attacks_not_applicable=len(absent - {one.attack for one in evidence}),
+        absent=_absent(found, {one.attack for one in evidence}),
     )
 
 
@@ -110,17 +147,25 @@ def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequen
     return Outcome.NOTHING_FOUND if Level.NOTHING in levels else Outcome.NOT_ENOUGH_MEASURED
 
 
-def _is_promise(finding: Finding) -> bool:
-    return bool(finding.check) and not finding.cells
+def _promises(findings: Iterable[Finding]) -> tuple[Promise, ...]:
+    """Return the checks by code; of several checks with one code the worst is told."""
+    found: dict[str, Promise] = {}
+    for promise in map(_promise, filter(is_promise, findings)):
+        known = found.get(promise.code)
+        if known is None or _severity(promise) < _severity(known):
+            found[promise.code] = promise
+    return tuple(found[code] for code in sorted(found))
 
 
-def _by_name(finding: Finding) -> tuple[str, str]:
-    return finding.attack, finding.metric
+def _severity(promise: Promise) -> tuple[int, str]:
+    return ("broken", "not known", "kept").index(promise.state), promise.because
 
 
 def _promise(finding: Finding) -> Promise:
+    field = FIELD.search(finding.metric)
+    about = f"{finding.attack}-{field.group()}" if field else finding.attack
     return Promise(
-        code=f"{PREFIX}-PROMISE-{_code(finding.attack)}",
+        code=f"{PREFIX}-PROMISE-{_code(about)}",
         name=attack_words(finding.attack),
         state=STATES.get(finding.verdict, "not known"),
         because=finding.words,
@@ -143,7 +188,14 @@ def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
     }
     found = [gap for finding in findings if (gap := _gap(finding, decided)) is not None]
     order = ("failed", "audit", "not_asked", "unread", "place", "weak")
-    return tuple(sorted(found, key=lambda gap: (order.index(gap.kind), gap.code, gap.because)))
+    ordered = sorted(found, key=lambda gap: (order.index(gap.kind), gap.code, gap.because))
+    by_code: dict[str, Gap] = {}
+    for gap in ordered:
+        known = by_code.setdefault(gap.code, gap)
+        if known is not gap and gap.because not in known.because:
+            both = f"{known.because}; {gap.because}"
+            by_code[gap.code] = known.model_copy(update={"because": both})
+    return tuple(by_code.values())
 
 
 def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
@@ -164,14 +216,23 @@ def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
     return None
 
 
+def _absent(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
+    """Return the attacks that nobody could mount in this run, each once."""
+    found: dict[str, Gap] = {}
+    for finding in sorted(findings, key=lambda finding: (finding.attack, finding.adversary)):
+        if finding.unmet == "does_not_apply" and finding.attack not in mounted:
+            found.setdefault(finding.attack, _new_gap("absent", finding.attack, finding, False))
+    return tuple(found.values())
+
+
 def _new_gap(
-    kind: Literal["unread", "failed", "place", "audit", "not_asked", "weak"],
+    kind: GapKind,
     name: str,
     finding: Finding,
     blocks: bool = True,
 ) -> Gap:
     code = f"{PREFIX}-{kind.upper().replace('_', '-')}"
-    if kind in ("unread", "failed", "place", "weak"):
+    if kind in ("unread", "failed", "place", "weak", "absent"):
         code = f"{code}-{_code(name)}"
     return Gap(code=code, kind=kind, name=name, because=finding.words, blocks=blocks)
 

@@ -23,7 +23,8 @@ def share_of(finding: Finding) -> float | None:
 def share_of_gain(gain: float, prior: float) -> float:
     """Return a gain as a part of the way from the prior to certainty, within 0 and 1."""
     open_part = CERTAIN - prior
-    return min(max(gain / open_part, 0.0), 1.0) if open_part > 0 else 0.0
+    share = min(max(gain / open_part, 0.0), 1.0) if open_part > 0 else 0.0
+    return round(share, 9)  # .45 of .5 are .9, whatever binary fractions say
 
 
 def level_of(finding: Finding) -> Level:

@@ -72,8 +72,10 @@ class Level(StrEnum):
 class Evidence(Settings):
     """One attack on one cell, as its finding has it.
 
-    share     the part of what guessing leaves open; None where the finding has no prior
-    sentence  what it found, in words that its game supports
+    share      the part of what guessing leaves open; None where the finding has no prior
+    sentence   what it found, in words that its game supports
+    condition  what the adversary must know or have beside its view, if the attack says so
+    picked     how many targets it picks out, at which rate of false alarms
     """
 
     attack: str
@@ -94,6 +96,8 @@ class Evidence(Settings):
     exposes: str
     stopped_by: str
     failed: bool
+    condition: str = ""
+    picked: str = ""
 
 
 class Acceptance(Settings):
@@ -137,8 +141,11 @@ class Cell(Settings):
 
     @property
     def text(self) -> str:
-        """Return the word of the cell."""
-        return f"{self.level.value}?" if self.unsure else self.level.value
+        """Return the word of the cell, with a star for a leak under a condition."""
+        if self.unsure:
+            return f"{self.level.value}?"
+        is_bound = self.level.is_leak and self.best is not None and bool(self.best.condition)
+        return f"{self.level.value}*" if is_bound else self.level.value
 
 
 class Row(Settings):
@@ -174,6 +181,9 @@ class Promise(Settings):
     acceptance: Acceptance | None = None
 
 
+GapKind = Literal["failed", "audit", "not_asked", "unread", "place", "weak", "absent"]
+
+
 class Gap(Settings):
     """Something that the audit cannot tell: a field that no attack reads, an attack that failed.
 
@@ -181,28 +191,11 @@ class Gap(Settings):
     """
 
     code: str
-    kind: Literal["unread", "failed", "place", "audit", "not_asked", "weak"]
+    kind: GapKind
     name: str
     because: str
     blocks: bool = True
     acceptance: Acceptance | None = None
-
-
-class Remedy(Settings):
-    """A defence that the attacks themselves say would stop them.
-
-    key      the word that `--try` takes; empty where no setting applies it
-    setting  what to add to `securefg run`; empty where no setting applies it
-    codes    the leaking cells whose best attack it stops
-    tried    what a defended twin of the run showed, by code; None for a cell that was not tried
-    """
-
-    key: str
-    words: str
-    setting: str
-    codes: tuple[str, ...]
-    numbers: tuple[int, ...]
-    tried: dict[str, Level | None]
 
 
 class Quality(Settings):
@@ -219,6 +212,40 @@ class Quality(Settings):
         return known and (self.value or 0.0) <= (self.one_class or 0.0) + 1e-9
 
 
+class Twin(Settings):
+    """A shorter run of the same config with a remedy: its score, and the level of every cell."""
+
+    rounds: int
+    quality: Quality | None
+    levels: dict[str, Level]
+
+
+class Remedy(Settings):
+    """A defence that the attacks themselves say would stop them.
+
+    key      the word that `--try` takes; empty where no setting applies it
+    setting  what to add to `securefg run`; empty where no setting applies it
+    codes    the leaking cells of which it stops every attack, as the attacks declare
+    is_needed  whether it helps a cell that no remedy before it helps
+    twin     the run that was made to try it; None where nobody tried
+    tried    the level of every cell of `codes` in the twin; None for one that was not tried
+    """
+
+    key: str
+    words: str
+    setting: str
+    codes: tuple[str, ...]
+    numbers: tuple[int, ...]
+    tried: dict[str, Level | None]
+    is_needed: bool = True
+    twin: Twin | None = None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a defended twin of the run was audited."""
+        return self.twin is not None
+
+
 class RunFacts(Settings):
     """What the answer says of the run itself."""
 
@@ -226,6 +253,8 @@ class RunFacts(Settings):
     method: str
     folder: str = ""
     clients: int | None = None
+    rounds: int = 1
+    has_equal_weights: bool = True
     masks: bool = False
     noise: str = ""
     quality: Quality | None = None
@@ -234,7 +263,11 @@ class RunFacts(Settings):
 
 
 class Answer(Settings):
-    """The whole answer. `schema` of the JSON form is 1."""
+    """The whole answer.
+
+    unknown  one sentence about what is not known
+    absent   the attacks that this run gives nothing to: counted on a screen, never listed there
+    """
 
     schema_version: Literal[1] = 1
     run: RunFacts
@@ -249,7 +282,12 @@ class Answer(Settings):
     acceptances: tuple[Acceptance, ...] = ()
     attacks_run: int
     attacks_silent: int
-    attacks_not_applicable: int
+    absent: tuple[Gap, ...] = ()
+
+    @property
+    def attacks_not_applicable(self) -> int:
+        """Return the number of attacks that this run gives nothing to."""
+        return len(self.absent)
 
     @property
     def cells(self) -> tuple[Cell, ...]:

@@ -1,52 +1,49 @@
 """What would change it: the defences that the leaking attacks themselves name, with the setting.
 
 An attack says what stops it in clauses (`stopped_by="masks; noise on the rows; fewer rounds"`). A
-clause that denies ("masks do not") is no remedy.
+clause that denies or limits itself ("masks do not", "masks in part") is no remedy. A remedy is
+offered for a cell only if it stops every attack that leaks there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from audits.answer.model import Cell, Remedy
+from audits.answer.model import Cell, Evidence, Remedy, RunFacts, Twin
+from securefg.settings.privacy import GATE_DEFENCE
 
-DENIES = re.compile(r"\b(do not|does not|do nothing|hardly|neither|nor)\b")
+LIMITED = re.compile(
+    r"\b(do not|does not|hardly|neither|in part|still tells|and not the|hide whose|slow it)\b"
+)
+EPSILON = 8
+"""The epsilon of a first try."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of remedy: the words by which a clause names it, and the setting that applies it."""
+    """A kind of remedy that a setting applies: the words by which a clause names it."""
 
     key: str
     words: str
-    setting: str
     named_by: re.Pattern[str]
 
 
-KINDS = (
-    Kind(
-        "masks",
-        "secure aggregation, so that only sums arrive",
-        "--set 'privacy={secure_aggregation: {}}'",
-        re.compile(r"\bmasks\b"),
-    ),
-    Kind(
-        "noise",
-        "noise on what is sent",
-        "--set privacy.target_epsilon=8",
-        re.compile(r"\bnoise\b|\bDP-SGD\b"),
-    ),
-    Kind("rounds", "fewer rounds", "--set training.rounds=5", re.compile(r"\bfewer rounds\b")),
-    Kind("budget", "a privacy budget", "--set privacy.budget=8", re.compile(r"\bbudget\b")),
+MASKS = Kind("masks", "secure aggregation: the server gets sums alone", re.compile(r"\bmasks\b"))
+NOISE = Kind(
+    "noise",
+    "noise on what clients send",
+    re.compile(r"\bnoise(?! on the (?:edges|answers))\b|\bDP-SGD\b"),
 )
+ROUNDS = Kind("rounds", "fewer rounds", re.compile(r"\bfewer rounds\b"))
+KINDS = (MASKS, NOISE, ROUNDS)
 
 
 def clauses_of(stopped_by: str) -> list[str]:
     """Return the clauses of an attack's `stopped_by` that name a remedy."""
     parts = [part.strip() for part in stopped_by.split(";")]
-    return [part for part in parts if part and not DENIES.search(part)]
+    return [part for part in parts if part and not LIMITED.search(part)]
 
 
 def kinds_named(stopped_by: str) -> list[Kind]:
@@ -54,24 +51,89 @@ def kinds_named(stopped_by: str) -> list[Kind]:
     return [kind for kind in KINDS if any(map(kind.named_by.search, clauses_of(stopped_by)))]
 
 
-def make_remedies(leaks: Sequence[Cell]) -> tuple[Remedy, ...]:
-    """Return the remedies for the leaking cells; the one that stops most comes first."""
-    found = []
+def other_clauses(stopped_by: str) -> list[str]:
+    """Return the clauses that no setting applies."""
+    return [
+        clause
+        for clause in clauses_of(stopped_by)
+        if not any(kind.named_by.search(clause) for kind in KINDS)
+    ]
+
+
+def overrides_for(key: str, run: RunFacts) -> list[str]:
+    """Return the settings that apply a remedy to a run, as `--set` takes them."""
+    if key == ROUNDS.key:
+        return [f"training.rounds={max(1, run.rounds // 4)}"]
+    if key == MASKS.key:
+        return ["privacy.secure_aggregation={}"]
+    weights = [] if run.has_equal_weights else ["method.weighting=clients"]
+    noise = {"mechanism": GATE_DEFENCE, "target_epsilon": EPSILON, "unit": "node"}
+    if run.masks:  # which a whole `privacy` part would take off
+        return [*weights, *(f"privacy.{name}={value}" for name, value in noise.items())]
+    return [*weights, f"privacy={{{', '.join(f'{k}: {v}' for k, v in noise.items())}}}"]
+
+
+def setting_text(overrides: Sequence[str]) -> str:
+    """Return overrides as they are typed."""
+    quoted = [f"'{text}'" if re.search(r"[ {}]", text) else text for text in overrides]
+    return " ".join(f"--set {text}" for text in quoted)
+
+
+def make_remedies(
+    leaks: Sequence[Cell], run: RunFacts, twins: Mapping[str, Twin]
+) -> tuple[Remedy, ...]:
+    """Return the remedies for the leaking cells, those with a setting first.
+
+    twins  by key of a remedy: a shorter run with that remedy
+    """
+    found: list[Remedy] = []
     for kind in KINDS:
-        stopped = [
-            cell
-            for cell in leaks
-            if cell.best is not None and kind in kinds_named(cell.best.stopped_by)
-        ]
-        if stopped:
-            found.append(
-                Remedy(
-                    key=kind.key,
-                    words=kind.words,
-                    setting=kind.setting,
-                    codes=tuple(cell.code for cell in stopped),
-                    numbers=tuple(sorted(cell.number for cell in stopped)),
-                    tried=dict.fromkeys((cell.code for cell in stopped), None),
-                )
-            )
-    return tuple(found)
+        stopped = [cell for cell in leaks if _stops(kind, cell)]
+        if stopped and not _is_on(kind, run):
+            setting = setting_text(overrides_for(kind.key, run))
+            before = {code for remedy in found for code in remedy.codes}
+            remedy = _remedy(kind.key, kind.words, setting, stopped, twins.get(kind.key))
+            found.append(remedy.model_copy(update={"is_needed": not set(remedy.codes) <= before}))
+    return (*found, *_without_setting(leaks, found))
+
+
+def _is_on(kind: Kind, run: RunFacts) -> bool:
+    return (kind is MASKS and run.masks) or (kind is NOISE and bool(run.noise))
+
+
+def _leaking(cell: Cell) -> list[Evidence]:
+    return [one for one in cell.evidence if one.level.is_leak]
+
+
+def _stops(kind: Kind, cell: Cell) -> bool:
+    leaking = _leaking(cell)
+    return bool(leaking) and all(kind in kinds_named(one.stopped_by) for one in leaking)
+
+
+def _without_setting(leaks: Sequence[Cell], found: Sequence[Remedy]) -> list[Remedy]:
+    """Return the remedies in words for cells that no setting helps: first what helps most cells."""
+    helped = {code for remedy in found for code in remedy.codes}
+    left = [cell for cell in leaks if cell.code not in helped and cell.best is not None]
+    told = []
+    while left:
+        by_words: dict[str, list[Cell]] = {}
+        for cell in left:
+            assert cell.best is not None
+            for words in other_clauses(cell.best.stopped_by) or ["no remedy is known"]:
+                by_words.setdefault(words, []).append(cell)
+        words, cells = max(by_words.items(), key=lambda item: len(item[1]))
+        told.append(_remedy("", words, "", cells, None))
+        left = [cell for cell in left if cell not in cells]
+    return told
+
+
+def _remedy(key: str, words: str, setting: str, cells: Sequence[Cell], twin: Twin | None) -> Remedy:
+    return Remedy(
+        key=key,
+        words=words,
+        setting=setting,
+        codes=tuple(cell.code for cell in cells),
+        numbers=tuple(sorted(cell.number for cell in cells)),
+        twin=twin,
+        tried={cell.code: twin.levels.get(cell.code) if twin else None for cell in cells},
+    )

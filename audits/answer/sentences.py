@@ -6,12 +6,13 @@ those of the finding, with the name of the metric.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from audits.answer.model import Cell, Column, Evidence, Level, Outcome, Promise, Row
 from audits.findings.record import Finding
 from securefg.foundation.units import plural
-from securefg.protocol.secrets import find_secret
+from securefg.protocol.secrets import MODEL, find_secret
 
 COLUMNS = {
     "server": Column(kind="server", title="server", subject="the server"),
@@ -28,7 +29,10 @@ VERBS = {
     Level.SOME: "partly learns",
     Level.FEW: "learns, for the most exposed targets,",
 }
-FALSE_ALARMS = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
+
+
+SHOWN = 0.005
+"""A smaller gain is 0.00 in print."""
 
 
 def kind_of(adversary: str) -> str:
@@ -49,6 +53,12 @@ def subject_of(adversary: str) -> str:
     return COLUMNS[kind].subject if kind in COLUMNS else adversary
 
 
+def condition_of(exposes: str) -> str:
+    """Return the condition that an attack's `exposes` ends with, such as "if all else is known"."""
+    found = re.search(r", ((?:if|once) .+)$", exposes)
+    return found.group(1) if found else ""
+
+
 def attack_words(name: str) -> str:
     """Return the name of an attack as people write it."""
     return name.replace("_", " ")
@@ -57,7 +67,7 @@ def attack_words(name: str) -> str:
 def rate_text(value: float) -> str:
     """Return a figure between 0 and 1 with two digits, and with three next to 1: .57, .998, 1.0."""
     text = f"{value:.2f}" if abs(value) < 0.995 or value >= 0.9995 else f"{value:.3f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1 else text[:-1]
+    return "1.0" if text == "1.00" else text.replace("0.", ".", 1)
 
 
 def figures_text(prior: float, value: float) -> str:
@@ -96,9 +106,8 @@ def picked_text(details: dict[str, float]) -> str:
     """Return how many targets an attack picks out and at how many false alarms; else empty."""
     if details.get("picked", 0) <= 0:
         return ""
-    rate = FALSE_ALARMS.get(details["picked_false_alarms"])
-    alarms = f"one false alarm in {rate}" if rate else "few false alarms"
-    return f"{details['picked']:.0f} of {details['picked_of']:.0f} picked out at {alarms}"
+    alarms = f"1 false alarm in {1 / details['picked_false_alarms']:.0f}"
+    return f"{details['picked']:.0f} of {details['picked_of']:.0f} at {alarms}"
 
 
 def lack_text(finding: Finding) -> str:
@@ -109,7 +118,10 @@ def lack_text(finding: Finding) -> str:
         return finding.because
     if finding.null_at_chance is False:
         return "its control is off chance"
-    return f"{plural(finding.targets, 'target')}, a gain up to {finding.gain.high:+.2f} may hide"
+    targets = plural(finding.targets, "target")
+    if finding.gain.high < SHOWN:
+        return f"no power was shown ({targets})"
+    return f"may gain {finding.gain.high:+.2f} ({targets})"
 
 
 def worst_sentence(outcome: Outcome, rows: Sequence[Row], promises: Sequence[Promise]) -> str:
@@ -131,7 +143,7 @@ def worst_sentence(outcome: Outcome, rows: Sequence[Row], promises: Sequence[Pro
 
 def _leaks(rows: Sequence[Row]) -> str:
     """Return who learns what: for every adversary its worst level, and the secrets at it."""
-    said = []
+    subjects: dict[tuple[Level, str], list[str]] = {}
     for kind, column in COLUMNS.items():
         leaking = [
             (row, cell)
@@ -139,13 +151,28 @@ def _leaks(rows: Sequence[Row]) -> str:
             for cell in row.cells
             if cell.column == kind and cell.level.is_leak
         ]
-        if not leaking:
-            continue
-        worst = min((cell.level for _, cell in leaking), key=lambda level: level.rank)
-        what = [_learnt(row, cell) for row, cell in leaking if cell.level is worst]
-        said.append(f"{column.subject} {VERBS[worst]} {join_words(what)}")
+        if leaking:
+            worst = min((cell.level for _, cell in leaking), key=lambda level: level.rank)
+            at_worst = [(row, cell) for row, cell in leaking if cell.level is worst]
+            what = join_words([_learnt(row, cell) for row, cell in _about_people(at_worst)])
+            subjects.setdefault((worst, what), []).append(column.subject)
+    said = [
+        f"{join_words(who)} {_verb(level, len(who))} {what}"
+        for (level, what), who in subjects.items()
+    ]
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _about_people(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:
+    """Return the secrets of people; a copy of the model is named only if nothing else is."""
+    return [(row, cell) for row, cell in found if row.code != MODEL.code] or found
+
+
+def _verb(level: Level, subjects: int) -> str:
+    """Return the verb of a level, in the plural for several subjects."""
+    verb = VERBS[level]
+    return verb if subjects == 1 else re.sub(r"\b(learn|work)s\b", r"\1", verb)
 
 
 def _learnt(row: Row, cell: Cell) -> str:

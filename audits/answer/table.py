@@ -6,18 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from audits.answer.levels import level_of, share_of
 from audits.answer.model import Cell, Evidence, Level, Row
-from audits.answer.sentences import COLUMNS, attack_words, finding_sentence, kind_of, lack_text
-from audits.findings.record import COVERAGE, MISSING, NOT_ASKED, UNFINISHED, Finding
+from audits.answer.sentences import (
+    COLUMNS,
+    attack_words,
+    condition_of,
+    finding_sentence,
+    kind_of,
+    lack_text,
+    picked_text,
+)
+from audits.findings.record import COVERAGE, MISSING, UNFINISHED, Finding, Verdict
 from securefg.protocol.secrets import PLACES, SECRETS, cell_code, find_secret
 
 NO_ATTACKS = COVERAGE | {MISSING, UNFINISHED}
 PREFIX = "SFG"
 
 
+def is_promise(finding: Finding) -> bool:
+    """Whether a finding checks what the run claims of itself."""
+    claims = finding.verdict is Verdict.VIOLATION or finding.epsilon_claimed is not None
+    return not finding.cells and (bool(finding.check) or claims)
+
+
 def is_attack(finding: Finding) -> bool:
-    """Whether a finding is about an attack: no promise, and nothing about the audit itself."""
-    told = finding.attack in NO_ATTACKS and finding.attack != NOT_ASKED
-    return bool(finding.cells) or not (told or finding.check or finding.attack == NOT_ASKED)
+    """Whether a finding is about attacks: no promise, and nothing about the audit itself."""
+    return bool(finding.cells) or not (finding.attack in NO_ATTACKS or is_promise(finding))
 
 
 def cells_of_finding(finding: Finding) -> tuple[str, ...]:
@@ -61,15 +74,22 @@ def make_cell(code: str, kind: str, found: Mapping[str, list[Finding]]) -> Cell:
     evidence = sorted(map(make_evidence, mounted), key=_worst_first)
     is_untried = any(finding.unmet == "not_asked" for finding in findings)
     level, unsure = _judge([one.level for one in evidence], bool(findings), is_untried)
-    lacks = [lack_text(finding) for finding in mounted if level_of(finding) is Level.NOT_KNOWN]
+    unknown = [finding for finding in mounted if level_of(finding) is Level.NOT_KNOWN]
+    lack = lack_text(min(unknown, key=_least_known)) if level is Level.NOT_KNOWN else ""
     return Cell(
         code=f"{PREFIX}-{code}",
         column=kind,
         level=level,
         unsure=unsure,
-        lack=min(lacks, key=len) if lacks and level is Level.NOT_KNOWN else "",
+        lack=lack,
         evidence=tuple(evidence),
     )
+
+
+def _least_known(finding: Finding) -> tuple[bool, float, str, str]:
+    """Order a failure first, then the largest gain that may hide, then by name."""
+    may_hide = finding.gain.high if finding.gain else -1.0
+    return not finding.failed, -may_hide, finding.attack, finding.adversary
 
 
 def _judge(levels: Sequence[Level], has_attacks: bool, is_untried: bool) -> tuple[Level, bool]:
@@ -103,14 +123,16 @@ def make_evidence(finding: Finding) -> Evidence:
         because=finding.words,
         assumes="; ".join(finding.assumptions),
         exposes=finding.exposes,
+        condition=condition_of(finding.exposes),
+        picked=picked_text(finding.details),
         stopped_by=finding.stopped_by,
         failed=finding.failed,
     )
 
 
-def _worst_first(one: Evidence) -> tuple[int, float, str, str]:
-    """Order by level, then by share, then by name: the same in every run."""
-    return one.level.rank, -(one.share or 0.0), one.attack, one.adversary
+def _worst_first(one: Evidence) -> tuple[int, bool, float, str, str]:
+    """Order by level, then unconditional before conditional, then by share and by name."""
+    return one.level.rank, bool(one.condition), -(one.share or 0.0), one.attack, one.adversary
 
 
 def _numbered(rows: Sequence[Row]) -> tuple[Row, ...]:

@@ -10,9 +10,9 @@ INCONCLUSIVE  the attack could not run, or its controls say that its silence mea
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from securefg.foundation.interval import Interval
 from securefg.foundation.settings import Settings
@@ -121,6 +121,12 @@ class Finding(Settings):
     unmet: Unmet = ""
     seconds: float = 0.0
 
+    @model_serializer(mode="wrap")
+    def _leave_out_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write an older finding as it was: the history of a run signs its text."""
+        tree: dict[str, Any] = dump(self)
+        return {name: value for name, value in tree.items() if value or name not in NEWER}
+
     @property
     def words(self) -> str:
         """Why, and how often it was asked."""
@@ -135,6 +141,10 @@ class Finding(Settings):
             milder = ", ".join(self.milder[-MOST_SAID:]) + more
             said.append(f"the worst of {len(self.milder) + 1} audits; milder: {milder}")
         return "; ".join(said)
+
+
+NEWER = frozenset({"cells", "exposes", "stopped_by", "unmet"})
+"""Parts of a finding that older versions did not write."""
 
 
 class EndedAudit(Settings):

@@ -193,11 +193,15 @@ Outcome = Callable[[Any, Any], Array]
 
 @dataclass(frozen=True)
 class OutcomeGame(Game):
-    """truth  one entry per target; outcome(guess, truth)  per target, 0 for nothing, 1 for all."""
+    """truth  one entry per target; outcome(guess, truth)  per target, 0 for nothing, 1 for all.
+
+    prepare  the part of the outcome that depends on the guess alone: `outcome` gets what it returns
+    """
 
     truth: NDArray[Any]
     outcome: Outcome
     prior_guess: Array
+    prepare: Callable[[Array], Array] = np.asarray
 
     @property
     def without_run(self) -> Array | None:
@@ -221,10 +225,12 @@ class OutcomeGame(Game):
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """At chance where a guess of somebody else's secret gains nothing over the prior."""
         means, gains, lucks = [], [], []
+        own, prior = self.prepare(guess), self.prepare(self.prior_guess)
         for _ in range(NULL_DRAWS):
             shuffled = somebody_elses(self.truth, rng)
-            found = self.gains(guess, shuffled)
-            means.append(self._outcomes(guess, shuffled).mean())
+            outcomes = self._prepared_outcomes(own, shuffled)
+            found = outcomes - self._prepared_outcomes(prior, shuffled)
+            means.append(outcomes.mean())
             gains.append(found.mean())
             lucks.append(found.std() / len(found) ** 0.5)
         of_draws = float(np.std(gains)) / NULL_DRAWS**0.5
@@ -236,8 +242,11 @@ class OutcomeGame(Game):
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
         return {"outcome": self._outcomes(guess, self.truth)}
 
-    def _outcomes(self, guess: Any, truth: Any) -> Array:
-        found = np.asarray(self.outcome(guess, truth), np.float64)
+    def _outcomes(self, guess: Array, truth: Any) -> Array:
+        return self._prepared_outcomes(self.prepare(guess), truth)
+
+    def _prepared_outcomes(self, prepared: Array, truth: Any) -> Array:
+        found = np.asarray(self.outcome(prepared, truth), np.float64)
         if found.shape != (len(truth),) or found.min() < 0 or found.max() > 1 + 1e-9:
             raise ValueError(f"{self.metric}: outcomes must be one per target, within 0 and 1")
         return found

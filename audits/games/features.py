@@ -69,8 +69,9 @@ def node_features(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
         metric="AUC over a node's words, mean of nodes" if sparse else "cosine with the features",
         unit="row",
         truth=features[wanted],
-        outcome=words_found if sparse else resembles,
+        outcome=words_ranked if sparse else resembles,
         prior_guess=prior.wanted,
+        prepare=row_ranks if sparse else np.asarray,
     )
 
 
@@ -83,10 +84,9 @@ def _population(truth: Truth, adversary: Adversary) -> tuple[int | None, NDArray
     return client, truth.experiment.shards[client].node_ids.numpy()
 
 
-def words_found(guess: Array, truth: NDArray[np.float32]) -> Array:
-    """Return row by row the AUC of the guess for which entries are not zero."""
+def words_ranked(ranks: Array, truth: NDArray[np.float32]) -> Array:
+    """Return row by row the AUC for which entries are not zero, from the ranks of the guess."""
     so = truth != 0
-    ranks = row_ranks(guess)
     ones, total = so.sum(1), so.shape[1]
     top = (ranks * so).sum(1) - ones * (ones + 1) / 2
     found: Array = top / np.maximum(ones * (total - ones), 1)

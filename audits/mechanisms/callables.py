@@ -182,6 +182,9 @@ def _games(claim: Claim, rng: np.random.Generator) -> list[Game]:
     return games
 
 
+_MISSING = "audit mechanism {}: found nothing ({}); expected a module that imports from here"
+
+
 def found_callable(path: str) -> tuple[Release, Claim | None]:
     """`package.module` with `release` and `CLAIM` in it, or `package.module.function`."""
     try:
@@ -189,17 +192,17 @@ def found_callable(path: str) -> tuple[Release, Claim | None]:
     except ModuleNotFoundError as error:
         parent, _, name = path.rpartition(".")
         if not parent or not path.startswith(str(error.name)):
-            raise ConfigError(f"audit mechanism {path}: {error}") from error
+            raise ConfigError(_MISSING.format(path, error)) from error
         try:
             module = importlib.import_module(parent)
         except ModuleNotFoundError as missing:
-            raise ConfigError(f"audit mechanism {path}: {missing}") from missing
+            raise ConfigError(_MISSING.format(path, missing)) from missing
         release = getattr(module, name, None)
     else:
         release = getattr(module, "release", None)
     if not callable(release):
         raise ConfigError(
-            f"audit mechanism {path}: no callable there; wanted a module with a function "
+            f"audit mechanism {path}: found no callable; expected a module with a function "
             "`release`, or the path of a function"
         )
     claim = getattr(release, "CLAIM", getattr(module, "CLAIM", None))

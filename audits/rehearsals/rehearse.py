@@ -198,11 +198,15 @@ def rehearse(
 
 
 def floor_of(experiment: Experiment) -> str:
-    """What a site with the default floor, open to all methods, has against the config."""
+    """Return what a site with the default floor, open to all methods, has against the config.
+
+    Every client counts as an organisation of its own.
+    """
     x = experiment
+    organisations = {f"client-{number}": 1 for number in range(x.public.num_clients)}
     planned = x.method.releases(x.config.method, x.config.training, x.public)
     try:
-        SitePolicy(methods="any").check(x.config, x.policy, planned)
+        SitePolicy(methods="any").check(x.config, x.policy, planned, organisations)
     except JobRefused as refusal:
         return str(refusal)
     return ""

@@ -15,21 +15,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from securefg.cli.common import PART_FAILED, Quietly, Trusting, show_line
+from securefg.cli.common import PART_FAILED, Quietly, Trusting, complain, show_line
+from securefg.cli.profile import Profile, Profiled, profiling
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
 if TYPE_CHECKING:
+    from audits.answer.model import Answer
     from audits.findings.record import Finding
     from audits.plan import Plan
     from audits.run import Audit
 
 
 class Gate(StrEnum):
-    """The mildest verdict that makes a command fail."""
+    """The mildest verdict that makes a command fail; NEW is any line that nobody accepted."""
 
     VIOLATION = "VIOLATION"
     LEAK = "LEAK"
+    NEW = "NEW"
+
+
+class Form(StrEnum):
+    """The forms in which the answer is printed."""
+
+    text = "text"
+    json = "json"
+    md = "md"
+    sarif = "sarif"
+    junit = "junit"
 
 
 def audit(
@@ -49,7 +62,8 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="ATTACK",
-            help="Run only these attacks, or `promises`; stored findings of others stay.",
+            help="Run only these attacks, a family such as `links`, or `promises`; stored "
+            "findings of others stay.",
         ),
     ] = None,
     attack: Annotated[
@@ -62,8 +76,25 @@ def audit(
         list[str] | None, typer.Option(metavar="WHO", help="server, client:3,5, wire, outsider.")
     ] = None,
     fail_on: Annotated[
-        Gate, typer.Option(help="Exit 1 on this verdict or a worse one.")
+        Gate,
+        typer.Option(
+            case_sensitive=False,
+            help="Exit 1 on this verdict or a worse one; new: on any line not accepted.",
+        ),
     ] = Gate.VIOLATION,
+    form: Annotated[
+        Form, typer.Option("--format", case_sensitive=False, help="Print the answer in this form.")
+    ] = Form.text,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every attack, and what does not apply.")
+    ] = False,
+    accepted: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Accepted risks; by default accepted.yaml of this folder, if there is one.",
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of attacks run in parallel.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed for targets and null controls.")] = 0,
     trials: Annotated[int, typer.Option(min=1000, help="Trials per noise mechanism.")] = 100_000,
@@ -73,6 +104,14 @@ def audit(
             "--thorough", help="Search for fresh seeds of 32 bits and remove more nodes: minutes."
         ),
     ] = False,
+    remedy: Annotated[
+        str | None,
+        typer.Option(
+            "--try",
+            metavar="REMEDY",
+            help="Run a short twin with masks, noise or fewer rounds, and attack that as well.",
+        ),
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="audit.key=value", help="Override an audit setting."),
@@ -80,6 +119,7 @@ def audit(
     trust_modules: Trusting = False,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    profile: Profiled = False,
 ) -> None:
     """Attack what was recorded; compare with what was promised."""
     if target is not None or str(run) == "mechanism":
@@ -87,11 +127,11 @@ def audit(
 
         measure_mechanism(run, target, min(trials, 20_000), seed, overrides or [], as_json)
         return
-    from audits.findings.record import Verdict
+    from attacks import expand_families
     from audits.plan import Plan
 
     plan = Plan(
-        only=tuple(only or ()),
+        only=tuple(expand_families(only or ())),
         more=tuple(attack or ()),
         adversaries=tuple(adversary or ()),
         jobs=jobs,
@@ -100,21 +140,113 @@ def audit(
         thorough=thorough,
         overrides=tuple(overrides or ()),
     )
-    console = Console(stderr=as_json)
-    found, page = _carried_out(run, plan, console, quiet or as_json, trust_modules)
+    risks = _accepted_file(accepted)
+    is_text = form is Form.text and not as_json
+    console = Console(stderr=not is_text)
+    is_quiet = quiet or not is_text
+    with profiling(profile) as phases:
+        found, page = (None if remedy is None else _stored(run)) or _carried_out(
+            run, plan, risks, console, is_quiet, trust_modules, phases
+        )
+    if remedy is not None:
+        _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
+    with only_known_modules(unless=trust_modules):
+        answer = _answer(run, found, risks)
     if as_json:
         print_findings(found.findings)
-    elif not quiet:
-        _show(console, run, found, page)
-    gates = [Verdict.VIOLATION] + ([Verdict.LEAK] if fail_on is Gate.LEAK else [])
-    if any(finding.verdict in gates for finding in found.findings):
+    elif is_text and not quiet:
+        show_answer(console, answer, everything)
+        _show_paths(console, run, answer, page)
+    elif not is_text:
+        _print_answer(answer, form)
+    _end_by_gate(answer, found, fail_on)
+
+
+def _stored(run: Path) -> tuple[Audit, Path] | None:
+    """Return the findings of a run that was audited before; None where there are none."""
+    from audits.findings.file import is_whole
+    from audits.findings.stored import findings_of
+    from audits.run import Audit
+    from securefg.runs.folder import RunFolder
+
+    record = RunFolder.open(run).summary().transcript_chain
+    if not is_whole(run / "audit" / "findings.json", record):
+        return None
+    return Audit(findings=list(findings_of(run, record) or ())), run / "report.html"
+
+
+def _try_remedy(
+    run: Path, key: str, plan: Plan, console: Console, quiet: bool, trust_modules: bool
+) -> None:
+    """Run and attack a twin with the remedy, and write the pages again."""
+    from audits.twins import try_remedy
+
+    with only_known_modules(unless=trust_modules), telling(console, "a twin", quiet) as told:
+        try_remedy(run, key, plan, told)
+        _pages(run)
+
+
+def _accepted_file(path: Path | None) -> Path | None:
+    """Return the file of accepted risks, checked before any work."""
+    from audits.answer.accepted import FILE, read_accepted
+
+    chosen = path or (Path(FILE) if Path(FILE).is_file() else None)
+    if chosen is not None:
+        read_accepted(chosen)
+    return chosen
+
+
+def _answer(run: Path, found: Audit, risks: Path | None) -> Answer:
+    """Return the answer of the run; an exchange of another framework has findings alone."""
+    from audits.answer.accepted import apply_accepted, read_accepted
+    from audits.answer.build import answer_of, make_answer
+    from audits.answer.model import RunFacts
+    from securefg.protocol.exchange import is_foreign
+
+    if not is_foreign(run):
+        return answer_of(run)
+    facts = RunFacts(name=run.name, method="another framework", folder=str(run))
+    answer = make_answer(found.findings, facts)
+    return answer if risks is None else apply_accepted(answer, read_accepted(risks))
+
+
+def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
+    """Exit 1 where the gate is not passed, and 3 where part of the audit failed."""
+    from audits.answer.accepted import new_lines
+    from audits.findings.record import Verdict
+
+    if gate is Gate.NEW and (new := new_lines(answer)):
+        complain(f"not accepted: {', '.join(new)}")
+        raise typer.Exit(1)
+    wanted = [Verdict.VIOLATION] + ([Verdict.LEAK] if gate is Gate.LEAK else [])
+    if gate is not Gate.NEW and any(one.verdict in wanted for one in found.findings):
         raise typer.Exit(1)
     if found.failed:
         raise typer.Exit(PART_FAILED)
 
 
+def show_answer(console: Console, answer: Answer, everything: bool = False) -> None:
+    """Print who learns what."""
+    from audits.answer.terminal import answer_lines
+
+    for line in answer_lines(answer, everything):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _print_answer(answer: Answer, form: Form) -> None:
+    from audits.answer.exports import FORMATS
+
+    sys.stdout.write(FORMATS[form.value](answer))
+
+
 def _carried_out(
-    run: Path, plan: Plan, console: Console, quiet: bool, trust_modules: bool
+    run: Path,
+    plan: Plan,
+    risks: Path | None,
+    console: Console,
+    quiet: bool,
+    trust_modules: bool,
+    phases: Profile,
 ) -> tuple[Audit, Path | None]:
     """The audit, told on the console as it goes, and the run's page where it has one."""
     from audits.run import audit as carry_out
@@ -124,13 +256,34 @@ def _carried_out(
         only_known_modules(unless=trust_modules),
         telling(console, "reading the run", quiet) as told,
     ):
+        phases.begin("reading")
+
+        def observed(what: str, done: int, total: int) -> None:
+            phases.begin("attacks")
+            told(what, done, total)
+
         try:
-            found = carry_out(run, plan, told)
+            found = carry_out(run, plan, observed)
+            phases.begin("report")
         except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
             with suppress(SecurefgError):
                 _pages(run)
             raise
-        return found, None if is_foreign(run) else _pages(run)
+        if is_foreign(run):
+            return found, None
+        _keep_accepted(run, risks)
+        return found, _pages(run)
+
+
+def _keep_accepted(run: Path, risks: Path | None) -> None:
+    """Keep the accepted risks beside the findings, for the pages; without any, keep none."""
+    from audits.answer.build import ACCEPTED
+    from securefg.foundation.files import write_atomically
+
+    if risks is not None:
+        write_atomically(run / ACCEPTED, risks.read_text())
+    else:
+        (run / ACCEPTED).unlink(missing_ok=True)
 
 
 def _pages(run: Path) -> Path:
@@ -180,9 +333,10 @@ def show_findings(console: Console, findings: list[Finding], between: Table | No
         console.print(table)
 
 
-def _show(console: Console, run: Path, found: Audit, page: Path | None) -> None:
-    show_findings(console, found.findings, None)
-    written = {"findings": run / "audit" / "findings.json", "report": page}
-    for name, path in written.items():
-        if path is not None:
-            show_line(f"{name:<8}  {path}", console)
+def _show_paths(console: Console, run: Path, answer: Answer, page: Path | None) -> None:
+    """Print the next command and the page."""
+    untried = [remedy.key for remedy in answer.remedies if remedy.key and not remedy.is_tried]
+    console.print()
+    if untried:
+        show_line(f"{'Try':<14}securefg audit {run} --try {untried[0]}", console)
+    show_line(f"{'Page':<14}{page or run / 'audit' / 'findings.json'}", console)

@@ -25,7 +25,7 @@ def rehearse(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for targets, lies and controls.")] = 0,
     fail_on: Annotated[
-        Gate, typer.Option(help="Exit 1 on this verdict or a worse one.")
+        Gate, typer.Option(case_sensitive=False, help="Exit 1 on this verdict or a worse one.")
     ] = Gate.VIOLATION,
     overrides: Overrides = None,
     quiet: Quietly = False,
@@ -51,7 +51,7 @@ def rehearse(
         print_findings(found.findings)
     elif not quiet:
         _show(console, found)
-    if fail_on is Gate.LEAK and any(f.verdict is Verdict.LEAK for f in found.findings):
+    if fail_on is not Gate.VIOLATION and any(f.verdict is Verdict.LEAK for f in found.findings):
         raise typer.Exit(1)
     if found.failed:
         raise typer.Exit(PART_FAILED)

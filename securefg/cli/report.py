@@ -33,10 +33,16 @@ class Reader(StrEnum):
 
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
-    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.html,
+    form: Annotated[
+        Format, typer.Option("--format", case_sensitive=False, help="What to write.")
+    ] = Format.html,
     reader: Annotated[
         Reader | None,
-        typer.Option("--for", help="A printable page for an impact assessment (GDPR Art. 35)."),
+        typer.Option(
+            "--for",
+            case_sensitive=False,
+            help="A printable page for an impact assessment (GDPR Art. 35).",
+        ),
     ] = None,
     key: Annotated[
         Path | None,

@@ -21,7 +21,8 @@ def summary_table(summary: Summary) -> Table:
         table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
     if summary.test_scores is not None:
         for name, value in summary.test_scores.figures().items():
-            table.add_row(f"test {name.replace('_', ' ')}", f"{value:.4f}")
+            label = "always one class" if name == "majority" else f"test {name.replace('_', ' ')}"
+            table.add_row(label, f"{value:.4f}")
     add_epsilons(table, summary.epsilon, ".4f")
     for setting, words in summary.chosen.items():
         table.add_row("chosen", f"{setting} {words}")

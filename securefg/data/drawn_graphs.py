@@ -28,7 +28,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split, undirected
@@ -187,6 +186,8 @@ def _features(
 
 def connected(adjacency: Adjacency) -> bool:
     """Whether every node reaches every other."""
+    from scipy.sparse.csgraph import connected_components  # loaded where it is used
+
     found = connected_components(adjacency.astype(np.int8), directed=False)
     return int(found[0]) == 1
 
@@ -245,6 +246,8 @@ def draw_subcora(cora: Graph, settings: SubCoraSettings, seed: int) -> Graph:
 def _training_set(
     adjacency: csr_matrix, labels: Ints, settings: SubCoraSettings, stream: np.random.Generator
 ) -> Ints:
+    from scipy.sparse.csgraph import connected_components  # loaded where it is used
+
     num_classes = int(labels.max()) + 1
     for _ in range(MAX_SUBCORA_TRIES):
         drawn = np.sort(stream.choice(len(labels), settings.drawn_nodes, replace=False))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from securefg.data.graph import Graph
 from securefg.models.network import TwoLayers, dropped, split
+from securefg.models.shared_operators import share_operator
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix, sampled_rows
 from securefg.protocol.meanings import Layer, Layout, Matrix
 
@@ -28,6 +29,10 @@ class Operator(Protocol):
 
     def product_transposed(self, dense: Tensor) -> Tensor:
         """The transpose @ dense, without a gradient."""
+        ...
+
+    def at(self, rows: Tensor) -> Operator:
+        """Return some rows, in the order asked for."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,10 @@ class SumOf:
     def product_transposed(self, dense: Tensor) -> Tensor:
         """(A + B)^T @ dense, without a gradient."""
         return reduce(add, (term.product_transposed(dense) for term in self.terms))
+
+    def at(self, rows: Tensor) -> SumOf:
+        """Return some rows of A + B, in the order asked for."""
+        return SumOf(tuple(term.at(rows) for term in self.terms))
 
 
 class GcnShape(TwoLayers):
@@ -111,8 +120,17 @@ def gcn_inputs(
 ) -> tuple[GcnShape, SparseMatrix, FeatureMatrix]:
     """What a GCN on a graph needs: the shape of its weights, A_hat, and the features."""
     shape = GcnShape(graph.num_features, hidden, graph.num_classes)
-    adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes).to(device)
-    return shape, adjacency, feature_matrix(graph.features).to(device)
+    edges, num_nodes = graph.edge_index, graph.num_nodes
+    adjacency = share_operator(
+        "adjacency",
+        (edges,),
+        (num_nodes, device),
+        lambda: normalized_adjacency(edges, num_nodes).to(device),
+    )
+    features = share_operator(
+        "features", (graph.features,), (device,), lambda: feature_matrix(graph.features).to(device)
+    )
+    return shape, adjacency, features
 
 
 def gcn_layout(shape: GcnShape, dropout: float) -> Layout:

@@ -11,10 +11,6 @@ import warnings
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
-from sklearn.neural_network import MLPClassifier
-from sklearn.svm import SVC
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -53,6 +49,8 @@ def cross_validated_f1(
     make the embedding."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
     rows, classes = rows[classes >= 0], classes[classes >= 0]
+    from sklearn.model_selection import StratifiedKFold  # loaded where it is used
+
     folds = StratifiedKFold(num_folds, shuffle=True, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # A class with fewer members than folds is missing from some of them.
@@ -66,6 +64,10 @@ def _f1(
     folds: list[tuple[Integers, Integers]],
     seed: int,
 ) -> dict[str, float]:
+    from sklearn.exceptions import ConvergenceWarning  # seconds that most runs need not pay
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.svm import SVC
+
     scores: dict[str, list[float]] = {"mlp_f1": [], "svc_f1": []}
     for fit, score in folds:
         models = {"mlp_f1": MLPClassifier(random_state=seed % 2**32), "svc_f1": SVC()}

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.models.shared_operators import share_operator
 from securefg.models.sparse import SparseMatrix
 
 Degree = Literal["count", "weight"]
@@ -176,6 +177,15 @@ def projected(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree
 
     `degree`: D counts a node's pseudo neighbours, or sums their weights.
     """
+    return share_operator(
+        "pseudo graph",
+        (graph.counts, graph.columns, graph.values, node_ids),
+        (scale, degree),
+        lambda: _project(graph, node_ids, scale, degree),
+    )
+
+
+def _project(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree) -> SparseMatrix:
     count = len(node_ids)
     local = torch.full((len(graph.counts),), -1, dtype=torch.int32, device=node_ids.device)
     local[node_ids] = torch.arange(count, dtype=torch.int32, device=node_ids.device)

@@ -1,17 +1,20 @@
 """Sparse matrices with a fast product and gradient, and rows drawn from them.
 
-A matrix is held as CSR, with the CSR of the transpose beside it.
+A matrix is held as CSR. The CSR of its transpose is made when a gradient first needs it.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 with warnings.catch_warnings():
@@ -24,17 +27,12 @@ with warnings.catch_warnings():
 class SparseMatrix:
     """A constant sparse matrix M, for products M @ B whose gradient flows into B.
 
-    `to_transposed` sends values in CSR order to the order of the transpose's CSR, so that other
-    values on the same pattern (dropout) need no sorting.
+    Parts of the transpose are sorted once, on first use.
     """
 
     rows: Tensor
     columns: Tensor
     values: Tensor
-    rows_transposed: Tensor
-    columns_transposed: Tensor
-    values_transposed: Tensor
-    to_transposed: Tensor
     shape: tuple[int, int]
 
     @classmethod
@@ -42,17 +40,7 @@ class SparseMatrix:
         cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
     ) -> SparseMatrix:
         """From entries sorted by row, then column; no two at one place."""
-        to_transposed = torch.argsort(column.int(), stable=True)
-        return cls(
-            rows=pointers(row, shape[0]),
-            columns=column.int(),
-            values=values,
-            rows_transposed=pointers(column, shape[1]),
-            columns_transposed=row[to_transposed].int(),
-            values_transposed=values[to_transposed],
-            to_transposed=to_transposed,
-            shape=shape,
-        )
+        return cls(pointers(row, shape[0]), column.int(), values, shape)
 
     @classmethod
     def from_entries(
@@ -68,6 +56,30 @@ class SparseMatrix:
         row, column = dense.nonzero(as_tuple=True)
         shape = (dense.shape[0], dense.shape[1])
         return cls.from_sorted_entries(row, column, dense[row, column], shape)
+
+    @cached_property
+    def to_transposed(self) -> Tensor:
+        """Return the places of values in CSR order in the order of the transpose's CSR.
+
+        Other values on the same pattern (dropout) need no sorting.
+        """
+        return torch.argsort(self.columns, stable=True)
+
+    @cached_property
+    def rows_transposed(self) -> Tensor:
+        """Return where the entries of every column begin in the transpose's CSR."""
+        return pointers(self.columns, self.shape[1])
+
+    @cached_property
+    def columns_transposed(self) -> Tensor:
+        """Return the row of every entry, in the order of the transpose's CSR."""
+        rows = torch.arange(self.shape[0], dtype=torch.int32, device=self.rows.device)
+        return rows.repeat_interleave(self.rows.diff()).index_select(0, self.to_transposed)
+
+    @cached_property
+    def values_transposed(self) -> Tensor:
+        """Return the values in the order of the transpose's CSR."""
+        return self.values.index_select(0, self.to_transposed)
 
     @cached_property
     def csr(self) -> Tensor:
@@ -100,7 +112,23 @@ class SparseMatrix:
         """With the transpose of what `product` multiplies by."""
         if values is None or values is self.values:
             return self.csr_transposed @ dense
-        return self.transposed(values[self.to_transposed]) @ dense
+        if dense.device.type == "cpu":
+            return self._scatter(dense, values)
+        return self.transposed(values.index_select(0, self.to_transposed)) @ dense
+
+    def _scatter(self, dense: Tensor, values: Tensor) -> Tensor:
+        """Return the transposed product from the CSR of M itself: no value is moved first."""
+        transposed = copy(self._csc_transposed)  # other threads may multiply by other values
+        transposed.data = values.detach().numpy()
+        product: NDArray[np.float32] = transposed @ dense.detach().numpy()
+        return torch.from_numpy(product)
+
+    @cached_property
+    def _csc_transposed(self) -> Any:
+        from scipy import sparse
+
+        parts = (self.values.numpy(), self.columns.numpy(), self.rows.numpy())
+        return sparse.csc_array(parts, shape=self.shape[::-1], copy=False)
 
     def at(self, rows: Tensor) -> SparseMatrix:
         """Some rows, in the order asked for."""
@@ -116,9 +144,10 @@ class SparseMatrix:
 
     def to(self, device: torch.device) -> SparseMatrix:
         """The matrix on another device."""
-        names = [field.name for field in fields(self) if field.name != "shape"]
-        moved = {name: getattr(self, name).to(device) for name in names}
-        return SparseMatrix(**moved, shape=self.shape)
+        if self.values.device == device:
+            return self
+        rows, columns, values = (t.to(device) for t in (self.rows, self.columns, self.values))
+        return SparseMatrix(rows, columns, values, self.shape)
 
 
 @dataclass(frozen=True)
@@ -153,7 +182,7 @@ FeatureMatrix = SparseMatrix | DenseMatrix
 
 def feature_matrix(features: Tensor) -> FeatureMatrix:
     """Sparse where that is faster: below a quarter non-zero."""
-    density = float((features != 0).float().mean())
+    density = int(torch.count_nonzero(features)) / max(features.numel(), 1)
     return SparseMatrix.from_dense(features) if density < 0.25 else DenseMatrix(features)
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, Protocol
 
-from scipy.special import log_ndtr
-
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.roots import root_between
 from securefg.privacy.influence import Population
@@ -86,6 +84,8 @@ def exact_gaussian(steps: Composition, delta: float) -> float:
 
 
 def _gaussian_log_delta(epsilon: float, mu: float) -> float:
+    from scipy.special import log_ndtr  # half a second that runs without noise need not pay
+
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     return first + math.log(-math.expm1(min(second - first, -1e-300)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
 
 Floats = NDArray[np.float64]
 
@@ -44,5 +43,7 @@ class Law:
         """Return standard normal numbers if `noise`, in standard deviations, follows the law."""
         if self.log_tail is None:
             return noise
+        from scipy.special import ndtri_exp  # loaded where it is used
+
         scores: Floats = -np.sign(noise) * ndtri_exp(self.log_tail(np.abs(noise)))
         return scores

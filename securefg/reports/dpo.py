@@ -49,8 +49,12 @@ def build_dpo_page(folder: RunFolder) -> Path:
 def missing_entries(context: ContextSettings) -> tuple[tuple[str, str], ...]:
     """Return the entries of the context that nobody wrote, each with its description."""
     entries = type(context).model_fields.items()
-    empty = [(key, field) for key, field in entries if getattr(context, key) in ("", None)]
+    empty = [(key, field) for key, field in entries if _is_empty(getattr(context, key))]
     return tuple((key, field.description or "") for key, field in empty)
+
+
+def _is_empty(value: str | int | None) -> bool:
+    return value is None or not str(value).strip()
 
 
 def render_dpo(results: Results, answer: Answer) -> str:

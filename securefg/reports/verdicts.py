@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scipy.special import ndtr
-
 from securefg.foundation.units import delta_text, epsilon_text
 from securefg.privacy.accountants import steps_for
 from securefg.reports.results import Booked, Results
@@ -34,6 +32,8 @@ def chance_to_distinguish(
     )
     if unbounded or not gaussian or any(step.sampling < 1 for step in steps):
         return general
+    from scipy.special import ndtr  # loaded where it is used
+
     mu = math.sqrt(sum(step.count / step.noise_multiplier**2 for step in steps))
     return min(general, float(ndtr(mu / 2)))
 

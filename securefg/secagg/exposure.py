@@ -26,7 +26,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from securefg.foundation.errors import ConfigError
 
@@ -125,6 +124,8 @@ def _blocks(
     num_rows = matrix.shape[0]
     kept = matrix @ sparse.diags_array(unknown.astype(np.float64))
     both: Any = sparse.block_array([[None, kept], [kept.T, None]], format="csr")
+    from scipy.sparse.csgraph import connected_components  # loaded where it is used
+
     _, part = connected_components(both, directed=False)
     order = np.argsort(part, kind="stable")
     for members in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):

@@ -13,7 +13,6 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 
 def most_marked(total: int, marked: int, drawn: int, rare: Fraction) -> int:
@@ -41,6 +40,8 @@ def estimate_most_marked(total: int, marked: int, drawn: int, rare: Fraction) ->
 def _log_binomials(total: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return ln C(total, j); ln 0 where j is more than there are."""
     j = np.clip(chosen, 0, total).astype(np.float64)
+    from scipy.special import gammaln  # loaded where it is used
+
     table: NDArray[np.float64] = gammaln(total + 1.0) - gammaln(j + 1.0) - gammaln(total - j + 1.0)
     return np.where((chosen >= 0) & (chosen <= total), table, -np.inf)
 

@@ -17,6 +17,20 @@ from securefg.settings.config import RunConfig, load_config, parse_config
 from tests.small import CSBM, config
 
 CONFIGS = sorted(p for p in Path("configs").glob("*.yaml") if not p.stem.startswith("curve_"))
+ONE_OF_EACH = (
+    "alone_cora",
+    "alone_made",
+    "fedavg_graphsage_csbm",
+    "fedgl_cora_private",
+    "fedmlp_sc_dp_sgd",
+    "gfl_dnc",
+    "mlps_sc",
+    "nfedgnn_cnfgnn",
+    "ppfl_deepwalk_citeseer_masked",
+    "ppfl_gat_citeseer",
+    "private_made",
+)
+"""A config of every method. Masks, local noise, DP-SGD and distributed noise are among them."""
 SAMPLES = {"num_nodes": 30, "num_features": 12, "samples_per_node": 24}
 
 
@@ -78,18 +92,31 @@ def unlike(paths: list[Path]) -> list[Path]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_shipped_config_is_whole(path: Path) -> None:
-    assert small_version(path, Path("unused")).hash
+def test_one_of_each_covers_every_method_that_a_config_runs() -> None:
+    methods = [small_version(path, Path("unused")).method.name for path in CONFIGS]
+    chosen = [load_config(Path(f"configs/{stem}.yaml")).method.name for stem in ONE_OF_EACH]
+    assert len(methods) > 70  # every shipped config is read whole
+    assert sorted(chosen) == sorted(set(methods))
 
 
-@pytest.mark.parametrize("path", unlike(CONFIGS), ids=lambda path: path.stem)
-def test_processes_give_the_weights_and_bytes_of_one_process(path: Path, tmp_path: Path) -> None:
-    parsed = small_version(path, tmp_path)
-    seeded = "privacy.noise_rng=seeded"
-    here = finished(parsed, f"output.root={tmp_path}/here", seeded)
-    apart = finished(parsed, f"output.root={tmp_path}/apart", "engine.name=processes", seeded)
-    assert same_result(here, apart)
+def is_same_in_processes(path: Path, root: Path) -> bool:
+    """Tell if hosts in processes of their own give the weights and bytes of one process."""
+    parsed, seeded = small_version(path, root), "privacy.noise_rng=seeded"
+    here = finished(parsed, f"output.root={root}/here", seeded)
+    apart = finished(parsed, f"output.root={root}/apart", "engine.name=processes", seeded)
+    return same_result(here, apart)
+
+
+@pytest.mark.parametrize("stem", ONE_OF_EACH)
+def test_processes_give_the_weights_and_bytes_of_one_process(stem: str, tmp_path: Path) -> None:
+    assert is_same_in_processes(Path(f"configs/{stem}.yaml"), tmp_path)
+
+
+@pytest.mark.slow
+def test_processes_agree_with_one_process_for_every_config(tmp_path: Path) -> None:
+    others = [path for path in unlike(CONFIGS) if path.stem not in ONE_OF_EACH]
+    assert len(others) > 30
+    assert [p.stem for p in others if not is_same_in_processes(p, tmp_path / p.stem)] == []
 
 
 def test_a_method_that_smuggles_through_a_global_fails_under_processes(tmp_path: Path) -> None:

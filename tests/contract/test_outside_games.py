@@ -73,13 +73,23 @@ DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
     "labelled samples": partial(drawn, task="sc", samples_per_node=6),
     "missing class": missing_class,
 }
-CASES = [
-    *((says, data) for says in TWO_FIELDS for data in DATA if data != "labelled samples"),
+QUICK = (
+    ("statistics", "missing class"),
     ("statistics", "labelled samples"),
+    ("rows", "three holders"),
+    ("weights", "plain"),
     ("nothing", "plain"),
-    ("nothing", "three holders"),
     ("latents", "several samples"),
+)
+"""Every reply and every kind of data once; all pairs of them take minutes."""
+LONG = (
+    *((says, data) for says in TWO_FIELDS for data in DATA if data != "labelled samples"),
+    ("nothing", "three holders"),
     ("latents", "missing class"),
+)
+CASES = [
+    *QUICK,
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG if case not in QUICK),
 ]
 
 

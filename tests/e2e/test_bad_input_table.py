@@ -116,6 +116,7 @@ TABLE = [
     ("audit . --only whitned_links", "attack", "'whitned_links'", "did you mean whitened_links?"),
     ("audit . --adversary serve", "adversary", "'serve'", "server, client:3,5, wire or outsider"),
     ("audit . x", "audit", ". x", "`audit RUN`"),
+    ("audit mechanism no.such", "audit mechanism no.such", "nothing", "that imports from here"),
     ("rehearse .", ".", "a folder", "a config"),
     ("report nowhere", "nowhere", "no such folder", "a run's folder"),
     ("report .", ".", "a folder without config.yaml", "a run's folder"),

@@ -35,8 +35,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.io import loadmat
-from scipy.io.matlab import MatReadError
 
 from securefg.data.dataset import Dataset
 from securefg.data.graph import sorted_edges, undirected
@@ -77,6 +75,9 @@ def read_facebook(path: Path) -> Dataset:
 
 
 def _university(path: Path) -> tuple[Any, Ints]:
+    from scipy.io import loadmat  # loaded where it is used
+    from scipy.io.matlab import MatReadError
+
     try:
         content = loadmat(path)
         adjacency, people = content["A"].tocsr(), np.asarray(content["local_info"], np.int64)

@@ -22,6 +22,7 @@ from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import AveragingServer, Method, one_step_of_adam
 from securefg.methods.fedavg.settings import Settings
 from securefg.models import any_network
+from securefg.models.optimizers import Sgd, SteppedAdam
 from securefg.models.sparse import Incoming, batches
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.private_training import (
@@ -188,22 +189,21 @@ class Client(Host):
         return {"num_nodes": torch.tensor([float(len(self._x))])}
 
     def _steps(self, start: Tensor, turn: Turn) -> None:
-        kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-        optimizer = kinds[self._settings.optimizer](
-            self._network.parameters(),
-            lr=self._training.lr,
-            weight_decay=self._training.weight_decay,
-        )
+        kind = SteppedAdam if self._settings.optimizer == "adam" else Sgd
+        lr, decay = self._training.lr, self._training.weight_decay
+        optimizers = [(w, kind([w], [decay], lr)) for w in self._network.parameters()]
         self._network.train()
         with any_network.seeded(derive_seed(self._seed, "dropout", self._shard.client, turn.round)):
             for x, edges, nodes, labels in self._batches(turn):
-                optimizer.zero_grad()
+                self._network.zero_grad()
                 loss = cross_entropy(self._network(x, edges)[nodes], labels)
                 if self._settings.proximal:
                     apart = torch.nn.utils.parameters_to_vector(self._network.parameters()) - start
                     loss = loss + self._settings.proximal / 2 * apart.square().sum()
                 torch.autograd.backward(loss)
-                optimizer.step()
+                for weights, optimizer in optimizers:
+                    if weights.grad is not None:  # a network may leave weights unused
+                        optimizer.step([weights.grad])
 
     def _batches(self, turn: Turn) -> Iterator[tuple[Tensor, Tensor, Tensor | slice, Tensor]]:
         """Features, edges, which nodes have labels, and these: for every step of a round."""

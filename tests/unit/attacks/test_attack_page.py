@@ -5,18 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from attacks import active, get_active, get_attack, shipped
 from attacks.page import page, paragraph
 
 
-@pytest.mark.parametrize("name", [*shipped(), *active()])
-def test_an_attack_says_what_it_means_for_a_person_and_what_stops_it(name: str) -> None:
-    attack = get_active(name) if name in active() else get_attack(name)
-    assert len(attack.exposes) > 20
-    assert len(attack.stopped_by) > 10
-    assert "_" not in attack.exposes + attack.stopped_by  # words for people
+def is_for_people(exposes: str, stopped_by: str) -> bool:
+    return len(exposes) > 20 and len(stopped_by) > 10 and "_" not in exposes + stopped_by
+
+
+def test_attacks_say_what_they_expose_and_what_stops_them() -> None:
+    attacks = [get_attack(name) for name in shipped()] + [get_active(name) for name in active()]
+    assert len(attacks) > 50
+    assert [a.name for a in attacks if not is_for_people(a.exposes, a.stopped_by)] == []
+
+
+def test_is_for_people_refuses_short_texts_and_names_of_code() -> None:
+    assert is_for_people("Who is linked to whom in a shard", "noise on the sums")
+    assert not is_for_people("Links", "noise on the sums")
+    assert not is_for_people("Who is linked to whom in a shard", "noise")
+    assert not is_for_people("Who is linked to whom in a shard", "use local_gaussian there")
 
 
 def test_the_page_of_attacks_is_made_from_their_declarations() -> None:

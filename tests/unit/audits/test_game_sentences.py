@@ -1,4 +1,4 @@
-"""The sentence that heads a page says only what the game of the attack measured, for every game."""
+"""Every sentence about a finding says only what the game of the attack measured, for every game."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 from attacks import active, get_active, get_attack, shipped
+from attacks.base import AnyAttack
 from attacks.questions import Question
+from audits.answer.model import Level
+from audits.answer.remedies import MASKS, clauses_of, kinds_named, other_clauses
+from audits.answer.sentences import finding_sentence
 from audits.findings.record import Finding, Verdict
 from audits.games import load_game
 from audits.games import shipped as shipped_games
@@ -22,6 +26,15 @@ from securefg.foundation.interval import Interval
 from securefg.reports.findings_section import worst_sentence
 
 NOT_MEASURED = re.compile(r"\b(people|persons?|customers?|patients?|names?|named|naming)\b", re.I)
+# A node stands for a person in what an attack declares; that one was named or treated is a claim.
+NOT_DECLARED = re.compile(
+    r"\b(customers?|patients?|clinic|bank|diagnos\w+|names?|named|naming|every|whole record"
+    r"|entry by entry|number by number|edge by edge|exactly)\b",
+    re.I,
+)
+# Only a game that scores single guesses of a list measures who somebody is.
+MEASURES_IDENTITY = {"candidate_rows", "identify"}
+IDENTITY = re.compile(r"\bwhich (?:person|entry)\b", re.I)
 TRAINING = re.compile(r"\btrain\w*", re.I)
 
 # The truth of these games is whether, or on what, somebody trained.
@@ -66,6 +79,7 @@ def named_texts(function: ast.AST, name: str) -> list[str]:
     return [text for value in given for text in texts(value)]
 
 
+@cache
 def measured() -> dict[str, list[tuple[str, str]]]:
     """Return (metric, unit) by game; a game without texts takes those of functions it calls."""
     found = {}
@@ -88,16 +102,13 @@ def names_in(function: Callable[..., Any]) -> list[Callable[..., Any]]:
     return [f for f in known if inspect.isfunction(f) and f.__module__.startswith("audits.games.")]
 
 
-GAMES = measured()
-
-
 def test_every_game_is_a_function_with_the_name_of_its_question() -> None:
     made = {name: load_game(question).make for name, question in shipped_games().items()}
     assert {name: make.__name__ for name, make in made.items() if make.__name__ != name} == {}
 
 
 def sentences(game: str, attack: str) -> Iterator[str]:
-    for metric, unit in GAMES.get(game, []):
+    for metric, unit in measured().get(game, []):
         for details in COUNTS:
             reached = Interval(value=0.9, low=0.8, high=1.0)
             yield worst_sentence(
@@ -127,25 +138,105 @@ def attacks_by_game() -> list[tuple[str, str]]:
 
 def test_games_of_all_attacks_say_what_they_measure() -> None:
     assert {game for game, _ in attacks_by_game()} == {
-        name for name, found in GAMES.items() if found
+        name for name, found in measured().items() if found
     }
-    assert len(GAMES) >= 30
+    assert len(measured()) >= 30
 
 
-@pytest.mark.parametrize("game", sorted(GAMES))
-def test_sentence_of_a_game_mentions_training_only_if_measured(game: str) -> None:
-    attacks = [name for other, name in attacks_by_game() if other == game]
-    for attack in attacks or ["attack"]:
-        for sentence in sentences(game, attack):
-            assert not NOT_MEASURED.search(sentence), sentence
-            if game not in MEASURES_TRAINING:
-                assert not TRAINING.search(sentence), sentence
+def claims_more(game: str, sentence: str) -> bool:
+    """Tell if a sentence speaks of people, or of training that the game did not measure."""
+    training = game not in MEASURES_TRAINING and TRAINING.search(sentence)
+    return bool(NOT_MEASURED.search(sentence) or training)
 
 
-@pytest.mark.parametrize(("game", "name"), attacks_by_game())
-def test_exposure_of_an_attack_mentions_training_only_if_measured(game: str, name: str) -> None:
-    attack = get_attack(name) if name in shipped() else get_active(name)
-    assert game in MEASURES_TRAINING or not TRAINING.search(attack.exposes)
+def test_sentences_of_games_mention_only_what_was_measured() -> None:
+    offenders = []
+    for game in measured():
+        attacks = [name for other, name in attacks_by_game() if other == game]
+        for attack in attacks or ["attack"]:
+            offenders += [s for s in sentences(game, attack) if claims_more(game, s)]
+    assert offenders == []
+
+
+def test_exposures_of_attacks_mention_training_only_if_measured() -> None:
+    texts = {(game, name): attack_named(name).exposes for game, name in attacks_by_game()}
+    assert len(texts) > 50
+    assert [
+        name
+        for (game, name), text in texts.items()
+        if game not in MEASURES_TRAINING and TRAINING.search(text)
+    ] == []
+
+
+def attack_named(name: str) -> Any:
+    return get_attack(name) if name in shipped() else get_active(name)
+
+
+def test_claims_more_finds_people_and_training() -> None:
+    assert claims_more("membership", "It names 3 of 9 customers.")
+    assert claims_more("links", "It finds 3 of 9 rows in training.")
+    assert not claims_more("membership", "It finds 3 of 9 rows in training.")
+
+
+def declared(name: str) -> AnyAttack:
+    return get_attack(name) if name in shipped() else get_active(name)
+
+
+def test_exposures_of_attacks_claim_only_what_their_games_score() -> None:
+    offenders = []
+    for game, name in attacks_by_game():
+        exposes = declared(name).exposes
+        named = IDENTITY.search(exposes) and game not in MEASURES_IDENTITY
+        if NOT_DECLARED.search(exposes) or named or declared(name).question.secret is None:
+            offenders.append((name, exposes))
+    assert offenders == []
+
+
+def test_sentences_of_attacks_have_their_metric_and_figures() -> None:
+    for game, name in attacks_by_game():
+        attack = declared(name)
+        for metric, unit in measured()[game]:
+            for adversary in sorted(attack.adversaries):
+                for level in Level:
+                    sentence = answered(attack, adversary, metric, unit, level)
+                    assert sentence[0].isupper(), sentence
+                    assert sentence.endswith("."), sentence
+                    assert not NOT_DECLARED.search(sentence.replace(metric, "")), sentence
+                    assert (attack.exposes in sentence) == level.is_leak, sentence
+                    if level.is_leak:
+                        assert metric in sentence
+                        assert "guessing .80 -> .90" in sentence
+
+
+def answered(attack: AnyAttack, adversary: str, metric: str, unit: str, level: Level) -> str:
+    reached, prior = Interval(value=0.9, low=0.8, high=1.0), Interval(value=0.8, low=0.7, high=0.9)
+    finding = Finding(
+        adversary=adversary,
+        attack=attack.name,
+        method="m",
+        metric=metric,
+        unit=unit,
+        verdict=Verdict.LEAK,
+        because="it was so",
+        value=reached,
+        prior=prior,
+        gain=reached,
+        targets=20,
+        exposes=attack.exposes,
+    )
+    return finding_sentence(finding, level)
+
+
+def test_clauses_of_stopped_by_that_limit_themselves_are_no_remedies() -> None:
+    for _, name in attacks_by_game():
+        text = declared(name).stopped_by
+        for clause in text.split(";"):
+            kept = clause.strip() in clauses_of(text)
+            assert bool(kinds_named(clause) or other_clauses(clause)) == kept, clause
+            if re.search(r"masks (do not|in part|alone do not|hide|leave)", clause):
+                assert MASKS not in kinds_named(clause), clause
+            limits = re.search(r"\b(not|hardly|neither|part|some|slow|hide)\b", clause)
+            assert kept or limits, clause
 
 
 def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:

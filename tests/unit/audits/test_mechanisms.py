@@ -22,7 +22,7 @@ from audits.mask_reuse import COINS, audit_masks, coins_bound
 from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
 from audits.mechanisms.message import AuditedMessage
-from audits.mechanisms.redraw import guess_seeds
+from audits.mechanisms.redraw import guess_seeds, play_redraw
 from audits.mechanisms.results import MechanismResult, violations
 from audits.uploads import WIDTH, Host, claimed_fields, open_channel
 from securefg.federation.channel import Channel
@@ -44,7 +44,7 @@ from securefg.settings.privacy import PrivacySettings
 from securefg.settings.secagg import SecureAggregationSettings
 from tests.small import tree
 
-TRIALS = 4000
+TRIALS = 2000
 LOCAL = {"mechanism": "local_gaussian", "target_epsilon": 8, "unit": "row"}
 DISCRETE = {
     "mechanism": "distributed_discrete",
@@ -66,6 +66,18 @@ def experiment(privacy: dict[str, Any], rounds: int = 4) -> Experiment:
 @pytest.fixture(scope="module")
 def local() -> Experiment:
     return experiment(LOCAL)
+
+
+@pytest.fixture(scope="module")
+def brief() -> Experiment:
+    """Two rounds show what four do, where a mutant spoils single uploads or links two rounds."""
+    return experiment(LOCAL, rounds=2)
+
+
+@pytest.fixture
+def few_birthdays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play the game of birthdays briefly: half of an audit's time, for other mutants than these."""
+    monkeypatch.setattr("audits.mechanisms.audit.BIRTHDAYS", 40)
 
 
 def quiet_channel(seed: int) -> Callable[[Policy], Channel]:
@@ -120,6 +132,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bounds_come_close(
     assert {r.check for r in results} - {"mask"} == wanted
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_the_claim_is_the_runs_own_for_all_planned_rounds(local: Experiment) -> None:
     """Three fields with the same multiplier each: together they cost the target."""
     results = of(audited(local, quiet_channel(2), 1000), "canary")
@@ -139,6 +152,7 @@ def test_the_claim_is_the_runs_own_for_all_planned_rounds(local: Experiment) -> 
     assert cheaper.noise_multiplier == pytest.approx(found.noise_multiplier, rel=1e-6)
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_rounds_that_are_not_played_count_as_those_that_are(
     monkeypatch: pytest.MonkeyPatch, local: Experiment
 ) -> None:
@@ -158,6 +172,7 @@ def _multiplier(found: Experiment) -> float:
     return rule.noise_multiplier
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_a_sample_too_small_for_the_claim_is_inconclusive() -> None:
     """What spreads by a thousandth of the canary counts as bare: no game shows more than that."""
     large = experiment({"mechanism": "local_gaussian", "noise_multiplier": 5e-4, "unit": "row"})
@@ -167,6 +182,7 @@ def test_a_sample_too_small_for_the_claim_is_inconclusive() -> None:
     assert all(r.claimed > r.ceiling for r in results)
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_a_claim_of_200_is_tested_with_400_trials() -> None:
     """Known values show it, where the errors of a threshold could not."""
     results = audited(experiment({**LOCAL, "target_epsilon": 200}), quiet_channel(3), 400)
@@ -188,7 +204,12 @@ class Sent(Message, kind="test_mechanisms.Sent"):
 PLANNED = [PlannedRelease(Sent, "some", 2, 4), PlannedRelease(Sent, "more", 2, 12, 3)]
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 8.0])
+def slow_case(value: object) -> Any:
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
+@pytest.mark.usefixtures("few_birthdays")
+@pytest.mark.parametrize("epsilon", [0.5, slow_case(1.0), slow_case(2.0), 8.0])
 def test_sound_mechanisms_are_flagged_no_oftener_than_at_95_percent(epsilon: float) -> None:
     settings = PrivacySettings(mechanism="local_gaussian", target_epsilon=epsilon)
     policy = make_policy(settings, PLANNED, 10)
@@ -202,6 +223,7 @@ def test_sound_mechanisms_are_flagged_no_oftener_than_at_95_percent(epsilon: flo
 # ---------------------------------------------------------------------------------------- mutants
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Experiment) -> None:
     whole = local_gaussian.sensitivity_l2
     monkeypatch.setattr(
@@ -213,6 +235,7 @@ def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Ex
     assert "whole" in caught(results)
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     found, sample = experiment(DISCRETE), distributed_discrete.sample
     monkeypatch.setattr(
@@ -221,6 +244,7 @@ def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.Monk
     assert caught(audited(found)) >= {"canary", "linked", "shape"}
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_discrete_noise_of_the_first_round_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     found, sample = experiment(DISCRETE), distributed_discrete._discrete
 
@@ -318,25 +342,28 @@ class ByPosition(SystemNoise):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
+@pytest.mark.usefixtures("few_birthdays")
 @pytest.mark.parametrize(
     "mutant", [Repeating, Shared, InPairs, OneForAllFields, OneForAllRows, ByPosition]
 )
 def test_the_same_noise_twice_is_caught(
-    mutant: Callable[[], NoiseSource], local: Experiment
+    mutant: Callable[[], NoiseSource], brief: Experiment
 ) -> None:
-    results = audited(local, with_noise(mutant))
+    results = audited(brief, with_noise(mutant))
     assert "linked" in caught(results)
     # Single rounds look sound: no other game sees it.
     assert "loud" not in caught(results) or mutant is Shared
 
 
-def test_noise_in_the_first_round_only_is_caught(local: Experiment) -> None:
-    results = audited(local, with_noise(FirstRoundOnly))
+@pytest.mark.usefixtures("few_birthdays")
+def test_noise_in_the_first_round_only_is_caught(brief: Experiment) -> None:
+    results = audited(brief, with_noise(FirstRoundOnly))
     assert caught(results) >= {"canary", "linked"}
 
 
-def test_long_rows_without_noise_at_their_end_are_caught(local: Experiment) -> None:
-    found = violations(audited(local, with_noise(BareBeyondTheFirst)))
+@pytest.mark.usefixtures("few_birthdays")
+def test_long_rows_without_noise_at_their_end_are_caught(brief: Experiment) -> None:
+    found = violations(audited(brief, with_noise(BareBeyondTheFirst)))
     assert "shape" in found.get("Update.weights", [])
 
 
@@ -347,14 +374,19 @@ def test_a_guessable_seed_is_caught(
 ) -> None:
     run = local.config.seed
     known = {"run": run, "stream": derive_seed(run, "noise"), 42: 42}[seed]
-    policy, planned = local.policy, _planned(local)
-    results = audit_releases(
-        policy, planned, with_noise(lambda: kind(known)), 600, 0, likely_seeds(run)
-    )
-    assert "seed" in caught(results)
-    (result,) = of(results, "seed")
+    message = first_message(local, with_noise(lambda: kind(known)))
+    (result,) = guess_seeds(message, likely_seeds(run))
+    assert result.verdict == "VIOLATION"
     assert "guess" in result.because
-    assert "redraw" in caught(results)
+    assert "VIOLATION" in {redrawn.verdict for redrawn in play_redraw(message)}
+
+
+@pytest.mark.usefixtures("few_birthdays")
+def test_a_guessable_seed_is_a_violation_of_the_whole_audit(local: Experiment) -> None:
+    run, policy = local.config.seed, local.policy
+    noise = with_noise(lambda: TorchNoise(run))
+    results = audit_releases(policy, _planned(local), noise, 600, 0, likely_seeds(run))
+    assert caught(results) >= {"seed", "redraw"}
 
 
 def test_a_guessable_seed_of_discrete_noise_is_caught() -> None:
@@ -442,32 +474,40 @@ def guessed(
     found: Experiment, make_channel: Callable[[Policy], Channel], confidence: float = 0.95
 ) -> list[Any]:
     """The game of seeds alone, against the first message."""
+    return guess_seeds(first_message(found, make_channel, confidence), likely_seeds(BIG))
+
+
+def first_message(
+    found: Experiment, make_channel: Callable[[Policy], Channel], confidence: float = 0.95
+) -> AuditedMessage:
     planned = [r for r in _planned(found) if r.message is _planned(found)[0].message]
     rng = np.random.default_rng(0)
     unlimited = replace(found.policy, budget=None)
-    message = AuditedMessage(unlimited, planned, make_channel, 600, rng, confidence)
-    return guess_seeds(message, likely_seeds(BIG))
+    return AuditedMessage(unlimited, planned, make_channel, 600, rng, confidence)
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_clipping_after_the_noise_is_caught(
-    monkeypatch: pytest.MonkeyPatch, local: Experiment
+    monkeypatch: pytest.MonkeyPatch, brief: Experiment
 ) -> None:
     def apply(rule: LocalGaussian, values: Tensor, noise: NoiseSource, *where: Any) -> Tensor:
         noisy = values.double() + rule.sigma * noise.normal(values.shape, *where)
         return clip_l2(noisy, rule.clip_l2, rule.per).to(values.dtype)
 
     monkeypatch.setattr(LocalGaussian, "apply", apply)
-    assert "loud" in caught(audited(local))
+    assert "loud" in caught(audited(brief))
 
 
-def test_a_clip_per_number_is_caught(monkeypatch: pytest.MonkeyPatch, local: Experiment) -> None:
+@pytest.mark.usefixtures("few_birthdays")
+def test_a_clip_per_number_is_caught(monkeypatch: pytest.MonkeyPatch, brief: Experiment) -> None:
     monkeypatch.setattr(local_gaussian, "clip_l2", lambda x, c, per: x.double().clamp(-c, c))
-    assert "loud" in caught(audited(local, trials=20_000))
+    assert "loud" in caught(audited(brief, trials=20_000))
 
 
+@pytest.mark.usefixtures("few_birthdays")
 @pytest.mark.parametrize("clipped", [True, False])
 def test_a_second_field_left_bare_is_caught(
-    monkeypatch: pytest.MonkeyPatch, local: Experiment, clipped: bool
+    monkeypatch: pytest.MonkeyPatch, brief: Experiment, clipped: bool
 ) -> None:
     sound = Channel._protect
 
@@ -477,7 +517,7 @@ def test_a_second_field_left_bare_is_caught(
         return sound(channel, message, name, x, turn)
 
     monkeypatch.setattr(Channel, "_protect", protect)
-    found = violations(audited(local, quiet_channel(6)))
+    found = violations(audited(brief, quiet_channel(6)))
     assert "Update.embeddings" in found
     assert not {"Update.weights", "Update.predictions"} & found.keys()
 
@@ -569,6 +609,7 @@ def test_plain_fields_and_seeded_noise_claim_nothing(local: Experiment) -> None:
     assert claimed_fields(replace(local.policy, protects=False), planned) == []
 
 
+@pytest.mark.usefixtures("few_birthdays")
 def test_a_config_is_enough(tmp_path: Path) -> None:
     config: RunConfig = parse_config(
         {**tree(tmp_path, "nfedgnn"), "partition": {"name": "one_node"}}

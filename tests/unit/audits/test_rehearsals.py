@@ -16,7 +16,7 @@ from attacks import active, get_active, get_attack
 from attacks.active.base import Request, Told
 from audits.control_runs import bared, undefended
 from audits.findings.record import Finding, Verdict
-from audits.rehearsals.rehearse import Rehearsal, rehearse
+from audits.rehearsals.rehearse import Rehearsal, floor_of, rehearse
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
@@ -262,3 +262,8 @@ def test_a_run_is_not_rehearsed(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["rehearse", str(tmp_path)])
     assert isinstance(refused.exception, ConfigError)
     assert "securefg audit" in str(refused.exception)
+
+
+def test_floor_of_a_config_without_defences_names_noise(tmp_path: Path) -> None:
+    reasons = floor_of(prepare(config(tmp_path)))
+    assert "noise" in reasons, reasons

@@ -67,9 +67,18 @@ def test_a_run_ends_with_a_table_and_the_path_of_its_report(config_file: Path) -
     text = output("run", str(config_file))
     (folder,) = (config_file.parent / "runs").iterdir()
     assert f"report  {folder / 'report.html'}" in text
+    assert f"next    securefg audit {folder}" in text
+    assert "expect roughly 10 s on an idle core and" in text.splitlines()[1]
     assert "epsilon per client" in text
     assert (folder / "report.html").stat().st_size > 10_000
     assert output("report", str(folder)).strip() == str(folder / "report.html")
+
+
+def test_run_of_a_useless_model_says_so_before_its_figures(config_file: Path) -> None:
+    wrong = ("--set", "data.label_noise=1.0", "--set", "training.rounds=20")
+    text = output("run", str(config_file), *wrong)
+    assert text.index("NO BETTER THAN ONE CLASS") < text.index("test accuracy")
+    assert "useless model" in " ".join(text.split())
 
 
 def test_json_is_the_summary_and_nothing_else(config_file: Path) -> None:

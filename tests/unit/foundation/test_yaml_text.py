@@ -61,9 +61,10 @@ def test_plain_values_are_those_of_yaml() -> None:
     assert parse_yaml("", "f") is None
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_config_reads_as_before(path: Path) -> None:
-    assert read_yaml(path) == yaml.safe_load(path.read_text())
+def test_read_yaml_of_shipped_configs_agrees_with_the_library() -> None:
+    paths = sorted(Path("configs").glob("*.yaml"))
+    assert len(paths) > 80
+    assert [p.name for p in paths if read_yaml(p) != yaml.safe_load(p.read_text())] == []
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

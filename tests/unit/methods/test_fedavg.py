@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-from torch_geometric.nn import SAGEConv
 
 from securefg.engines.hosting import noise_source
 from securefg.federation.roles import Site
@@ -40,6 +39,8 @@ class Two(nn.Module):
     """A network of one's own: two convolutions and a linear map of the node's own row."""
 
     def __init__(self, num_features: int, num_classes: int, hidden: int = 4) -> None:
+        from torch_geometric.nn import SAGEConv  # seconds, which collection need not take
+
         super().__init__()
         self.first = SAGEConv(num_features, hidden)
         self.second = SAGEConv(hidden, num_classes)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from securefg.models.optimizers import Adam
+from securefg.models.optimizers import Adam, Sgd, SteppedAdam
 
 SIZES = ((4, 3), (3, 2))
 
@@ -87,3 +89,23 @@ def test_a_gradient_of_another_size_is_refused() -> None:
     adam = Adam(parameters(torch.float32), (0.0, 0.0), lr=0.01)
     with pytest.raises(RuntimeError):
         adam.step([torch.ones(2, 2), torch.ones(3, 2)])
+
+
+@pytest.mark.parametrize("decay", [0.0, 5e-2])
+@pytest.mark.parametrize(
+    ("own_kind", "reference_kind"),
+    [(SteppedAdam, torch.optim.Adam), (Sgd, torch.optim.SGD)],
+    ids=["adam", "sgd"],
+)
+def test_stepped_optimizer_fifty_steps_equal_pytorch_to_the_bit(
+    own_kind: Any, reference_kind: Any, decay: float
+) -> None:
+    own, theirs = parameters(torch.float32), parameters(torch.float32)
+    optimizer = own_kind(own, (decay, decay), 0.01)
+    reference = reference_kind(theirs, lr=0.01, weight_decay=decay)
+    for step in range(50):
+        optimizer.step(gradients(step, torch.float32))
+        for parameter, gradient in zip(theirs, gradients(step, torch.float32), strict=True):
+            parameter.grad = gradient
+        reference.step()
+    assert all(torch.equal(one, other) for one, other in zip(own, theirs, strict=True))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric import nn as pyg
 
 from securefg.foundation.errors import ConfigError
 from securefg.models.any_network import build, layout_of, load_vector, seeded, vector_of
@@ -155,6 +154,8 @@ def test_a_network_by_name_gives_a_score_per_node_and_class(
 
 
 def test_arguments_are_the_networks_own() -> None:
+    from torch_geometric import nn as pyg  # seconds, which collection need not take
+
     ours = made("GraphSAGE", seed=4, hidden_channels=5, num_layers=3, dropout=0.5)
     with seeded(4):
         theirs = pyg.GraphSAGE(FEATURES, 5, 3, CLASSES, dropout=0.5)

@@ -88,7 +88,7 @@ def test_dropout_keeps_its_share_and_the_mean(features: Tensor, dropout: float) 
     field = Field.whole(_adjacency(), feature_matrix(features))
     weights = torch.cat([SHAPE.split(v)[0] for v in VECTORS], 1)
     run, stream = Pass(field, weights, torch.zeros(COUNT, HIDDEN, CLASSES)), torch_stream(0, "kept")
-    kept = torch.stack([run._draw(dropout, stream).float() for _ in range(200)])
+    kept = torch.stack([run._draw(dropout, stream).clone() for _ in range(200)])
     assert abs(float(kept.mean()) - (1 - dropout)) < 4 * (0.25 / kept.numel()) ** 0.5
     places = kept.mean(0)
     assert abs(float(places.std()) - (dropout * (1 - dropout) / 200) ** 0.5) < 0.005
@@ -103,8 +103,8 @@ def test_the_gradient_under_dropout_is_that_of_the_masked_network(features: Tens
     last = torch.stack([SHAPE.split(v)[1] for v in VECTORS]).requires_grad_()
     run = Pass(field, first.detach(), last.detach())
     logits = run.forward(0.4, torch_stream(0, "dropout"))
-    mask = run._passes.float() / 0.6
-    hidden = (field.first @ field.features.matmul(first, run._values)) * mask
+    mask = (run._active > 0).float() / 0.6
+    hidden = (field.first @ (run._features.matrix.to_dense() @ first)) * mask
     near = (field.second @ hidden).view(-1, COUNT, HIDDEN).transpose(0, 1)
     wanted = torch.bmm(near, last)
     torch.testing.assert_close(logits, wanted.detach())

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from audits.answer.build import answer_of
-from audits.answer.model import Answer, Level, Outcome
+from audits.answer.model import Answer, Cell, Level, Outcome
+from audits.answer.table import make_evidence
 from audits.findings.record import Finding, Verdict
 from securefg.foundation.interval import Interval
 from securefg.reports.answer_views import table_rows
@@ -149,6 +150,23 @@ def test_plot_places_prior_value_and_interval_in_order(run: RunFolder) -> None:
     assert plot_cell(cells["SFG-MEMBER-SERVER"]) is None
 
 
+def test_plot_of_counts_and_losses_stays_on_its_axis() -> None:
+    for prior, value in ((0.0, 17.0), (0.5, 0.2), (0.0, 4_000_000.0), (0.0, -3.0)):
+        cell = Cell(
+            code="SFG-UPLOAD-SERVER",
+            column="server",
+            level=Level.EXACT,
+            evidence=(make_evidence(finding("a", "server", "UPLOAD-SERVER", prior, value)),),
+        )
+        plot = plot_cell(cell)
+        assert plot is not None
+        row = plot.rows[0]
+        places = [row.dot, row.left, row.left + row.span, row.low, row.low + row.width]
+        assert all(-0.01 <= place <= 100.01 for place in places)
+        assert 2 <= len(plot.ticks) <= 8
+        assert all(0 <= place <= 100 for place, _ in plot.ticks)
+
+
 def test_markup_in_a_finding_is_escaped(run: RunFolder) -> None:
     audit = AuditResult(run.path, (), (), Verdict.LEAK)
     for text in (build_report(run).read_text(), build_dpo_page(run).read_text()):
@@ -201,7 +219,7 @@ def test_missing_entries_of_the_context_are_red_and_counted(run: RunFolder) -> N
 
 
 def test_written_entries_of_the_context_are_not_marked() -> None:
-    written = ContextSettings(purpose="find fraud", num_subjects=0)
+    written = ContextSettings(purpose="find fraud", num_subjects=0, measures=" \n")
     keys = [key for key, _ in missing_entries(written)]
     assert keys == ["subjects", "recipients", "necessity", "measures"]
 

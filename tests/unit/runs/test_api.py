@@ -6,18 +6,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from small import tree
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 import securefg
 from securefg.api import Interrupted
 from securefg.foundation.errors import DataError, InputError
 from securefg.runs.observing import RoundReport, Silent
 from securefg.runs.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 LITTLE = ["training.rounds=2"]
 
@@ -34,6 +37,8 @@ class Net(nn.Module):
 
 
 def graph(seed: int = 0) -> Data:
+    from torch_geometric.data import Data  # seconds, which collection need not take
+
     stream = torch.Generator().manual_seed(seed)
     y = torch.arange(60) % 2
     x = torch.randn(60, 5, generator=stream) + 2 * y[:, None]

@@ -186,13 +186,13 @@ def test_a_sender_whose_box_did_not_open_is_left_out_of_the_sum() -> None:
 
 
 def test_in_a_sparse_cohort_two_halves_with_two_lists_open_nothing() -> None:
-    bed = world(100, layout=[list(range(50)), list(range(50, 100))], malicious=True, dropout=0.05)
-    assert not choose(100, bed.settings.threat_among(100)).complete
-    halves = [list(range(99)), list(range(1, 100))]
-    sides = [list(range(50)), list(range(50, 100))]
+    sides = [list(range(18)), list(range(18, 36))]
+    bed = world(36, layout=sides, malicious=True, dropout=0.05)
+    assert not choose(36, bed.settings.threat_among(36)).complete
+    halves = [list(range(35)), list(range(1, 36))]
     for told, side in zip(halves, sides, strict=True):
         bed.lie(Survivors, lambda s, t=told: edited(s, clients=t), *side)
-        gone = [n for n in range(100) if n not in told]
+        gone = [n for n in range(36) if n not in told]
         bed.lie(
             Unmask,
             lambda u, t=told, g=gone, s=side: edited(

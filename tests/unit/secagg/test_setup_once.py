@@ -16,6 +16,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import derive
 from securefg.secagg import seats as setup
 from securefg.secagg.errors import Refused, SetupLost
+from securefg.secagg.graph import choose
 from securefg.secagg.keys import FORMAT
 from securefg.secagg.messages import Advertise, Again, Keys, Ready, Revealed, Shares
 from securefg.secagg.seats import SESSIONS
@@ -47,7 +48,7 @@ def again(bed: World, **fields: Any) -> Message:
 
 
 @pytest.mark.parametrize("malicious", [True, False])
-@pytest.mark.parametrize("num_clients", [6, 40])
+@pytest.mark.parametrize("num_clients", [6, 12, pytest.param(40, marks=pytest.mark.slow)])
 def test_sums_of_later_sessions_are_exact_with_drop_outs_at_every_stage(
     num_clients: int, malicious: bool
 ) -> None:
@@ -82,14 +83,15 @@ def test_a_large_cohort_goes_on_without_those_who_are_away_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "PATIENCE", 3)
-    bed = kept(tmp_path, 40)
+    bed = kept(tmp_path, 34)  # the smallest cohort whose masks run along a sparse graph
+    assert not choose(34, bed.settings.threat_among(34)).complete
     bed.sums()
     restarted(bed, tmp_path, 2)
-    others = [n for n in range(40) if n != 2]
+    others = [n for n in range(34) if n != 2]
     for _ in range(2):
         assert same_sums(bed.sums(), bed.plain_sums(others))
-    assert same_sums(bed.sums(), bed.plain_sums(range(40)))
-    assert Counter(type(m) for m in bed.said)[Keys] == 80
+    assert same_sums(bed.sums(), bed.plain_sums(range(34)))
+    assert Counter(type(m) for m in bed.said)[Keys] == 68
 
 
 def test_an_aborted_session_ends_its_set_up() -> None:
@@ -245,7 +247,7 @@ def test_a_cohort_too_small_for_another_message_is_no_more_served() -> None:
 # ------------------------------------------------------------------------------------------- blame
 
 
-@pytest.mark.parametrize("num_clients", [6, 40])
+@pytest.mark.parametrize("num_clients", [6, 34])
 def test_a_client_that_lies_to_all_about_their_masks_is_named(num_clients: int) -> None:
     bed = world(num_clients, malicious=True)
 

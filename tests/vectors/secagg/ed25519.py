@@ -12,9 +12,10 @@ Point = tuple[int, int]
 
 def _add(one: Point, other: Point) -> Point:
     (x1, y1), (x2, y2) = one, other
-    product = D * x1 * x2 * y1 * y2
-    x = (x1 * y2 + x2 * y1) * pow(1 + product, -1, P) % P
-    y = (y1 * y2 + x1 * x2) * pow(1 - product, -1, P) % P
+    product = D * x1 * x2 * y1 * y2 % P
+    inverse = pow(1 - product * product, -1, P)  # of both denominators, 1 + and 1 - product
+    x = (x1 * y2 + x2 * y1) * (1 - product) * inverse % P
+    y = (y1 * y2 + x1 * x2) * (1 + product) * inverse % P
     return x, y
 
 

@@ -1,0 +1,67 @@
+"""The lines of an answer that are not silent, for exports that list one result per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from audits.answer.model import Answer, Cell, Gap, Level, Promise
+from audits.answer.sentences import attack_words
+
+Line = Cell | Promise | Gap
+Kind = Literal["leak", "unknown", "trace"]
+
+
+class Told(NamedTuple):
+    """A line with its title, its kind and its text."""
+
+    line: Line
+    title: str
+    kind: Kind
+    text: str
+
+
+def told_lines(answer: Answer) -> Iterator[Told]:
+    """Yield every line that is not silent."""
+    for row in answer.rows:
+        for cell in row.cells:
+            kind = kind_of_cell(cell)
+            if kind is not None:
+                yield Told(cell, row.title, kind, cell_text(cell, row.title))
+    for promise in answer.promises:
+        if promise.state != "kept":
+            broken: Kind = "leak" if promise.state == "broken" else "unknown"
+            said = f"{promise.state}: {promise.because}"
+            yield Told(promise, f"Promise: {promise.name}", broken, said)
+    for gap in open_gaps(answer):
+        yield Told(gap, f"Not measured: {attack_words(gap.kind)}", "unknown", gap.because)
+
+
+def kind_of_cell(cell: Cell) -> Kind | None:
+    """Return how loud a cell is; None for a silent one."""
+    if cell.level.is_leak:
+        return "leak"
+    if cell.level.is_unknown:
+        return "unknown"
+    return "trace" if cell.level is Level.TRACE else None
+
+
+def open_gaps(answer: Answer) -> list[Gap]:
+    """Return the gaps that stand for themselves; weak attacks are in their cells."""
+    return [gap for gap in answer.gaps if gap.kind != "weak"]
+
+
+def cell_text(cell: Cell, title: str) -> str:
+    """Return the words of one cell: its best attack's sentence, or why it is not known."""
+    if cell.level is Level.NOT_TRIED:
+        return f"{title}: attacks fit this run, and nobody asked for them."
+    return cell.best.sentence if cell.best else f"{title}: {cell.level.value}."
+
+
+def acceptance_text(line: Line) -> str:
+    """Return who accepted a line, until when and why; empty where nobody did."""
+    found = line.acceptance
+    if found is None:
+        return ""
+    state = f"no longer accepted: {found.because}" if found.expired else f"until {found.until}"
+    return f" (accepted by {found.owner}, {state}: {found.reason})"

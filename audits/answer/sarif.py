@@ -1,0 +1,68 @@
+"""The answer as SARIF 2.1.0: a rule per code, and a result per line that counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from audits.answer.lines import Line, Told, told_lines
+from audits.answer.model import Answer, Cell
+from securefg.foundation.versions import versions
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {"leak": "error", "unknown": "warning", "trace": "note"}
+
+
+def as_sarif(answer: Answer) -> str:
+    """Return the lines of the answer that are not silent, as one run of SARIF."""
+    lines = list(told_lines(answer))
+    titles = {told.line.code: told.title for told in lines}
+    rules = [
+        {"id": code, "name": _rule_name(code), "shortDescription": {"text": title}}
+        for code, title in titles.items()
+    ]
+    driver = {"name": "securefg", "version": versions()["securefg"], "rules": rules}
+    run = {
+        "tool": {"driver": driver},
+        "results": [_result(answer, told) for told in lines],
+        "properties": {"outcome": answer.outcome.value, "sentence": answer.sentence},
+    }
+    tree = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(tree, indent=2, allow_nan=False) + "\n"
+
+
+def _rule_name(code: str) -> str:
+    return "".join(part.capitalize() for part in code.split("-"))
+
+
+def _result(answer: Answer, told: Told) -> dict[str, Any]:
+    uri = quote(f"{answer.run.folder or '.'}/audit/findings.json")
+    code = told.line.code
+    result: dict[str, Any] = {
+        "ruleId": code,
+        "level": LEVELS[told.kind],
+        "message": {"text": told.text},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}],
+        "partialFingerprints": {"code/v1": f"{answer.run.name}:{code}"},
+        "properties": _figures(told.line),
+    }
+    found = told.line.acceptance
+    if found is not None and not found.expired:
+        why = f"{found.owner}, until {found.until}: {found.reason}"
+        suppression = {"kind": "external", "status": "accepted", "justification": why}
+        result["suppressions"] = [suppression]
+    return result
+
+
+def _figures(line: Line) -> dict[str, Any]:
+    """Return the level of a cell and the figures of its best attack."""
+    if not isinstance(line, Cell):
+        return {}
+    found: dict[str, Any] = {"level": line.level.value}
+    if line.best is not None:
+        best = line.best
+        found |= {"attack": best.attack, "adversary": best.adversary, "metric": best.metric}
+        figures = {"prior": best.prior, "value": best.value, "gain": best.gain}
+        found |= {name: one.value for name, one in figures.items() if one is not None}
+    return found

@@ -1,0 +1,32 @@
+"""Figures of a printed audit, to compare a page's example with what the command prints today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROW = re.compile(r"^(.{33}) +(\S.*)$")
+NOTE = re.compile(r"^\[(\d+)\] +(.*?) +guessing (\S+) -> (\S+)$")
+
+
+def screen_figures(text: str) -> dict[str, str]:
+    """Return the verdict, every row of the table and every note of an audit's screen, by name."""
+    found: dict[str, str] = {}
+    inside = False
+    for line in (line.strip() for line in text.splitlines()):
+        if line.startswith("What can be learnt"):
+            inside = True
+        elif line.startswith("ALL >= "):
+            inside = False
+        elif inside and (row := ROW.match(line)):
+            found[row.group(1).strip()] = " ".join(row.group(2).split())
+        elif note := NOTE.match(line):
+            found[f"[{note.group(1)}]"] = f"{note.group(2)}: {note.group(3)} -> {note.group(4)}"
+    return found
+
+
+def documented_screen(page: Path) -> str:
+    """Return the first block of a page that shows an audit's screen."""
+    blocks = re.findall(r"(?:^(?: {4}.*|)\n)+", page.read_text(), re.M)
+    blocks += re.findall(r"```\w*\n(.*?)```", page.read_text(), re.S)
+    return next(block for block in blocks if "What can be learnt" in block)
