@@ -25,7 +25,7 @@ PAGE = """# Benchmarks
 
 Ratios against peers, and limits. `python benchmarks/bench_page.py` writes this page from
 `benchmarks/rows.json`, and `make bench-page` measures all rows before that. The machine has
-{cores} cores.
+{cores} cores. Rows were measured at different times and versions.
 
 Every row is one measurement. `load` is the load of the machine when the benchmark began, and
 `took` is the time of the whole benchmark. A busy machine moves all figures: seconds most,
