@@ -1,4 +1,4 @@
-"""The primitives of masked sessions, written from docs/secagg_specification.md alone."""
+"""The primitives of masked sessions, written a second time and without securefg."""
 
 from __future__ import annotations
 

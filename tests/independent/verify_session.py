@@ -1,7 +1,9 @@
 """A second implementation of masked sessions, which recomputes every byte that clients sent.
 
-It is written from the byte layouts of docs/secagg_specification.md and shares no code with
-securefg. It gets the messages as bytes, the rows that clients masked, and their seeds: a client
+It shares no code with securefg. Its byte layouts were read off securefg's code, so it checks the
+code against a second writing of it, and not against docs/secagg_specification.md.
+
+It gets the messages as bytes, the rows that clients masked, and their seeds: a client
 draws all of its randomness from AES-256-CTR under its seed, but for ML-KEM's encapsulations, whose
 ciphertexts are in the messages.
 """
@@ -336,7 +338,7 @@ class Verifier:
         self.revealed[point - 1] = (shares, which)
 
     def open_sum(self, name: str) -> Any:
-        """Return the sum over the survivors, from masked rows and revealed shares alone."""
+        """Return the sum over the survivors, from masked rows, shares and wrapped roots."""
         seats, rows = self.places, self.masked[name]
         total = sum((rows[n] for n in self.survivors[1:]), rows[self.survivors[0]].copy())
         for number in self.sharers:

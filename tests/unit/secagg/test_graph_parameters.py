@@ -124,7 +124,7 @@ def test_a_cohort_of_two_is_refused() -> None:
 
 @pytest.mark.parametrize(("corrupt", "dropout"), [(-0.1, 0), (1.0, 0), (0.33, 0.33), (0.1, -1)])
 def test_a_threat_that_no_threshold_withstands_is_refused(corrupt: float, dropout: float) -> None:
-    with pytest.raises(ConfigError, match="wanted fractions"):
+    with pytest.raises(ConfigError, match=r"found corrupt .*; expected fractions"):
         Threat(corrupt, dropout)
 
 
