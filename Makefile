@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-unit test-all mutants fuzz bench bench-page docs check format clean
+.PHONY: demo install test test-unit test-all mutants fuzz bench bench-check bench-page docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -38,13 +38,18 @@ mutants: $(STAMP)
 fuzz: $(STAMP)
 	SECUREFG_FUZZ=long $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q tests/fuzz
 
-# All ratios against peers and limits in one table.
+# Quick ratios against peers and limits, at most six minutes; rows go to build/bench_rows.json.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py
 
-# The same with the long ones, written into the page.
+# Compares the ratios of the last `make bench` with the stored ones, at a margin of two.
+bench-check: $(STAMP)
+	$(BIN)/python benchmarks/bench_check.py
+
+# Measures all rows, stores them, and writes docs/benchmarks.md.
 bench-page: $(STAMP)
-	$(BIN)/python benchmarks/bench.py --all --write docs/benchmarks.md
+	-$(BIN)/python benchmarks/bench.py --all --rows benchmarks/rows.json
+	$(BIN)/python benchmarks/bench_page.py
 
 # The pages as a site, in site/.
 docs: $(STAMP)

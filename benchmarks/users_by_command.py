@@ -58,7 +58,7 @@ def rows() -> list[Row]:
     found = in_a_process(1_000_000)
     return [
         Row("a round of a million users by the command, CPU", 12, found["round"], "s"),
-        Row("a million users by the command, peak memory", 12, found["peak"], "GiB"),
+        Row("a million users by the command, peak memory", 6, found["peak"], "GiB"),
     ]
 
 

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from securefg.cli.common import PART_FAILED, Quietly, Trusting, complain, show_line
+from securefg.cli.profile import Profile, Profiled, profiling
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
@@ -118,6 +119,7 @@ def audit(
     trust_modules: Trusting = False,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    profile: Profiled = False,
 ) -> None:
     """Attack what was recorded; compare with what was promised."""
     if target is not None or str(run) == "mechanism":
@@ -142,9 +144,10 @@ def audit(
     is_text = form is Form.text and not as_json
     console = Console(stderr=not is_text)
     is_quiet = quiet or not is_text
-    found, page = (None if remedy is None else _stored(run)) or _carried_out(
-        run, plan, risks, console, is_quiet, trust_modules
-    )
+    with profiling(profile) as phases:
+        found, page = (None if remedy is None else _stored(run)) or _carried_out(
+            run, plan, risks, console, is_quiet, trust_modules, phases
+        )
     if remedy is not None:
         _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
     with only_known_modules(unless=trust_modules):
@@ -243,6 +246,7 @@ def _carried_out(
     console: Console,
     quiet: bool,
     trust_modules: bool,
+    phases: Profile,
 ) -> tuple[Audit, Path | None]:
     """The audit, told on the console as it goes, and the run's page where it has one."""
     from audits.run import audit as carry_out
@@ -252,8 +256,15 @@ def _carried_out(
         only_known_modules(unless=trust_modules),
         telling(console, "reading the run", quiet) as told,
     ):
+        phases.begin("reading")
+
+        def observed(what: str, done: int, total: int) -> None:
+            phases.begin("attacks")
+            told(what, done, total)
+
         try:
-            found = carry_out(run, plan, told)
+            found = carry_out(run, plan, observed)
+            phases.begin("report")
         except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
             with suppress(SecurefgError):
                 _pages(run)

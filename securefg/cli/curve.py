@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from securefg.cli.common import Quietly, end_sweep, show_line
+from securefg.cli.profile import Profiled, profiling
 
 
 def curve(
@@ -29,6 +30,7 @@ def curve(
         ),
     ] = None,
     quiet: Quietly = False,
+    profile: Profiled = False,
 ) -> None:
     """Sweep a defence; one page with accuracy and leakage against epsilon."""
     from audits.curves.command import draw_curve
@@ -37,7 +39,9 @@ def curve(
     console = Console()
     display = None if quiet else display_for(console)
     tell = partial(_tell, console, quiet)
-    drawn = draw_curve(config, root, jobs, seeds, display, overrides or [], tell)
+    with profiling(profile) as phases:
+        phases.begin("points, page")
+        drawn = draw_curve(config, root, jobs, seeds, display, overrides or [], tell)
     for choice in () if quiet else drawn.data.choices:
         console.print(f"[bold]{escape(choice.series)}[/]: {escape(choice.words)}", highlight=False)
     if not quiet:

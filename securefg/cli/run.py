@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from securefg.cli.common import INTERRUPTED, Overrides, Quietly, complain, show_line
+from securefg.cli.profile import Phases, Profile, Profiled, profiling
 from securefg.foundation.errors import InputError, RunFolderError
 
 
@@ -27,13 +28,28 @@ def run(
     ] = False,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    profile: Profiled = False,
 ) -> None:
     """Train; every message recorded and accounted."""
+    with profiling(profile) as phases:
+        _run(config, overrides or [], resume, fresh, quiet, as_json, phases)
+
+
+def _run(
+    config: Path | None,
+    overrides: list[str],
+    resume: Path | None,
+    fresh: bool,
+    quiet: bool,
+    as_json: bool,
+    phases: Profile,
+) -> None:
     from securefg.cli.summary import summary_table
     from securefg.flare import launch
     from securefg.reports import build_report
     from securefg.runs.divergence import DIVERGED
     from securefg.runs.folder import RunFolder
+    from securefg.runs.observing import Several
     from securefg.runs.progress import Bar, Interrupt, Lines, Quiet
     from securefg.runs.scores import explain_useless
     from securefg.runs.seal import sign_page
@@ -45,7 +61,7 @@ def run(
             f"--set {overrides[0]}: a run goes on as it was begun; without --resume, "
             "`securefg run CONFIG --set ...` begins another"
         )
-    parsed = None if config is None else load_config(config, overrides or [])
+    parsed = None if config is None else load_config(config, overrides)
     console = Console(stderr=as_json, markup=False)
     with Interrupt() as interrupt:
         observer: Quiet = Lines(interrupt, console)
@@ -53,6 +69,8 @@ def run(
             observer = Quiet(interrupt)
         elif console.is_terminal:
             observer = Bar(interrupt, console)
+        watching = Several((observer, Phases(phases)))
+        phases.begin("data, hosts")
         with observer:
             if resume is not None:
                 folder = RunFolder.open(resume)
@@ -61,11 +79,12 @@ def run(
                         f"{resume}: a run of another config: its hash is {folder.config().hash}, "
                         f"that of {config} is {parsed.hash}"
                     )
-                outcome = launch.resume(folder, observer)
+                outcome = launch.resume(folder, watching)
             elif parsed is None:
                 raise InputError("CONFIG: found nothing; expected a config, or --resume RUN")
             else:
-                outcome = launch.start(parsed, observer, fresh=fresh)
+                outcome = launch.start(parsed, watching, fresh=fresh)
+    phases.begin("report")
     if outcome.summary is None:
         again = f"securefg run --resume {outcome.folder.path}"
         Console(stderr=True, markup=False).print(

@@ -24,6 +24,7 @@ from securefg.foundation.files import PRIVATE, write_atomically
 from securefg.methods.base import AnyMethod
 from securefg.privacy.ledger import Release
 from securefg.protocol import codec
+from securefg.protocol.arrays import write_arrays
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
@@ -208,7 +209,7 @@ class Endpoint:
 
     def save(self, folder: Path) -> None:
         """Write the host's private state into a file of its own."""
-        state = safetensors.torch.save(self.host.state())
+        state = write_arrays(self.host.state())
         write_atomically(self._path(folder), state, mode=PRIVATE)
 
     def load(self, folder: Path) -> None:

@@ -215,16 +215,22 @@ def _refuse_unsealed(message: Message, turn: Turn) -> None:
                 f"{message.kind}.{name} is an array that a client would send as public, beside "
                 "the rules; declare it private(...); nothing was sent"
             )
-        told = isinstance(value, str | bool) or (value is not None and value != turn.round)
-        if scope == "public" and told:
+        if scope == "public" and value is not None and not _is_round(value, turn.round):
             raise PrivacyError(
                 f"{message.kind}.{name} is public in a client's reply and is not the number of "
                 "the round; declare it private(...), an array; nothing was sent"
             )
 
 
+def _is_round(value: Value, round: int) -> bool:
+    """Return whether a public value is the number of the round and nothing else."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == round
+
+
 def _refuse_beside(releases: list[Release], admitted: list[Release]) -> None:
     """Raise where a reply holds what was not admitted, or in another size."""
+    if releases == admitted:
+        return
     beside = Counter(releases) - Counter(admitted)
     if beside:
         names = ", ".join(sorted(release.mechanism.field for release in beside))

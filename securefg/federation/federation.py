@@ -232,7 +232,7 @@ class Federation(Cohort):
         self._recorder.dropped(drop, self._round, self._step)
 
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
-        if clients is None:
+        if clients is None or clients.ranges == ((0, self.num_clients),):
             return dict(self._engine.hosts)
         wanted = clients.array()
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.num_clients:

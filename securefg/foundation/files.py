@@ -6,6 +6,7 @@ import io
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,20 +26,27 @@ def make_private_folder(path: Path) -> None:
 
 
 def write_atomically(
-    path: Path, content: bytes | str, *, sync: bool = True, mode: int = RESULT
+    path: Path,
+    content: bytes | str | Sequence[bytes | memoryview],
+    *,
+    sync: bool = True,
+    mode: int = RESULT,
 ) -> None:
     """Write a file so that a crash leaves either the old one or the new one, never a part.
 
-    Without `sync` the machine's end may leave the old one for a while, or make it unreadable. The
-    umask takes bits from `mode`.
+    content  the whole file, or its parts in order: large arrays need no copy in memory
+    sync     without it the machine's end may leave the old file for a while, or an unreadable one
+    mode     the umask takes bits from it
     """
+    whole = content.encode() if isinstance(content, str) else content
+    parts = [whole] if isinstance(whole, bytes) else whole
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(temporary, flags, mode)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.writelines(parts)
             file.flush()
             if sync:
                 os.fsync(file.fileno())

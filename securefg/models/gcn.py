@@ -29,6 +29,10 @@ class Operator(Protocol):
 
     def product_transposed(self, dense: Tensor) -> Tensor:
         """The transpose @ dense, without a gradient."""
+        ...
+
+    def at(self, rows: Tensor) -> Operator:
+        """Return some rows, in the order asked for."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class SumOf:
     def product_transposed(self, dense: Tensor) -> Tensor:
         """(A + B)^T @ dense, without a gradient."""
         return reduce(add, (term.product_transposed(dense) for term in self.terms))
+
+    def at(self, rows: Tensor) -> SumOf:
+        """Return some rows of A + B, in the order asked for."""
+        return SumOf(tuple(term.at(rows) for term in self.terms))
 
 
 class GcnShape(TwoLayers):

@@ -83,20 +83,31 @@ class Smoothness:
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int, device: torch.device) -> None:
-        source, target = edge_index
-        degrees = torch.bincount(torch.cat([source, target]), minlength=num_nodes)
-        nodes = torch.arange(num_nodes)
-        row = torch.cat([source, target, nodes])
-        column = torch.cat([target, source, nodes])
-        values = torch.cat([-torch.ones(2 * len(source)), degrees.float()])
-        size = (num_nodes, num_nodes)
-        merged = torch.sparse_coo_tensor(
-            torch.stack([row, column]), values, size, check_invariants=False
-        ).coalesce()
-        row, column = merged.indices()
-        laplacian = SparseMatrix.from_sorted_entries(row, column, merged.values(), size)
-        self._laplacian = laplacian.to(device)
+        self._laplacian = _laplacian(edge_index, num_nodes).to(device)
         self._num_edges = max(edge_index.shape[1], 1)
 
     def __call__(self, latents: Tensor) -> Tensor:
         return (latents * (self._laplacian @ latents)).sum() / self._num_edges
+
+
+def _laplacian(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
+    """Return D_out + D_in - A - A^T; an edge from a node to itself adds nothing."""
+    is_loop = edge_index[0] == edge_index[1]
+    if bool(is_loop.any()):
+        edge_index = edge_index[:, ~is_loop]
+    pairs, counts = _unordered_pairs(edge_index, num_nodes)
+    low, high = pairs // num_nodes, pairs % num_nodes
+    degrees = torch.bincount(edge_index.flatten(), minlength=num_nodes)
+    nodes = torch.arange(num_nodes)
+    row, column = torch.cat([low, high, nodes]), torch.cat([high, low, nodes])
+    values = torch.cat([-counts, -counts, degrees.float()])
+    return SparseMatrix.from_entries(row, column, values, (num_nodes, num_nodes))
+
+
+def _unordered_pairs(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the joined pairs as low * N + high, ascending, and how many edges join each."""
+    low, high = edge_index.min(0).values, edge_index.max(0).values
+    pairs, counts = torch.unique_consecutive(
+        (low * num_nodes + high).sort().values, return_counts=True
+    )
+    return pairs, counts.float()

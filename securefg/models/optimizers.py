@@ -35,16 +35,19 @@ class Adam:
     def step(self, gradients: Sequence[Tensor]) -> None:
         """One step along these gradients, one per parameter."""
         self.step_count += 1
+        count = torch.tensor(float(self.step_count))
         parts = (self.parameters, gradients, self.first, self.second, self.weight_decay)
         for w, g, m, v, decay in zip(*parts, strict=True):
             if w.device.type == "cpu" and w.is_contiguous() and g.shape == w.shape:
-                self._step_at_once(w, g.contiguous(), m, v, decay)
+                self._step_at_once(w, g.contiguous(), m, v, decay, count)
             else:
                 self._step_in_parts(w, g, m, v, decay)
 
-    def _step_at_once(self, w: Tensor, g: Tensor, m: Tensor, v: Tensor, decay: float) -> None:
+    def _step_at_once(
+        self, w: Tensor, g: Tensor, m: Tensor, v: Tensor, decay: float, count: Tensor
+    ) -> None:
         torch._fused_adam_(
-            *([w], [g], [m], [v], [], [torch.tensor(float(self.step_count))]),
+            *([w], [g], [m], [v], [], [count]),
             lr=self.lr,
             beta1=self.betas[0],
             beta2=self.betas[1],

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 with warnings.catch_warnings():
@@ -109,7 +112,23 @@ class SparseMatrix:
         """With the transpose of what `product` multiplies by."""
         if values is None or values is self.values:
             return self.csr_transposed @ dense
+        if dense.device.type == "cpu":
+            return self._scatter(dense, values)
         return self.transposed(values.index_select(0, self.to_transposed)) @ dense
+
+    def _scatter(self, dense: Tensor, values: Tensor) -> Tensor:
+        """Return the transposed product from the CSR of M itself: no value is moved first."""
+        transposed = copy(self._csc_transposed)  # other threads may multiply by other values
+        transposed.data = values.detach().numpy()
+        product: NDArray[np.float32] = transposed @ dense.detach().numpy()
+        return torch.from_numpy(product)
+
+    @cached_property
+    def _csc_transposed(self) -> Any:
+        from scipy import sparse
+
+        parts = (self.values.numpy(), self.columns.numpy(), self.rows.numpy())
+        return sparse.csc_array(parts, shape=self.shape[::-1], copy=False)
 
     def at(self, rows: Tensor) -> SparseMatrix:
         """Some rows, in the order asked for."""

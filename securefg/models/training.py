@@ -7,10 +7,8 @@ is saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -22,27 +20,26 @@ from securefg.models.optimizers import Adam, Sgd
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, batches
 from securefg.settings.methods import NeighborSampling, Optimizer
 
-Slope = Callable[[Tensor], Tensor]
-
 
 @torch.no_grad()
 def gcn_gradients(
     weights: Sequence[Tensor],
     adjacency: Operator,
     features: FeatureMatrix,
-    slope: Slope,
+    labelled: Labelled,
     dropout: float,
     stream: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Of the loss of the logits in training, by W0 and W1."""
+    """Return the gradients of the loss of the labelled nodes by W0 and W1."""
     first, second = weights
     values = features.values * keep_mask(features.values.shape, dropout, stream)
     hidden = adjacency.product(features.product(first, values)).relu_()
-    kept = keep_mask(hidden.shape, dropout, stream)
-    thinned = hidden * kept
-    by_mixed = adjacency.product_transposed(slope(adjacency.product(thinned @ second)))
-    by_hidden = (by_mixed @ second.T).mul_(kept)
-    by_hidden.masked_fill_(hidden <= 0, 0)
+    thinned = hidden.mul_(keep_mask(hidden.shape, dropout, stream))
+    by_logits = labelled.slope(labelled.rows.product(thinned @ second))
+    by_mixed = labelled.rows.product_transposed(by_logits)
+    # An entry of `thinned` is positive only where both ReLU and dropout let it pass.
+    passed = torch.ops.aten.threshold_backward(by_mixed @ second.T, thinned, 0)
+    by_hidden = passed.mul_(1 / (1 - dropout))
     by_first = features.product_transposed(adjacency.product_transposed(by_hidden), values)
     return by_first, thinned.T @ by_mixed
 
@@ -110,18 +107,45 @@ class Targets:
     nodes: Tensor
     classes: Tensor
     factor: float = 1.0
+    _last_rows: list[tuple[Operator, Labelled]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
-    def loss(self, logits: Tensor) -> Tensor:
-        """The factor times the mean cross-entropy at the nodes."""
-        return self.factor * cross_entropy(logits[self.nodes], self.classes)
+    def slope_by_scores(self, num_classes: int) -> Tensor:
+        """Return the gradient of factor * mean cross-entropy by the log-probabilities, (n, C)."""
+        slope = torch.zeros(len(self.nodes), num_classes, device=self.nodes.device)
+        return slope.scatter_(1, self.classes[:, None], -self.factor / max(len(self.nodes), 1))
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The rows of an operator at the nodes with targets, and the constant part of their loss.
+
+    Other rows have no gradient, so training computes logits for these rows alone.
+    """
+
+    rows: Operator
+    by_scores: Tensor
+
+    @classmethod
+    def of(cls, adjacency: Operator, targets: Sequence[Targets], num_classes: int) -> Labelled:
+        """Return the rows of all targets, one set after the other."""
+        nodes = torch.cat([target.nodes for target in targets])
+        slopes = [target.slope_by_scores(num_classes) for target in targets]
+        return cls(adjacency.at(nodes), torch.cat(slopes))
 
     def slope(self, logits: Tensor) -> Tensor:
-        """The gradient of the loss by the logits: factor / n (softmax - one-hot) at the nodes."""
-        scores = logits[self.nodes].log_softmax(-1)
-        by_scores = torch.zeros_like(scores)
-        by_scores.scatter_(1, self.classes[:, None], -self.factor / len(self.nodes))
-        found = torch._log_softmax_backward_data(by_scores, scores, 1, scores.dtype)
-        return torch.zeros_like(logits).index_add_(0, self.nodes, found)
+        """Return the gradient of the loss by the logits of the rows: factor / n (softmax - 1)."""
+        scores = logits.log_softmax(-1)
+        return torch._log_softmax_backward_data(self.by_scores, scores, 1, scores.dtype)
+
+
+def labelled_rows(adjacency: Operator, targets: Sequence[Targets], num_classes: int) -> Labelled:
+    """Return the rows of the targets; a single set keeps its rows for the next round."""
+    kept = targets[0]._last_rows if len(targets) == 1 else []
+    if not kept or kept[0][0] is not adjacency:
+        kept[:] = [(adjacency, Labelled.of(adjacency, targets, num_classes))]
+    return kept[0][1]
 
 
 class GcnTrainer(Trained):
@@ -141,12 +165,11 @@ class GcnTrainer(Trained):
     ) -> None:
         """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
         present = [target for target in targets if len(target.nodes)]
-
-        def slope(logits: Tensor) -> Tensor:
-            return reduce(add, (target.slope(logits) for target in present))
-
-        for _ in range(epochs if present else 0):
-            about = (adjacency, features, slope, dropout, stream)
+        if not present:
+            return
+        labelled = labelled_rows(adjacency, present, self.weights[1].shape[1])
+        for _ in range(epochs):
+            about = (adjacency, features, labelled, dropout, stream)
             self._optimizer.step(gcn_gradients(self.weights, *about))
 
     def train_sampled(

@@ -70,8 +70,12 @@ class _UserAdam:
         self.steps = torch.zeros(num_users, dtype=torch.int64, device=weights.device)
 
     def state(self) -> dict[str, Tensor]:
+        """Return the arrays themselves: a copy of a million users' would take gigabytes.
+
+        Store them before the next step.
+        """
         held = {"weights": self.weights, "first": self.first, "second": self.second}
-        return {name: value.clone() for name, value in {**held, "steps": self.steps}.items()}
+        return {**held, "steps": self.steps}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         for name in ("weights", "first", "second", "steps"):

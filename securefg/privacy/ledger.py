@@ -159,10 +159,11 @@ class Ledger:
             raise ProtocolError(
                 f"a release by clients {release.clients}; there are {self.num_clients}"
             )
-        if release.mechanism not in self._counts:
-            self._counts[release.mechanism] = np.zeros(self.num_clients, dtype=np.int64)
-        for low, high in release.clients.ranges:
-            self._counts[release.mechanism][low:high] += 1
+        counts = self._counts.get(release.mechanism)
+        if counts is None:
+            counts = self._counts[release.mechanism] = np.zeros(self.num_clients, dtype=np.int64)
+        for low, high in ranges:
+            counts[low:high] += 1
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

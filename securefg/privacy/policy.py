@@ -46,6 +46,9 @@ class Policy:
     rounds: Mapping[str, int] = field(default_factory=dict)
     min_holders: int = 1
     exact: ExactSums = field(default_factory=ExactSums)
+    _facts: dict[tuple[str, str, int, int], Mechanism] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def bare(self) -> bool:
@@ -66,7 +69,13 @@ class Policy:
         return [name for name in message.declarations if self.mask(message, name)]
 
     def mechanism(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
-        """The fact to book when the field leaves: `dim` numbers in `num_rows` rows."""
+        """Return the fact to book when the field leaves: `dim` numbers in `num_rows` rows."""
+        key = (message.__name__, name, dim, num_rows)
+        if key not in self._facts:
+            self._facts[key] = self._mechanism(message, name, dim, num_rows)
+        return self._facts[key]
+
+    def _mechanism(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
         booked = self._sent(message, name, dim, num_rows)
         if self.population is None:  # nobody knows with how many clients a node is
             return booked

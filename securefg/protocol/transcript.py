@@ -150,6 +150,10 @@ class TranscriptWriter:
         self._file.write(head)
         self._file.write(record.body)
 
+    def flush(self) -> None:
+        """Hand what was appended to the system, so that readers of the file see it."""
+        self._file.flush()
+
     def sync(self) -> None:
         """What was appended outlives the machine's end."""
         self._file.flush()

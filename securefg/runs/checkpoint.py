@@ -118,7 +118,7 @@ def write_checkpoint(
         write_atomically(temporary / "server.safetensors", state, mode=PRIVATE)
         write_atomically(temporary / "best.bin", best_body, mode=PRIVATE)
         save_hosts(temporary / "hosts")
-        files = {name: _digest((temporary / name).read_bytes()) for name in _files(temporary)}
+        files = {name: _file_digest(temporary / name) for name in _files(temporary)}
         sealed = _sealed({"progress": asdict(progress), "files": files})
         write_json(temporary / STATE, sealed, mode=PRIVATE)
         sync_path(temporary / "hosts")
@@ -191,7 +191,7 @@ def _damage(path: Path) -> str:
     files = read_json(path / STATE)["files"]
     if sorted(files) != _files(path):
         return "files were added or taken away"
-    changed = [name for name in files if _digest((path / name).read_bytes()) != files[name]]
+    changed = [name for name in files if _file_digest(path / name) != files[name]]
     return f"{changed[0]} is not the one that was written" if changed else ""
 
 
@@ -215,6 +215,11 @@ def _files(path: Path) -> list[str]:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _named(folder: Path) -> list[Path]:

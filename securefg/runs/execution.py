@@ -33,6 +33,7 @@ from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
 from securefg.protocol.messages import Message
+from securefg.protocol.thinning import Thinning
 from securefg.protocol.transcript import TranscriptWriter, read_transcript
 from securefg.runs.assembly import Setup, with_truth
 from securefg.runs.best import Best
@@ -155,17 +156,24 @@ class Run:
         write_atomically(self._folder.metrics_path, lines)
 
     def _federation(self, engine: Engine, secure: Secure | None) -> Federation:
-        every = self._config.output.transcript_every
+        output, folder = self._config.output, self._folder.transcript
+        thinning = Thinning(
+            output.transcript_every,
+            output.transcript_limit,
+            self._config.training.rounds,
+            folder,
+            self._transcript,
+        )
         federation = Federation(
             engine,
             self._x.policy,
             self._ledger,
             self._transcript,
-            keep_body=lambda round: every > 0 and (round == 1 or round % every == 0),
+            keep_body=thinning.keeps_bodies,
             attempt=self._attempt,
             secure=secure,
             journal=self._journal,
-            blamed=blamed_in(read_transcript(self._folder.transcript)) if secure else None,
+            blamed=blamed_in(read_transcript(folder)) if secure else None,
         )
         if self._checkpoint:
             progress = self._checkpoint.progress

@@ -95,6 +95,12 @@ class OutputSettings(Settings):
         ge=0,
         description="keep message bodies of every n-th round (1: all, 0: none), headers always",
     )
+    transcript_limit: float = Field(
+        2.0,
+        gt=0,
+        description="GiB that message bodies may take; beyond it fewer rounds keep theirs, which a "
+        "warning tells",
+    )
 
 
 JUDGING = (

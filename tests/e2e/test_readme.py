@@ -45,6 +45,18 @@ def test_readme_has_at_most_700_words() -> None:
     assert len(README.split()) <= MOST_WORDS
 
 
+def test_readme_screen_is_what_the_demo_prints(demo: tuple[Path, str]) -> None:
+    found = re.search(r"```text\n(.*?)```", README, re.DOTALL)
+    assert found is not None
+    screen = [line.rstrip() for line in found[1].strip().splitlines()]
+    printed = [line.rstrip() for line in demo[1].splitlines()]
+    assert len(screen) >= 15
+    assert max(map(len, screen)) <= 80
+    assert screen[0] in printed, demo[1]
+    start = printed.index(screen[0])
+    assert printed[start : start + len(screen)] == screen
+
+
 @pytest.mark.parametrize("figure", FIGURES)
 def test_readme_figure_is_in_the_docs_with_its_command(figure: str) -> None:
     page, row = FIGURES[figure]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from securefg.foundation.streams import torch_stream
 from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
 from securefg.models.sparse import feature_matrix
-from securefg.models.training import Targets, gcn_gradients
+from securefg.models.training import Labelled, Targets, gcn_gradients, labelled_rows
 
 NODES, FEATURES, CLASSES, HIDDEN = 60, 40, 3, 8
 SHAPE = GcnShape(FEATURES, HIDDEN, CLASSES)
@@ -40,16 +41,31 @@ def test_gradients_are_those_of_autograd_to_the_bit(
     ]
 
     def loss(logits: Tensor) -> Tensor:
-        return targets[0].loss(logits) + targets[1].loss(logits)
-
-    def slope(logits: Tensor) -> Tensor:
-        return targets[0].slope(logits) + targets[1].slope(logits)
+        means = [cross_entropy(logits[t.nodes], t.classes) for t in targets]
+        return targets[0].factor * means[0] + targets[1].factor * means[1]
 
     weights = [w.clone().requires_grad_() for w in SHAPE.split(SHAPE.initial(stream))]
     logits = gcn(weights, adjacency, features, dropout, torch_stream(1, "dropout"))[1]
     known = torch.autograd.grad(loss(logits), weights)
+    labelled = Labelled.of(adjacency, targets, CLASSES)
     written = gcn_gradients(
-        weights, adjacency, features, slope, dropout, torch_stream(1, "dropout")
+        weights, adjacency, features, labelled, dropout, torch_stream(1, "dropout")
     )
     assert all(torch.equal(one, other) for one, other in zip(known, written, strict=True))
     assert all(bool(one.any()) for one in written)
+
+
+def test_slope_by_scores_of_no_nodes_is_empty() -> None:
+    none = Targets(torch.zeros(0, dtype=torch.long), torch.zeros(0, dtype=torch.long))
+    assert none.slope_by_scores(CLASSES).shape == (0, CLASSES)
+
+
+def test_labelled_rows_of_another_operator_are_made_anew() -> None:
+    one, other = _adjacency("own"), _adjacency("pseudo")
+    targets = [Targets(torch.arange(5), torch.zeros(5, dtype=torch.long))]
+    first = labelled_rows(one, targets, CLASSES)
+    assert labelled_rows(one, targets, CLASSES) is first
+    assert labelled_rows(other, targets, CLASSES) is not first
+    dense = torch.rand(NODES, 2, generator=torch_stream(0, "dense"))
+    found = labelled_rows(one, targets, CLASSES).rows.product(dense)
+    assert torch.equal(found, one.product(dense)[:5])

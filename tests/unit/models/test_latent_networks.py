@@ -70,6 +70,14 @@ def test_smoothness_and_its_gradient_are_the_mean_over_directed_edges() -> None:
         assert torch.allclose(*gradients, atol=1e-6)
 
 
+def test_smoothness_with_edges_to_oneself_counts_them_as_zero() -> None:
+    loops, z = torch.tensor([[0, 2], [0, 2]]), latents(6)
+    plain = Smoothness(EDGES, NUM_NODES, CPU)(z)
+    looped = Smoothness(torch.cat([EDGES, loops], 1), NUM_NODES, CPU)(z)
+    count = EDGES.shape[1]
+    assert torch.allclose(looped * (count + 2), plain * count, rtol=1e-5)
+
+
 def test_smoothness_of_heads_side_by_side_is_the_sum_of_the_heads() -> None:
     smoothness, z = Smoothness(EDGES, NUM_NODES, CPU), latents(6)
     apart = sum(smoothness(head) for head in z.split(2, dim=1))
