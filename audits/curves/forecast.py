@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from audits.curves.plan import CurvePlan, Setting
 from audits.curves.recommend import LEAST_SEEDS
@@ -15,6 +16,9 @@ from securefg.runs.epsilons import planned_epsilons
 from securefg.runs.forecast import forecast_bytes, round_size
 from securefg.settings.forecast import SECONDS_PER_AUDIT, forecast_seconds, round_duration
 from securefg.sweep import Point, find_run
+
+TRAINED_ALONE: Final = "alone"
+"""The level of a sweep that shows what each client reaches by itself."""
 
 
 def warn_of_red(plan: CurvePlan, setups: Mapping[str, Setup]) -> Iterator[str]:
@@ -28,12 +32,12 @@ def warn_of_red(plan: CurvePlan, setups: Mapping[str, Setup]) -> Iterator[str]:
             f"seeds: found {curve.seeds}; a recommendation needs {LEAST_SEEDS}: "
             f"add --seeds {LEAST_SEEDS}"
         )
-    with_alone = {level.series for level in plan.levels if level.kind == "alone"}
+    compared = {(level.series, level.kind) for level in plan.levels}
     for series in dict.fromkeys(setting.series for setting in plan.settings):
         own = [setting for setting in plan.settings if setting.series == series]
         if reason := _explain_epsilons(plan, own, setups):
             yield f"{series}: {reason}"
-        if series not in with_alone:
+        if (series, TRAINED_ALONE) not in compared:
             yield f"{series}: found no `alone`; a recommendation compares with training alone"
 
 
