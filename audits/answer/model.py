@@ -247,7 +247,11 @@ class Remedy(Settings):
 
 
 class RunFacts(Settings):
-    """What the answer says of the run itself."""
+    """What the answer says of the run itself.
+
+    masks            None where it is not known, as of another framework's exchange
+    can_run_again    whether a defended twin can be run: not of another framework's exchange
+    """
 
     name: str
     method: str
@@ -255,8 +259,9 @@ class RunFacts(Settings):
     clients: int | None = None
     rounds: int = 1
     has_equal_weights: bool = True
-    masks: bool = False
+    masks: bool | None = False
     noise: str = ""
+    can_run_again: bool = True
     quality: Quality | None = None
     epsilon: dict[str, float | None] = Field(default_factory=dict)
     noise_protects: bool = True

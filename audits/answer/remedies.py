@@ -90,15 +90,16 @@ def make_remedies(
     for kind in KINDS:
         stopped = [cell for cell in leaks if _stops(kind, cell)]
         if stopped and not _is_on(kind, run):
-            setting = setting_text(overrides_for(kind.key, run))
+            setting = setting_text(overrides_for(kind.key, run)) if run.can_run_again else ""
             before = {code for remedy in found for code in remedy.codes}
-            remedy = _remedy(kind.key, kind.words, setting, stopped, twins.get(kind.key))
+            key = kind.key if run.can_run_again else ""
+            remedy = _remedy(key, kind.words, setting, stopped, twins.get(kind.key))
             found.append(remedy.model_copy(update={"is_needed": not set(remedy.codes) <= before}))
     return (*found, *_without_setting(leaks, found))
 
 
 def _is_on(kind: Kind, run: RunFacts) -> bool:
-    return (kind is MASKS and run.masks) or (kind is NOISE and bool(run.noise))
+    return (kind is MASKS and bool(run.masks)) or (kind is NOISE and bool(run.noise))
 
 
 def _leaking(cell: Cell) -> list[Evidence]:

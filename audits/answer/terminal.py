@@ -63,7 +63,9 @@ def _head(answer: Answer) -> Iterator[Text]:
     run, said = answer.run, [answer.run.name]
     if run.clients is not None:
         said.append(plural(run.clients, "client"))
-    said += [run.noise or "no noise", "masks" if run.masks else "no masks"]
+    said.append(run.noise or ("no noise" if run.can_run_again else "no noise claimed"))
+    if run.masks is not None:
+        said.append("masks" if run.masks else "no masks")
     quality = run.quality
     if quality is not None and quality.value is not None:
         one = "" if quality.one_class is None else f", one class {quality.one_class:.0%}"

@@ -21,7 +21,7 @@ from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
 if TYPE_CHECKING:
-    from audits.answer.model import Answer
+    from audits.answer.model import Answer, RunFacts
     from audits.findings.record import Finding
     from audits.plan import Plan
     from audits.run import Audit
@@ -200,14 +200,30 @@ def _answer(run: Path, found: Audit, risks: Path | None) -> Answer:
     """Return the answer of the run; an exchange of another framework has findings alone."""
     from audits.answer.accepted import apply_accepted, read_accepted
     from audits.answer.build import answer_of, make_answer
-    from audits.answer.model import RunFacts
     from securefg.protocol.exchange import is_foreign
 
     if not is_foreign(run):
         return answer_of(run)
-    facts = RunFacts(name=run.name, method="another framework", folder=str(run))
-    answer = make_answer(found.findings, facts)
+    answer = make_answer(found.findings, _foreign_facts(run))
     return answer if risks is None else apply_accepted(answer, read_accepted(risks))
+
+
+def _foreign_facts(run: Path) -> RunFacts:
+    """Return what the exchange of another framework says of itself; masks are not known."""
+    from audits.answer.model import RunFacts
+    from securefg.protocol.exchange import read_exchange
+
+    exchange = read_exchange(run)
+    claim = exchange.claim
+    return RunFacts(
+        name=run.name,
+        method="another framework",
+        folder=str(run),
+        clients=exchange.clients,
+        masks=None,
+        noise="" if claim is None else f"epsilon {claim.epsilon:g} claimed",
+        can_run_again=False,
+    )
 
 
 def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
@@ -339,4 +355,5 @@ def _show_paths(console: Console, run: Path, answer: Answer, page: Path | None) 
     console.print()
     if untried:
         show_line(f"{'Try':<14}securefg audit {run} --try {untried[0]}", console)
-    show_line(f"{'Page':<14}{page or run / 'audit' / 'findings.json'}", console)
+    name, path = ("Page", page) if page else ("Findings", run / "audit" / "findings.json")
+    show_line(f"{name:<14}{path}", console)
