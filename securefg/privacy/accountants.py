@@ -214,8 +214,9 @@ def claims(
     profiles = ledger.profiles()
     has_rows = any(mechanism.per == "row" for mechanism in ledger.mechanisms)
     is_given = population is not None and bool(population.given)
-    units: list[Unit] = ["client", *(["row"] if has_rows else []), "node", "edge"]
-    units += ["features"] if is_given else []
+    rows: tuple[Unit, ...] = ("row",) if has_rows else ()
+    features: tuple[Unit, ...] = ("features",) if is_given else ()
+    units: tuple[Unit, ...] = ("client", *rows, "node", "edge", *features)
     return [claim(profiles, unit, delta, accountant, population) for unit in units]
 
 
