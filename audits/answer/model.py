@@ -51,7 +51,7 @@ class Level(StrEnum):
     TRACE = "trace"
     NOTHING = "nothing"
     NO_VIEW = "-"
-    NO_ATTACK = "no attack"
+    NO_ATTACK = "no test"
 
     @property
     def rank(self) -> int:

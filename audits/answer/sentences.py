@@ -142,8 +142,13 @@ def worst_sentence(outcome: Outcome, rows: Sequence[Row], promises: Sequence[Pro
 
 
 def _leaks(rows: Sequence[Row]) -> str:
-    """Return who learns what: for every adversary its worst level, and the secrets at it."""
+    """Return who learns what: for every adversary its worst level, and the secrets at it.
+
+    Leaks that the sentence does not name are counted, so that silence about a cell is not read as
+    safety.
+    """
     subjects: dict[tuple[Level, str], list[str]] = {}
+    unnamed = 0
     for kind, column in COLUMNS.items():
         leaking = [
             (row, cell)
@@ -154,14 +159,19 @@ def _leaks(rows: Sequence[Row]) -> str:
         if leaking:
             worst = min((cell.level for _, cell in leaking), key=lambda level: level.rank)
             at_worst = [(row, cell) for row, cell in leaking if cell.level is worst]
-            what = join_words([_learnt(row, cell) for row, cell in _about_people(at_worst)])
+            named = _about_people(at_worst)
+            unnamed += len(leaking) - len(named)
+            what = join_words([_learnt(row, cell) for row, cell in named])
             subjects.setdefault((worst, what), []).append(column.subject)
     said = [
         f"{join_words(who)} {_verb(level, len(who))} {what}"
         for (level, what), who in subjects.items()
     ]
     text = "; ".join(said)
-    return f"{text[:1].upper()}{text[1:]}."
+    more = (
+        f" {plural(unnamed, 'more cell')} {'leaks' if unnamed == 1 else 'leak'}." if unnamed else ""
+    )
+    return f"{text[:1].upper()}{text[1:]}.{more}"
 
 
 def _about_people(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:

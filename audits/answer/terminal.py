@@ -37,7 +37,7 @@ LEGEND = {
     Level.EXACT: "EXACT: by algebra",
     Level.FEW: "FEW: the most exposed",
     Level.NO_VIEW: "-: nothing to read",
-    Level.NO_ATTACK: "no attack: none yet",
+    Level.NO_ATTACK: "no test: nobody wrote one",
 }
 
 

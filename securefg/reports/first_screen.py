@@ -25,7 +25,7 @@ VERDICTS: dict[Outcome, tuple[str, str]] = {
     Outcome.NOTHING_FOUND: ("calm", "NOTHING FOUND against it"),
 }
 LEGEND = (
-    ("EXACT", "follows by algebra"),
+    ("EXACT", "read off with certainty, by algebra"),
     ("ALL", "at least 90 % of what guessing leaves open"),
     ("MOST", "at least 50 %"),
     ("SOME", "at least 10 %"),
@@ -33,7 +33,7 @@ LEGEND = (
     ("trace", "less than 10 %"),
     ("nothing", "attacks that work without the defence found nothing"),
     ("-", "this party never sees it"),
-    ("no attack", "nobody has written one"),
+    ("no test", "nobody has written an attack, so this is not known"),
     ("not known", "an attack ran and could not tell"),
     ("NOT TRIED", "nobody asked"),
 )
@@ -184,7 +184,7 @@ def _unknown(answer: Answer) -> str:
 def _remedy_line(remedy: Remedy) -> RemedyLine:
     shown = [level for level in remedy.tried.values() if level is not None]
     stopped = sum(not level.is_leak and not level.is_unknown for level in shown)
-    tried = f"tried: {stopped} of {len(shown)} stopped" if shown else "not tried"
+    tried = f"tried: {stopped} of {len(shown)} stopped" if shown else "not tried on this run"
     numbers = f"[{', '.join(map(str, remedy.numbers))}]"
     return RemedyLine(numbers, remedy.words, remedy.setting, tried)
 

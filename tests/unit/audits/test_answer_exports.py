@@ -186,7 +186,7 @@ def test_json_of_an_answer_reads_back_as_it_was(full: Answer) -> None:
 
 def test_markdown_shows_the_rows_of_the_terminal(full: Answer) -> None:
     text = as_markdown(full)
-    assert "| Who is connected to whom | ALL \\[1\\] | no attack | no attack |" in text
+    assert "| Who is connected to whom | ALL \\[1\\] | no test | no test |" in text
     assert "<script>" not in text
     assert "\x1b" not in text
 
