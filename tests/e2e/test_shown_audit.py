@@ -36,9 +36,6 @@ def test_quickstart_audit_fits_a_screen(printed: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page_shows_what_the_command_prints(printed: str, page: str) -> None:
-    if "What can be learnt" not in (HERE / page).read_text():
-        assert page == "README.md"
-        return
     shown, today = screen_figures(documented_screen(HERE / page)), screen_figures(printed)
-    assert len(shown) > 10
+    assert len(shown) >= (8 if page == "README.md" else 11)  # the README shows the table alone
     assert {name: today.get(name) for name in shown} == shown
