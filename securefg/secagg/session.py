@@ -72,6 +72,22 @@ class SignedPairs:
     signature: bytes
 
 
+def has_full_rows(graph: MaskGraph, place: int, suite: Suite, pairs: SignedPairs) -> bool:
+    """Whether signed rows have the widths of the format.
+
+    A signature is over the joined rows. Rows that are cut again at other places keep it, and would
+    show another tag than their owner signed.
+    """
+    ahead = graph.num_ahead if suite == "hybrid" else 0
+    tags = [len(row) for row in pairs.wrapped]
+    sizes = [len(row) for row in (*pairs.sent, *pairs.received)]
+    return (
+        tags == [WRAPPED_BYTES] * len(graph.holders(place))
+        and len(pairs.sent) == len(pairs.received) == ahead
+        and sizes == [CIPHERTEXT_BYTES] * (2 * ahead)
+    )
+
+
 def pair_ciphertext(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
     """The mask ciphertext between two places, as the client at `own` sent or received it."""
     if not pairs.sent:
@@ -248,6 +264,8 @@ class Session:
         """Whether a neighbour's rows have another tag than the client's, on the same ciphertext."""
         place, other = self.places[number], self.places.get(peer, -1)
         if ordered(place, other) not in self._tags or number not in self._received:
+            return False
+        if not has_full_rows(self.graph, other, self.seats.suite, pairs):
             return False
         own = SignedPairs([], self._offers[number], self._received[number], b"")
         tag = pairs.wrapped[self.graph.holders(other).index(place)][-derive.TAG_BYTES :]
