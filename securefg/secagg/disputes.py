@@ -156,8 +156,10 @@ class Court:
     def _has_signed(
         self, number: int, place: int, pairs: SignedPairs, graph: MaskGraph, session: bytes
     ) -> bool:
-        """Whether a client signed its tags and the ciphertexts, in rows of full width, as the server
-        passed them on."""
+        """Whether a client signed its tags and the ciphertexts as the server passed them on.
+
+        Rows must have their full width.
+        """
         if not has_full_rows(graph, place, self.suite, pairs):
             self.blame(number, "sent rows of another width than the format's")
             return False

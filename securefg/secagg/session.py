@@ -17,6 +17,7 @@ from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
+from securefg.secagg.hybrid import CIPHERTEXT_BYTES, Suite
 from securefg.secagg.links import KeyPairs, Offer, Pair, ordered
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
