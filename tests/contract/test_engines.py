@@ -29,6 +29,7 @@ ONE_OF_EACH = (
     "ppfl_deepwalk_citeseer_masked",
     "ppfl_gat_citeseer",
     "private_made",
+    "private_users_cora",
 )
 """A config of every method. Masks, local noise, DP-SGD and distributed noise are among them."""
 SAMPLES = {"num_nodes": 30, "num_features": 12, "samples_per_node": 24}

@@ -29,6 +29,7 @@ RUNS = (
     ("nfedgnn_masked", ()),
     ("ppfl_deepwalk_citeseer", (DRAWN,)),
     ("private_made", ()),
+    ("private_users_cora", (DRAWN,)),
 )
 
 
