@@ -112,11 +112,11 @@ def test_host_plan_holds_no_graph_and_no_labels(tmp_path: Path) -> None:
 
 def small_experiment(name: str, root: Path) -> Experiment:
     """Prepare a small run of a shipped method with the partition that it needs."""
-    one_node = ("fedmlp", "gfl_appnp", "nfedgnn", "mlps", "label_propagation")
+    one_node = ("fedmlp", "gfl_appnp", "nfedgnn", "mlps", "label_propagation", "pseudo_sums")
     partition = "one_node" if name in one_node else "random"
     if name.startswith("ppfl"):
         partition = "public_private"
-    rounds = f"training.rounds={1 if name == 'two_sums' else 4}"
+    rounds = f"training.rounds={1 if name in ('two_sums', 'pseudo_sums') else 4}"
     chosen = (f"partition={{name: {partition}}}", rounds)
     return prepare(config(root, *chosen, method=name))
 
