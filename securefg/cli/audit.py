@@ -149,6 +149,7 @@ def audit(
             run, plan, risks, console, is_quiet, trust_modules, phases
         )
     if remedy is not None:
+        _keep_accepted(run, risks)
         _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
     with only_known_modules(unless=trust_modules):
         answer = _answer(run, found, risks)
@@ -237,8 +238,15 @@ def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
     wanted = [Verdict.VIOLATION] + ([Verdict.LEAK] if gate is Gate.LEAK else [])
     if gate is not Gate.NEW and any(one.verdict in wanted for one in found.findings):
         raise typer.Exit(1)
-    if found.failed:
+    if found.failed or any(map(_has_failed, found.findings)):
         raise typer.Exit(PART_FAILED)
+
+
+def _has_failed(finding: Finding) -> bool:
+    """Whether an attack or a check broke off, in this audit or in one whose findings stand."""
+    from audits.findings.record import MISSING, UNFINISHED
+
+    return finding.failed and finding.attack not in (MISSING, UNFINISHED)
 
 
 def show_answer(console: Console, answer: Answer, everything: bool = False) -> None:
