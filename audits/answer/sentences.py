@@ -169,12 +169,10 @@ def _leaks(rows: Sequence[Row]) -> str:
     ]
     text = "; ".join(said)
     small = sum(cell.is_small_leak for _, cell in cells)
-    more = [
-        f"{text[:1].upper()}{text[1:]}." if text else "",
-        _cells_text(unnamed, " more", ""),
-        _cells_text(small, "", " little, and enough to count as a leak"),
-    ]
-    return " ".join(filter(None, more))
+    if not text:
+        return _cells_text(small, "", " little, and enough to count as a leak")
+    more = _cells_text(unnamed + small, " more", "")
+    return " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}.", more)))
 
 
 def _cells_text(count: int, more: str, how: str) -> str:

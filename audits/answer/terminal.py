@@ -164,7 +164,7 @@ def _unknown(answer: Answer, whole: bool) -> Iterator[Text]:
         if cell.level is Level.NOT_KNOWN
     ]
     if unsure := sum(cell.unsure for cell in answer.cells):
-        said.append(f"{plural(unsure, 'cell')} with a ?: an attack on it could not tell")
+        said[-1:] = ["; ".join((*said[-1:], f"{plural(unsure, 'cell')} with a ?"))]
     kinds = ("unplaced", "failed", "audit")
     said += [_gap_text(gap) for gap in answer.gaps if gap.kind in kinds]
     unasked = [attack_words(gap.name) for gap in answer.gaps if gap.kind == "not_asked"]
