@@ -392,6 +392,7 @@ class SecureClients:
         near = session.fewest_around(signers, numbers)
         if near < needed:
             raise Refused(f"{near} signatures on the survivors, under {needed}")
+        self._rules.check_signers(session, signers)
 
     def _current(self) -> Session:
         if self._session is None:

@@ -33,7 +33,7 @@ from securefg.secagg.links import mask_link
 from securefg.secagg.messages import Dispute, Opening
 from securefg.secagg.ring import from_bytes, stack_rows, to_bytes
 from securefg.secagg.secret import Secret
-from securefg.secagg.session import SignedPairs, pair_ciphertext
+from securefg.secagg.session import SignedPairs, has_full_rows, pair_ciphertext
 from securefg.secagg.statements import pairs_statement
 
 SILENCES: Final = 2
@@ -126,14 +126,15 @@ class Court:
         keys   everybody's mask key, by client, in the order of places
         about  the set-up's and the session's id
         """
+        places = {number: place for place, number in enumerate(keys)}
         out = {
             n
             for n in sorted({n for pair in odd for n in pair})
-            if not self._has_signed(n, dealt.pairs[n], about[1])
+            if not self._has_signed(n, places[n], dealt.pairs[n], graph, about[1])
         }
         rest = [pair for pair in odd if not out & set(pair)]
         secrets = self._openings(rest, dealt, about[0]) if rest else {}
-        places = {number: place for place, number in enumerate(keys)}
+        silent: set[int] = set()
         for pair in rest:
             words = []
             for own, peer in (pair, pair[::-1]):
@@ -146,11 +147,22 @@ class Court:
             liars = find_liars(*about, self.suite, first, second)
             for client, reason in liars.items():
                 self.blame(client, reason)
-            out |= set(liars) or self._silent(pair, secrets)
+            if not liars:
+                silent |= {n for n in pair if n not in secrets}
+            out |= set(liars) or {n for n in pair if n not in secrets} or set(pair)
+        self._count_silences(silent)
         return out
 
-    def _has_signed(self, number: int, pairs: SignedPairs, session: bytes) -> bool:
-        """Whether a client signed its tags and the ciphertexts as the server passed them on."""
+    def _has_signed(
+        self, number: int, place: int, pairs: SignedPairs, graph: MaskGraph, session: bytes
+    ) -> bool:
+        """Whether a client signed its tags and the ciphertexts as the server passed them on.
+
+        Rows must have their full width.
+        """
+        if not has_full_rows(graph, place, self.suite, pairs):
+            self.blame(number, "sent rows of another width than the format's")
+            return False
         said = pairs_statement(session, number, pairs.wrapped, pairs.sent, pairs.received)
         try:
             verify(self.identities[number], pairs.signature, "pairs", *said)
@@ -164,25 +176,30 @@ class Court:
     ) -> dict[int, Secret]:
         """The secrets that the clients of these pairs opened, by client."""
         peer_of = {own: peer for pair in pairs for own, peer in (pair, pair[::-1])}
-        asked = sorted(peer_of)
-        shown = [dealt.pairs[peer_of[n]] for n in asked]
-        hybrid = self.suite == "hybrid"
+        found = {n: self._opening_of(n, peer_of[n], dealt, setup) for n in sorted(peer_of)}
+        return {n: secret for n, secret in found.items() if secret is not None}
+
+    def _opening_of(self, number: int, peer: int, dealt: Dealt, setup: bytes) -> Secret | None:
+        """The secret that one client opened, asked alone: of two replies whose forms differ nobody
+        could tell which one is odd."""
+        shown, hybrid = dealt.pairs[peer], self.suite == "hybrid"
         request = Dispute(
             setup=from_bytes([setup])[0],
-            peers=torch.tensor([peer_of[n] for n in asked]),
-            wrapped=torch.stack([from_bytes(one.wrapped) for one in shown]),
-            sent=stack_rows([one.sent for one in shown if hybrid]),
-            received=stack_rows([one.received for one in shown if hybrid]),
-            signatures=from_bytes([one.signature for one in shown]),
+            peers=torch.tensor([peer]),
+            wrapped=from_bytes(shown.wrapped)[None],
+            sent=stack_rows([shown.sent] if hybrid else []),
+            received=stack_rows([shown.received] if hybrid else []),
+            signatures=from_bytes([shown.signature]),
         )
-        replies = self.exchange(request, Opening, Clients.of(asked))
+        replies = self.exchange(request, Opening, Clients.of([number]))
         if not replies.count:
-            return {}
-        columns = (to_bytes(replies.message.secret), to_bytes(replies.message.signature))
-        rows = zip(replies.clients.numbers(), *columns, strict=True)
-        return {
-            n: Secret(raw) for n, raw, signature in rows if self._opened(n, setup, raw, signature)
-        }
+            return None
+        opened = replies.message.secret, replies.message.signature
+        if [part.dtype for part in opened] != [torch.uint8] * 2 or opened[0].shape != (1, 32):
+            self.blame(number, "opened a key in another form than the format's")
+            return None
+        raw, signature = (to_bytes(part)[0] for part in opened)
+        return Secret(raw) if self._opened(number, setup, raw, signature) else None
 
     def _opened(self, number: int, setup: bytes, raw: bytes, signature: bytes) -> bool:
         try:
@@ -192,11 +209,9 @@ class Court:
             return False
         return True
 
-    def _silent(self, pair: tuple[int, int], secrets: Mapping[int, Secret]) -> set[int]:
-        """Nobody was proved wrong: those who did not open stay out, or both."""
-        silent = {n for n in pair if n not in secrets}
-        for client in silent:
+    def _count_silences(self, silent: set[int]) -> None:
+        """Blame those who did not open their key in several disputes; a dispute counts once."""
+        for client in sorted(silent):
             self._silences[client] += 1
             if self._silences[client] >= SILENCES:
                 self.blame(client, f"did not open its key in {SILENCES} disputes")
-        return silent or set(pair)

@@ -1,9 +1,14 @@
 """The client's part in a dispute: when it opens the secret behind a mask key, and on what evidence.
 
-A client opens only before it uploaded anything under the set-up, and the set-up ends with it. To
-the server that equals a client that dropped out: secrets between two clients that upload stay
-closed. It also wants the peer's signature on another tag than its own. Without a client that lies,
-no server can make clients open their keys.
+A client opens only before it uploaded anything under the set-up, and never takes part in it again.
+Secrets between two clients that upload stay closed. It also wants the peer's signature on another
+tag than its own, in rows of full width. Without a client that lies, no server can make clients open
+their keys.
+
+A lying server that knows an opened key could name its owner as a survivor, with an upload that it
+made itself. Clients therefore count signatures on the survivors, not names: the owner does not sign
+for a set-up that it left. In a complete graph every client checks every signature, so keys are
+opened there alone.
 """
 
 from __future__ import annotations
@@ -33,6 +38,8 @@ def opened_secrets(
     linking = session.seats.linking
     if linking is None or session.answered or not session.sharers:
         raise Refused("a mask key is opened only before anything is uploaded under it")
+    if not session.graph.parameters.complete:
+        raise Refused("a mask key is opened only in a cohort where all sign the survivors for all")
     memory.refuse_opening(setup)
     _check_evidence(session, request, numbers, identities)
     memory.opened(session.round, session.purpose, numbers, setup)

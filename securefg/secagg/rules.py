@@ -111,6 +111,25 @@ class Rules:
         if purpose != session.purpose or round != session.round:
             raise Refused(f"this session masks {session.purpose}, not {purpose}")
 
+    def least_in_sum(self, session: Session) -> int:
+        """Return how many clients must be in an opened sum."""
+        return max(
+            fewest(session.graph.parameters, self.threat),
+            self.settings.min_clients,
+            self.least_survivors.get(session.purpose, 0),
+            self.least_cohort(session.purpose),
+        )
+
+    def check_signers(self, session: Session, signers: list[int]) -> None:
+        """Raise unless as many signed the survivors as must be in the sum.
+
+        A name among the survivors proves no upload, since the server may know the masks of a client
+        that opened its key. In a sparse graph no key is ever opened, and the threshold suffices.
+        """
+        least = self.least_in_sum(session)
+        if session.graph.parameters.complete and len(signers) < least:
+            raise Refused(f"{len(signers)} signed the survivors, under the {least} of a sum")
+
     def check_survivors(
         self, session: Session, survivors: tuple[int, ...], numbers: list[int]
     ) -> None:
@@ -121,11 +140,6 @@ class Rules:
             raise Refused("the survivors name a client twice, or one that shared no keys")
         if not set(numbers) <= set(survivors):
             raise Refused("a client that replied is not among the survivors")
-        least = max(
-            fewest(session.graph.parameters, self.threat),
-            self.settings.min_clients,
-            self.least_survivors.get(session.purpose, 0),
-            self.least_cohort(session.purpose),
-        )
+        least = self.least_in_sum(session)
         if len(survivors) < least:
             raise Refused(f"{len(survivors)} survivors, under the {least} that are needed")

@@ -158,6 +158,8 @@ class Aggregator:
         of a later one the chains are gone, and the next set-up will tell."""
         if setup.ordinal:
             return self._named_by_many(odd, setup.graph)
+        if not setup.graph.parameters.complete:  # no client opens a key there: both stay out
+            return self._named_by_many(odd, setup.graph) or {n for pair in odd for n in pair}
         keys = dict(zip(setup.members, to_bytes(setup.roster.mask_keys), strict=True))
         about = (self._setup_id(setup.roster), session)
         return self._court.settle(odd, dealt, keys, setup.graph, about)
@@ -314,8 +316,7 @@ class Aggregator:
                 if self._signed(n, to_bytes(agreed.message.signature[row][None])[0], said)
             ]
             numbers = [agreed.clients.numbers()[row] for row in rows]
-            least = max(graph.parameters.threshold, self._settings.min_clients)
-            self._require(len(numbers), least, "signed the survivors")
+            self._require(len(numbers), self._least_signers(graph), "signed the survivors")
             signers, signatures = torch.tensor(numbers), agreed.message.signature[rows]
             alive = Clients.of(numbers)
         unmask = Unmask(
@@ -327,6 +328,14 @@ class Aggregator:
             signatures=signatures.to(torch.uint8),
         )
         return self._step(unmask, Revealed, alive, graph, last=True)
+
+    def _least_signers(self, graph: MaskGraph) -> int:
+        """As clients demand it (`Rules.check_signers`): all that must be in a sum, if they check
+        all signatures, else the threshold."""
+        least = max(graph.parameters.threshold, self._settings.min_clients)
+        if not graph.parameters.complete:
+            return least
+        return max(least, fewest(graph.parameters, self._threat), self._least)
 
     def _signed(self, client: int, signature: bytes, said: tuple[Item, ...]) -> bool:
         try:

@@ -17,6 +17,7 @@ from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
+from securefg.secagg.hybrid import CIPHERTEXT_BYTES, Suite
 from securefg.secagg.links import KeyPairs, Offer, Pair, ordered
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
@@ -70,6 +71,22 @@ class SignedPairs:
     sent: list[bytes]
     received: list[bytes]
     signature: bytes
+
+
+def has_full_rows(graph: MaskGraph, place: int, suite: Suite, pairs: SignedPairs) -> bool:
+    """Whether signed rows have the widths of the format.
+
+    A signature is over the joined rows. Rows that are cut again at other places keep it, and would
+    show another tag than their owner signed.
+    """
+    ahead = graph.num_ahead if suite == "hybrid" else 0
+    tags = [len(row) for row in pairs.wrapped]
+    sizes = [len(row) for row in (*pairs.sent, *pairs.received)]
+    return (
+        tags == [WRAPPED_BYTES] * len(graph.holders(place))
+        and len(pairs.sent) == len(pairs.received) == ahead
+        and sizes == [CIPHERTEXT_BYTES] * (2 * ahead)
+    )
 
 
 def pair_ciphertext(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
@@ -248,6 +265,8 @@ class Session:
         """Whether a neighbour's rows have another tag than the client's, on the same ciphertext."""
         place, other = self.places[number], self.places.get(peer, -1)
         if ordered(place, other) not in self._tags or number not in self._received:
+            return False
+        if not has_full_rows(self.graph, other, self.seats.suite, pairs):
             return False
         own = SignedPairs([], self._offers[number], self._received[number], b"")
         tag = pairs.wrapped[self.graph.holders(other).index(place)][-derive.TAG_BYTES :]

@@ -18,12 +18,13 @@ from securefg.secagg.disputes import Court, Word, find_liars
 from securefg.secagg.errors import BadSignature, Refused
 from securefg.secagg.hybrid import FreshPair, Suite, encapsulate
 from securefg.secagg.links import mask_link
-from securefg.secagg.messages import Deliver, Dispute, Opening, Ready, Shares
+from securefg.secagg.messages import Deliver, Dispute, Opening, Ready, Shares, Unmask
 from securefg.secagg.secret import Secret
-from securefg.secagg.session import Session
+from securefg.secagg.session import Session, SignedPairs
 from securefg.secagg.statements import request_hash
 from tests.unit.secagg.session_world import (
     CONFIG_HASH,
+    Upload,
     World,
     edited,
     identity,
@@ -319,6 +320,11 @@ FALSE: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         BadSignature,
         "pairs",
     ),
+    "signed rows cut again": (
+        lambda d: edited(d, wrapped=d.wrapped.reshape(1, -1, 16)),
+        Refused,
+        "is no other",
+    ),
     "a client that agrees": (lambda d: edited(d, peers=[2]), Refused, "is no other"),
     "the client itself": (lambda d: edited(d, peers=[1]), Refused, "is no other"),
     "a stranger": (lambda d: edited(d, peers=[17]), Refused, "is no other"),
@@ -379,3 +385,60 @@ def test_memory_forbids_opening_and_upload_across_restarts(tmp_path: Path) -> No
         kept.refuse_opened(uploaded)
         kept.refuse_opening(opened)
         kept.refuse_repeat(1, "Upload", [0], one_opens=False)
+
+
+def test_signed_rows_cut_again_are_no_evidence_for_the_judge() -> None:
+    """The signature is over the joined rows, so it holds for any cut of them."""
+    bed = world(6, malicious=True)
+    lie_about_tag(bed, LIAR, VICTIM)
+    dispute = in_dispute(bed)
+    blamed: dict[int, str] = {}
+    court = Court("hybrid", bed.roster, lambda *about: None, blamed.__setitem__)
+    setup = bed.hosts[VICTIM]._session
+    assert setup is not None
+    rows = [bytes(row) for row in dispute.wrapped.reshape(-1, 16).numpy()]
+    sent, received = ([bytes(r) for r in t[0].numpy()] for t in (dispute.sent, dispute.received))
+    pairs = SignedPairs(rows, sent, received, bytes(dispute.signatures[0].numpy()))
+    assert not court._has_signed(LIAR, setup.places[LIAR], pairs, setup.graph, setup.id)
+    assert "another width" in blamed[LIAR]
+
+
+def test_key_in_another_form_is_blamed_on_its_sender() -> None:
+    """Two replies whose forms differ must not make the honest one look odd."""
+    bed = world(6, malicious=True)
+    lie_about_tag(bed, LIAR, VICTIM)
+    handle = bed.hosts[LIAR].handle
+
+    def change(request: Message, turn: Any) -> Message:
+        reply = handle(request, turn)
+        if isinstance(reply, Opening):
+            return edited(reply, secret=reply.secret.to(torch.int8))
+        return reply
+
+    bed.hosts[LIAR].handle = change  # type: ignore[method-assign]
+    assert same_sums(bed.sums(), bed.plain_sums(others(6, LIAR)))
+    assert list(bed.aggregator.blamed) == [LIAR]
+
+
+def test_names_without_signatures_do_not_make_a_sum() -> None:
+    """A client that opened its key never signs, and could be named as a survivor."""
+    bed = world(6, malicious=True, least_survivors={Upload.kind: 6})
+    fewer = [0, 1, 2, 3, 4]
+    bed.lie(
+        Unmask, lambda u: edited(u, signers=u.signers[fewer], signatures=u.signatures[fewer]), 0
+    )
+    with pytest.raises(Refused, match="5 signed the survivors, under the 6 of a sum"):
+        bed.sums()
+
+
+def test_no_key_is_opened_in_a_sparse_graph() -> None:
+    bed = world(36, malicious=True)
+    bed.sums()
+    session = bed.hosts[0]._session
+    assert session is not None
+    assert not session.graph.parameters.complete
+    victim = session.graph.neighbours(3)[0]
+    bed.aggregator._setup = None
+    lie_about_tag(bed, 3, victim)
+    bed.sums()
+    assert not [said for said in bed.said if isinstance(said, Opening)]
