@@ -19,7 +19,7 @@ meaningless (`audits.blind`), or if its guess gains on permuted truth.
 | at chance | stays below both | works | NOT_DETECTED |
 
 The smallest gain that matters is `audit.leak_threshold`, by default `SMALLEST` for the metric. A
-gain of `LARGEST_TRACE` is a leak whatever the setting, and no silence may hide one.
+gain of `LARGEST_TRACE` is a leak whatever the setting.
 
 A gain that the law of the noise gives (`audits.closed_form`) needs no control and no sampling:
 
@@ -141,7 +141,6 @@ def _above_zero(found: Evidence) -> tuple[Verdict, str]:
 def _silence(found: Evidence) -> tuple[Verdict, str]:
     """Return what a gain that reaches 0 says."""
     gain, hidden = found.gain, _could_hide(found.gain)
-    least = min(found.smallest, LARGEST_TRACE)
     powerless = _powerless(found, hidden)
     if powerless:
         return Verdict.INCONCLUSIVE, powerless
@@ -153,10 +152,10 @@ def _silence(found: Evidence) -> tuple[Verdict, str]:
             f"{off}; here it did the same with every target, so that its gain has no "
             "spread, and nothing was measured",
         )
-    if gain.high >= least:
+    if gain.high >= found.smallest:
         return (
             Verdict.INCONCLUSIVE,
-            f"{off}; {hidden}, and gains from {least:g} on matter (audit.leak_threshold)",
+            f"{off}; {hidden}, and gains from {found.smallest:g} on matter (audit.leak_threshold)",
         )
     if gain.high >= found.control.value:
         return Verdict.INCONCLUSIVE, f"{off}; {hidden}, which is as much as without the defence"
@@ -164,7 +163,8 @@ def _silence(found: Evidence) -> tuple[Verdict, str]:
         return Verdict.INCONCLUSIVE, f"{off}; no gain on average, but {_exposed(found)}"
     return (
         Verdict.NOT_DETECTED,
-        f"no gain of {least:g} or more over the prior ({gain.low:+.3f} to {gain.high:+.3f}); {off}",
+        f"no gain of {found.smallest:g} or more over the prior ({gain.low:+.3f} to "
+        f"{gain.high:+.3f}); {off}",
     )
 
 

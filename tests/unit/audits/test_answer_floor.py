@@ -20,11 +20,9 @@ from audits.findings.record import Finding, Verdict
 from audits.plan import Plan
 from audits.run import Audit
 from audits.twins import find_remedy
-from audits.verdicts import LARGEST_TRACE, Evidence, judge
 from securefg.cli.audit import Gate, _end_by_gate
 from securefg.cli.common import PART_FAILED
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.interval import Interval
 from securefg.reports.first_screen import _remedy_line
 from tests.unit.audits.made_answers import FACTS, answer, leak, promise, told, unmet
 
@@ -173,13 +171,6 @@ def test_acceptance_for_the_run_itself_wins_in_any_order() -> None:
 )
 def test_unknown_names_lost_audits_and_unchecked_promises(finding: Finding, words: str) -> None:
     assert words in answer(leak(**SILENT), finding).unknown
-
-
-def test_silence_below_a_large_threshold_may_not_hide_a_leak() -> None:
-    gain = Interval(value=0.1, low=-0.01, high=LARGEST_TRACE + 0.1)
-    strong = Interval(value=0.4, low=0.35, high=0.45)
-    found = Evidence(gain, gain, True, strong, own=False, floor=0.1, smallest=0.3)
-    assert judge(found)[0] is Verdict.INCONCLUSIVE
 
 
 def test_sentence_of_a_silent_attack_tells_its_terms() -> None:
