@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -173,7 +173,13 @@ def _stored(run: Path) -> tuple[Audit, Path] | None:
     record = RunFolder.open(run).summary().transcript_chain
     if not is_whole(run / "audit" / "findings.json", record):
         return None
-    return Audit(findings=list(findings_of(run, record) or ())), run / "report.html"
+    found = list(findings_of(run, record) or ())
+    return Audit(findings=found, failed=failures_of(found)), run / "report.html"
+
+
+def failures_of(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    """Return the attacks and checks that broke off, with the reason, as an audit tells them."""
+    return [(one.attack, one.because) for one in findings if one.failed]
 
 
 def _try_remedy(
@@ -238,15 +244,8 @@ def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
     wanted = [Verdict.VIOLATION] + ([Verdict.LEAK] if gate is Gate.LEAK else [])
     if gate is not Gate.NEW and any(one.verdict in wanted for one in found.findings):
         raise typer.Exit(1)
-    if found.failed or any(map(_has_failed, found.findings)):
+    if found.failed:
         raise typer.Exit(PART_FAILED)
-
-
-def _has_failed(finding: Finding) -> bool:
-    """Whether an attack or a check broke off, in this audit or in one whose findings stand."""
-    from audits.findings.record import MISSING, UNFINISHED
-
-    return finding.failed and finding.attack not in (MISSING, UNFINISHED)
 
 
 def show_answer(console: Console, answer: Answer, everything: bool = False) -> None:

@@ -20,7 +20,7 @@ from audits.findings.record import Finding, Verdict
 from audits.plan import Plan
 from audits.run import Audit
 from audits.twins import find_remedy
-from securefg.cli.audit import Gate, _end_by_gate
+from securefg.cli.audit import Gate, _end_by_gate, failures_of
 from securefg.cli.common import PART_FAILED
 from securefg.foundation.errors import ConfigError
 from securefg.reports.first_screen import _remedy_line
@@ -187,7 +187,9 @@ def test_client_that_the_run_lacks_is_refused() -> None:
 def test_gate_with_a_stored_failure_says_that_a_part_failed() -> None:
     failed = leak("odd", **WEAK, failed=True)
     with pytest.raises(typer.Exit) as ended:
-        _end_by_gate(answer(failed), Audit(findings=[failed]), Gate.VIOLATION)
+        _end_by_gate(
+            answer(failed), Audit(findings=[failed], failed=failures_of([failed])), Gate.VIOLATION
+        )
     assert ended.value.exit_code == PART_FAILED
 
 
