@@ -60,6 +60,14 @@ class Plan:
         for text in self.adversaries:
             Adversary.parse(text)
 
+    def check_clients(self, clients: int) -> None:
+        """Raise where an adversary is a client that the run does not have."""
+        for text in self.adversaries:
+            if max(Adversary.parse(text).clients, default=-1) >= clients:
+                raise ConfigError(
+                    f"adversary: found {text}; expected clients from 0 to {clients - 1}"
+                )
+
     @property
     def attacks(self) -> list[AnyAttack]:
         """Return the attacks that could be loaded."""

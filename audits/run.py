@@ -74,6 +74,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     torch.set_num_threads(1)
     if is_foreign(path):
         foreign = ForeignTruth.of(path)
+        plan.check_clients(foreign.exchange.clients)
         about = {"name": foreign.exchange.name, "method": foreign.method_name}
         return Auditing(foreign, plan, path / "audit", about, told).carry_out(
             {PROMISES: lambda: foreign_promises(foreign)},
@@ -81,6 +82,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
             foreign.defended,
         )
     recorded = Truth.of(RunFolder.open(path))
+    plan.check_clients(recorded.experiment.public.num_clients)
     truth = recorded.judged_by(audit_settings(recorded.config.audit, plan.overrides))
     about = {
         "name": truth.config.name,

@@ -7,17 +7,13 @@ from pathlib import Path
 
 from audits.answer.build import TRIED, answer_of
 from audits.answer.model import Answer, Remedy
-from audits.answer.remedies import overrides_for
+from audits.answer.remedies import twin_config
 from audits.plan import Plan
 from audits.run import Audit, Told, audit
 from securefg.foundation.errors import ConfigError
 from securefg.runs import runner
 from securefg.runs.folder import RunFolder
-from securefg.settings.config import RunConfig, parse_config
 from securefg.sweep.cache import find_run
-
-ROUNDS = 20
-"""The most rounds of a twin: enough for every attack, and minutes at most."""
 
 
 def try_remedy(
@@ -27,7 +23,7 @@ def try_remedy(
     answer = answer_of(run)
     remedy = find_remedy(answer, key)
     root = run / TRIED / remedy.key
-    config = twin_config(RunFolder.open(run).config(), remedy.key, answer, root)
+    config = twin_config(RunFolder.open(run).config(), remedy.key, answer.run, root)
     told(f"a twin with {remedy.key}: {config.training.rounds} rounds", 0, 1)
     twin = find_run(config.output.root, config.hash)
     if twin is None:
@@ -39,7 +35,7 @@ def try_remedy(
 def find_remedy(answer: Answer, key: str) -> Remedy:
     """Return the remedy of that key; raise where the run has no leak that it would stop."""
     keys = [remedy.key for remedy in answer.remedies if remedy.key]
-    found = [remedy for remedy in answer.remedies if remedy.key == key.lower()]
+    found = [remedy for remedy in answer.remedies if key and remedy.key == key.lower()]
     if not found:
         raise ConfigError(f"--try: found {key!r}; expected {' or '.join(keys) or 'no remedy'}")
     return found[0]
@@ -51,12 +47,3 @@ def leaking_attacks(answer: Answer, remedy: Remedy) -> tuple[str, ...]:
     return tuple(
         sorted({one.attack for cell in cells for one in cell.evidence if one.level.is_leak})
     )
-
-
-def twin_config(config: RunConfig, key: str, answer: Answer, root: Path) -> RunConfig:
-    """Return the run's config with the remedy, and with few rounds."""
-    rounds = min(config.training.rounds, ROUNDS)
-    changes = ["training.patience=null", f"training.rounds={rounds}", f"name={key}"]
-    tree = config.model_dump(mode="json")
-    tree["output"]["root"] = str(root)
-    return parse_config(tree, [*changes, *overrides_for(key, answer.run)])

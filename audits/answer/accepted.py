@@ -28,7 +28,9 @@ class Entry(Settings):
     """One accepted line."""
 
     code: str = Field(pattern=r"^SFG-[A-Z0-9-]+$", description="the code of the line")
-    at_most: Level = Field(description="largest level that is accepted: ALL, MOST, SOME, FEW")
+    at_most: Level = Field(
+        description="largest level that is accepted: ALL, MOST, SOME, FEW, or not known"
+    )
     owner: str = Field(min_length=2, max_length=200, description="who answers for it")
     reason: str = Field(min_length=10, max_length=2000, description="why it is acceptable")
     until: date = Field(description="last day on which it is accepted, as 2027-01-31")
@@ -72,7 +74,8 @@ def _expected(key: str) -> str:
 def apply_accepted(answer: Answer, entries: Sequence[Entry], today: date | None = None) -> Answer:
     """Return the answer with its accepted lines marked, and all acceptances of this run."""
     day = today or datetime.now(UTC).date()
-    own = {entry.code: entry for entry in entries if entry.run in (None, answer.run.name)}
+    general = {entry.code: entry for entry in entries if entry.run is None}
+    own = general | {entry.code: entry for entry in entries if entry.run == answer.run.name}
     rows = [
         row.model_copy(update={"cells": tuple(_mark_cell(cell, own, day) for cell in row.cells)})
         for row in answer.rows
@@ -89,11 +92,18 @@ def apply_accepted(answer: Answer, entries: Sequence[Entry], today: date | None 
 def _mark_cell(cell: Cell, own: dict[str, Entry], day: date) -> Cell:
     """Mark a cell whose line counts: one that leaks or is not known."""
     entry = own.get(cell.code)
-    if entry is None or not (cell.level.is_leak or cell.level.is_unknown):
+    if entry is None or not cell.counts:
         return cell
-    grown = cell.level.rank < entry.at_most.rank
-    why = f"found {cell.level.value}, accepted at most {entry.at_most.value}" if grown else ""
+    grown = not _covers(entry.at_most, cell)
+    why = f"found {cell.text}, accepted at most {entry.at_most.value}" if grown else ""
     return cell.model_copy(update={"acceptance": _acceptance(entry, day, why)})
+
+
+def _covers(at_most: Level, cell: Cell) -> bool:
+    """Whether a cell is within an accepted level; a size never stands for what is not known."""
+    if cell.is_open:
+        return at_most in (Level.NOT_KNOWN, cell.level) and at_most.is_unknown
+    return not at_most.is_unknown and cell.level.rank >= at_most.rank
 
 
 Line = TypeVar("Line", Promise, Gap)
@@ -101,8 +111,8 @@ Line = TypeVar("Line", Promise, Gap)
 
 def _mark(line: Line, own: dict[str, Entry], day: date) -> Line:
     entry = own.get(line.code)
-    counts = not isinstance(line, Promise) or line.state == "not known"
-    if entry is None or not counts:  # nobody can accept a broken promise
+    counts = line.state == "not known" if isinstance(line, Promise) else line.kind != "unplaced"
+    if entry is None or not counts:  # nobody can accept a broken promise or a leak without a size
         return line
     return line.model_copy(update={"acceptance": _acceptance(entry, day, "")})
 
@@ -132,7 +142,7 @@ def _acceptance(entry: Entry, day: date, grown: str) -> Acceptance:
 
 def new_lines(answer: Answer) -> list[str]:
     """Return the codes that count and that nobody accepted: the reason why a build fails."""
-    cells = [c for c in answer.cells if c.level.is_leak or c.level is Level.NOT_KNOWN]
+    cells = [cell for cell in answer.cells if cell.counts]
     promises = [promise for promise in answer.promises if promise.state != "kept"]
     gaps = [gap for gap in answer.gaps if gap.blocks and gap.kind != "weak"]
     lines: list[Cell | Promise | Gap] = [*cells, *promises, *gaps]

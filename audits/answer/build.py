@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from audits.answer.accepted import FILE, apply_accepted, read_accepted
+from audits.answer.floor import floor_outcome, worst_outcome
 from audits.answer.model import (
     Answer,
     Gap,
@@ -21,9 +23,17 @@ from audits.answer.model import (
     RunFacts,
     Twin,
 )
-from audits.answer.remedies import make_remedies
+from audits.answer.remedies import KINDS, make_remedies, twin_config
 from audits.answer.sentences import COLUMNS, attack_words, join_words, worst_sentence
-from audits.answer.table import PREFIX, columns_of, is_attack, is_promise, make_rows
+from audits.answer.table import (
+    PREFIX,
+    code_text,
+    columns_of,
+    has_place,
+    is_attack,
+    is_promise,
+    make_rows,
+)
 from audits.findings.record import MISSING, NOT_ASKED, UNFINISHED, Finding, Verdict
 from audits.findings.stored import findings_of
 from securefg.foundation.json_text import read_json
@@ -53,7 +63,7 @@ def answer_of(folder: Path) -> Answer:
     clients = read_json(folder / "partition.json").get("num_clients")
     facts = facts_of(run.config(), summary, clients, str(folder))
     found = findings_of(folder, summary.transcript_chain)
-    answer = make_answer(found, facts, read_twins(folder))
+    answer = make_answer(found, facts, read_twins(folder, run.config(), facts))
     accepted = folder / ACCEPTED
     return apply_accepted(answer, read_accepted(accepted)) if accepted.is_file() else answer
 
@@ -83,18 +93,24 @@ def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: s
     )
 
 
-def read_twins(folder: Path) -> dict[str, Twin]:
-    """Return the audited twins of a run by the key of their remedy (`--try`)."""
+def read_twins(folder: Path, own: RunConfig, facts: RunFacts) -> dict[str, Twin]:
+    """Return the audited twins of a run by the key of their remedy (`--try`).
+
+    A run of another config in their place is no twin, and says nothing.
+    """
     found = {}
+    keys = {kind.key for kind in KINDS}
     for path in sorted((folder / TRIED).glob("*/*/summary.json")):
         twin = RunFolder.open(path.parent)
         summary, config = twin.summary(), twin.config()
+        name = path.parent.parent.name
+        if name not in keys or config.hash != twin_config(own, name, facts, path.parent).hash:
+            continue
         findings = findings_of(twin.path, summary.transcript_chain)
         if findings is not None:
             levels = {cell.code: cell.level for row in make_rows(findings) for cell in row.cells}
             quality = facts_of(config, summary, None, "").quality
-            key = path.parent.parent.name
-            found[key] = Twin(rounds=summary.rounds, quality=quality, levels=levels)
+            found[name] = Twin(rounds=summary.rounds, quality=quality, levels=levels)
     return found
 
 
@@ -111,22 +127,25 @@ def make_answer(
     rows = make_rows(found)
     promises = _promises(found)
     gaps = _gaps(found, rows)
-    outcome = judge_outcome(rows, promises, gaps)
+    outcome = worst_outcome(judge_outcome(rows, promises, gaps), floor_outcome(found))
     leaks = [cell for row in rows for cell in row.cells if cell.level.is_leak]
     evidence = [one for row in rows for cell in row.cells for one in cell.evidence]
+    ran = {one.attack for one in evidence}
+    loud = {one.attack for one in evidence if one.level is not Level.NOTHING}
+    sentence = worst_sentence(outcome, rows, promises, gaps)
     return Answer(
         run=run,
         outcome=outcome,
-        sentence=NOT_AUDITED if findings is None else worst_sentence(outcome, rows, promises),
-        unknown=_unknown(rows, gaps),
+        sentence=NOT_AUDITED if findings is None else sentence,
+        unknown=_unknown(rows, promises, gaps),
         columns=tuple(COLUMNS[kind] for kind in columns_of(rows)),
         rows=rows,
         promises=promises,
         gaps=gaps,
         remedies=make_remedies(leaks, run, twins),
-        attacks_run=len(evidence),
-        attacks_silent=sum(one.level is Level.NOTHING for one in evidence),
-        absent=_absent(found, {one.attack for one in evidence}),
+        attacks_run=len(ran),
+        attacks_silent=len(ran - loud),
+        absent=_absent(found, ran),
     )
 
 
@@ -136,9 +155,9 @@ def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequen
     levels = {cell.level for cell in cells}
     if any(promise.state == "broken" for promise in promises):
         return Outcome.BROKEN_PROMISE
-    if any(level.is_leak for level in levels):
+    if any(cell.level.is_leak or cell.is_small_leak for cell in cells):
         return Outcome.NOT_PRIVATE
-    unknown = Level.NOT_KNOWN in levels or any(cell.unsure for cell in cells)
+    unknown = any(cell.is_open for cell in cells)
     unchecked = any(promise.state == "not known" for promise in promises)
     if unknown or unchecked or any(gap.blocks for gap in gaps):
         return Outcome.NOT_ENOUGH_MEASURED
@@ -165,17 +184,13 @@ def _promise(finding: Finding) -> Promise:
     field = FIELD.search(finding.metric)
     about = f"{finding.attack}-{field.group()}" if field else finding.attack
     return Promise(
-        code=f"{PREFIX}-PROMISE-{_code(about)}",
+        code=f"{PREFIX}-PROMISE-{code_text(about)}",
         name=attack_words(finding.attack),
         state=STATES.get(finding.verdict, "not known"),
         because=finding.words,
         epsilon_claimed=finding.epsilon_claimed,
         epsilon_lower=finding.epsilon_lower,
     )
-
-
-def _code(text: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in text.upper())
 
 
 def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
@@ -186,8 +201,8 @@ def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
         for cell in row.cells
         for one in cell.evidence
     }
-    found = [gap for finding in findings if (gap := _gap(finding, decided)) is not None]
-    order = ("failed", "audit", "not_asked", "unread", "place", "weak")
+    found = [gap for finding in findings for gap in _gaps_of(finding, decided)]
+    order = ("unplaced", "failed", "audit", "not_asked", "unread", "place", "weak")
     ordered = sorted(found, key=lambda gap: (order.index(gap.kind), gap.code, gap.because))
     by_code: dict[str, Gap] = {}
     for gap in ordered:
@@ -198,11 +213,20 @@ def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
     return tuple(by_code.values())
 
 
+def _gaps_of(finding: Finding, decided: dict[tuple[str, str], Level]) -> list[Gap]:
+    """Return the gaps of a finding: of attacks that nobody asked for, one for each."""
+    if finding.attack == NOT_ASKED:
+        names = finding.metric.split(", ")
+        return [_new_gap("not_asked", name, finding) for name in names]
+    gap = _gap(finding, decided)
+    return [] if gap is None else [gap]
+
+
 def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
+    if finding.verdict is Verdict.LEAK and not has_place(finding):
+        return _new_gap("unplaced", f"{finding.attack}-{finding.adversary}", finding)
     if finding.attack in (UNFINISHED, MISSING):
         return _new_gap("audit", finding.attack, finding)
-    if finding.attack == NOT_ASKED:
-        return _new_gap("not_asked", finding.metric, finding)
     if finding.attack == "unread_field":
         return _new_gap("unread", finding.metric, finding)
     if finding.attack == "untaken_place":
@@ -213,7 +237,15 @@ def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
     if finding.verdict is Verdict.INCONCLUSIVE and is_attack(finding) and level is not None:
         blocks = level is Level.NOT_KNOWN
         return _new_gap("weak", f"{finding.attack}-{finding.adversary}", finding, blocks=blocks)
+    if _is_lost(finding):
+        return _new_gap("audit", finding.attack, finding)
     return None
+
+
+def _is_lost(finding: Finding) -> bool:
+    """Whether an attack could not tell, and no cell of the table says so."""
+    is_open = finding.verdict is Verdict.INCONCLUSIVE and not finding.unmet
+    return is_open and finding.measured and is_attack(finding) and not has_place(finding)
 
 
 def _absent(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
@@ -231,26 +263,34 @@ def _new_gap(
     finding: Finding,
     blocks: bool = True,
 ) -> Gap:
-    code = f"{PREFIX}-{kind.upper().replace('_', '-')}"
-    if kind in ("unread", "failed", "place", "weak", "absent"):
-        code = f"{code}-{_code(name)}"
-    return Gap(code=code, kind=kind, name=name, because=finding.words, blocks=blocks)
+    about = f"{name} {_digest(finding)}" if kind == "audit" else name
+    return Gap(
+        code=f"{PREFIX}-{code_text(f'{kind} {about}')}",
+        kind=kind,
+        name=name,
+        because=finding.words,
+        blocks=blocks,
+    )
 
 
-def _unknown(rows: Sequence[Row], gaps: Sequence[Gap]) -> str:
+def _digest(finding: Finding) -> str:
+    """Return a short name of what a lost audit was asked for, so that another one is new."""
+    text = "; ".join((finding.words, *finding.assumptions))
+    return sha256(text.encode()).hexdigest()[:8]
+
+
+def _unknown(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> str:
     """Return one sentence about what is not known."""
-    cells = [(row, cell) for row in rows for cell in row.cells]
-    unsure = [f"{row.title.lower()} ({cell.column})" for row, cell in cells if _is_open(cell.level)]
-    unread = sum(gap.kind == "unread" for gap in gaps)
-    failed = sum(gap.kind == "failed" for gap in gaps)
-    said = [
-        f"{plural(len(unsure), 'cell')} of the table" if unsure else "",
-        f"{plural(unread, 'field')} that no attack reads" if unread else "",
-        f"{plural(failed, 'attack')} that failed" if failed else "",
-    ]
-    parts = [part for part in said if part]
+    cells = sum(cell.is_open for row in rows for cell in row.cells)
+    unchecked = sum(promise.state == "not known" for promise in promises)
+    kinds = [gap.kind for gap in gaps]
+    counts = {
+        "{} of the table": (cells, "cell"),
+        "{} that no attack reads": (kinds.count("unread"), "field"),
+        "{} that failed": (kinds.count("failed"), "attack"),
+        "{} that nobody asked for": (kinds.count("not_asked"), "attack"),
+        "{} whose findings are not whole": (kinds.count("audit"), "audit"),
+        "{} that could not be checked": (unchecked, "promise"),
+    }
+    parts = [text.format(plural(many, what)) for text, (many, what) in counts.items() if many]
     return f"Not known: {join_words(parts)}." if parts else ""
-
-
-def _is_open(level: Level) -> bool:
-    return level.is_unknown

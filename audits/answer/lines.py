@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from audits.answer.model import Answer, Cell, Gap, Level, Promise
 from audits.answer.sentences import attack_words
+from audits.findings.record import Verdict
 
 Line = Cell | Promise | Gap
 Kind = Literal["leak", "unknown", "trace"]
@@ -34,14 +35,17 @@ def told_lines(answer: Answer) -> Iterator[Told]:
             said = f"{promise.state}: {promise.because}"
             yield Told(promise, f"Promise: {promise.name}", broken, said)
     for gap in open_gaps(answer):
-        yield Told(gap, f"Not measured: {attack_words(gap.kind)}", "unknown", gap.because)
+        if gap.kind == "unplaced":
+            yield Told(gap, "A leak outside of the table", "leak", gap.because)
+        else:
+            yield Told(gap, f"Not measured: {attack_words(gap.kind)}", "unknown", gap.because)
 
 
 def kind_of_cell(cell: Cell) -> Kind | None:
     """Return how loud a cell is; None for a silent one."""
-    if cell.level.is_leak:
+    if cell.level.is_leak or cell.is_small_leak:
         return "leak"
-    if cell.level.is_unknown:
+    if cell.is_open:
         return "unknown"
     return "trace" if cell.level is Level.TRACE else None
 
@@ -55,6 +59,9 @@ def cell_text(cell: Cell, title: str) -> str:
     """Return the words of one cell: its best attack's sentence, or why it is not known."""
     if cell.level is Level.NOT_TRIED:
         return f"{title}: attacks fit this run, and nobody asked for them."
+    if cell.is_small_leak:
+        leaking = (Verdict.LEAK, Verdict.VIOLATION)
+        return next(one.sentence for one in cell.evidence if one.verdict in leaking)
     return cell.best.sentence if cell.best else f"{title}: {cell.level.value}."
 
 

@@ -140,6 +140,23 @@ class Cell(Settings):
         return self.evidence[0] if self.evidence else None
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is not known how much leaks: of `trace?`, nobody knows whether it is more."""
+        return self.level.is_unknown or self.unsure
+
+    @property
+    def is_small_leak(self) -> bool:
+        """Whether an attack has the verdict LEAK although its share is that of a trace."""
+        return self.level is Level.TRACE and any(
+            one.verdict in (Verdict.LEAK, Verdict.VIOLATION) for one in self.evidence
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether somebody has to answer for it: it leaks, or nobody knows whether it does."""
+        return self.level.is_leak or self.is_small_leak or self.is_open
+
+    @property
     def text(self) -> str:
         """Return the word of the cell, with a star for a leak under a condition."""
         if self.unsure:
@@ -181,12 +198,13 @@ class Promise(Settings):
     acceptance: Acceptance | None = None
 
 
-GapKind = Literal["failed", "audit", "not_asked", "unread", "place", "weak", "absent"]
+GapKind = Literal["unplaced", "failed", "audit", "not_asked", "unread", "place", "weak", "absent"]
 
 
 class Gap(Settings):
     """Something that the audit cannot tell: a field that no attack reads, an attack that failed.
 
+    kind    unplaced: an attack leaks, and the table has no cell for it
     blocks  whether "nothing found" may not be said because of it
     """
 
@@ -196,6 +214,10 @@ class Gap(Settings):
     because: str
     blocks: bool = True
     acceptance: Acceptance | None = None
+
+
+NEAR = 0.02
+"""A score that is this near to that of one class tells of a model that has learnt little."""
 
 
 class Quality(Settings):
@@ -210,6 +232,12 @@ class Quality(Settings):
         """Whether always naming one class is as good."""
         known = self.value is not None and self.one_class is not None
         return known and (self.value or 0.0) <= (self.one_class or 0.0) + 1e-9
+
+    @property
+    def is_near_one_class(self) -> bool:
+        """Whether always naming one class is nearly as good."""
+        known = self.value is not None and self.one_class is not None
+        return known and (self.value or 0.0) <= (self.one_class or 0.0) + NEAR
 
 
 class Twin(Settings):

@@ -10,13 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from audits.answer.model import Cell, Evidence, Remedy, RunFacts, Twin
+from audits.answer.model import Cell, Evidence, Level, Remedy, RunFacts, Twin
+from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.privacy import GATE_DEFENCE
 
 LIMITED = re.compile(
     r"\b(do not|does not|hardly|neither|in part|still tells|and not the|hide whose|slow it)\b"
 )
+TWIN_ROUNDS = 20
+"""The most rounds of a twin: enough for every attack, and minutes at most."""
 EPSILON = 8
 """The epsilon of a first try."""
 
@@ -71,6 +75,22 @@ def overrides_for(key: str, run: RunFacts) -> list[str]:
     if run.masks:  # which a whole `privacy` part would take off
         return [*weights, *(f"privacy.{name}={value}" for name, value in noise.items())]
     return [*weights, f"privacy={{{', '.join(f'{k}: {v}' for k, v in noise.items())}}}"]
+
+
+def twin_config(config: RunConfig, key: str, run: RunFacts, root: Path) -> RunConfig:
+    """Return the run's config with the remedy, and with few rounds."""
+    rounds = min(config.training.rounds, TWIN_ROUNDS)
+    changes = ["training.patience=null", f"training.rounds={rounds}", f"name={key}"]
+    tree = config.model_dump(mode="json")
+    tree["output"]["root"] = str(root)
+    return parse_config(tree, [*changes, *overrides_for(key, run)])
+
+
+def state_after(level: Level | None) -> str:
+    """Return what a twin says of a cell: stopped, still leaks, or not known."""
+    if level is None or level.is_unknown or level is Level.NO_ATTACK:
+        return "not known"
+    return "stopped" if level in (Level.NO_VIEW, Level.NOTHING) else "still leaks"
 
 
 def setting_text(overrides: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from audits.answer.model import Cell, Column, Evidence, Level, Outcome, Promise, Row
-from audits.findings.record import Finding
+from audits.answer.model import Cell, Column, Gap, Level, Outcome, Promise, Row
+from audits.findings.record import Finding, Verdict
 from securefg.foundation.units import plural
 from securefg.protocol.secrets import MODEL, find_secret
 
@@ -31,6 +31,7 @@ VERBS = {
 }
 
 
+TOO_LITTLE = "a trace, too little to matter"
 SHOWN = 0.005
 """A smaller gain is 0.00 in print."""
 
@@ -82,11 +83,13 @@ def finding_sentence(finding: Finding, level: Level) -> str:
         what = finding.exposes or f"what the attack `{name}` asks for"
         said = f"{who} {VERBS[level]} {what} ({_measured(finding)})"
     elif level is Level.TRACE:
-        said = f"{name} by {who} gains a trace, too little to matter ({_measured(finding)})"
+        is_leak = finding.verdict in (Verdict.LEAK, Verdict.VIOLATION)
+        much = "little, and enough to count as a leak" if is_leak else TOO_LITTLE
+        said = f"{name} by {who} gains {much} ({_measured(finding)})"
     elif level is Level.NOTHING:
-        said = f"{name} by {who} found nothing: {finding.because}"
+        said = f"{name} by {who} found nothing: {finding.words}"
     else:
-        said = f"{name} by {who} cannot tell: {finding.because}"
+        said = f"{name} by {who} cannot tell: {finding.words}"
     return f"{said[:1].upper()}{said[1:]}."
 
 
@@ -106,7 +109,8 @@ def picked_text(details: dict[str, float]) -> str:
     """Return how many targets an attack picks out and at how many false alarms; else empty."""
     if details.get("picked", 0) <= 0:
         return ""
-    alarms = f"1 false alarm in {1 / details['picked_false_alarms']:.0f}"
+    rate = details.get("picked_false_alarms", 0.0)
+    alarms = f"1 false alarm in {1 / rate:.0f}" if rate > 0 else "no false alarm"
     return f"{details['picked']:.0f} of {details['picked_of']:.0f} at {alarms}"
 
 
@@ -124,13 +128,17 @@ def lack_text(finding: Finding) -> str:
     return f"may gain {finding.gain.high:+.2f} ({targets})"
 
 
-def worst_sentence(outcome: Outcome, rows: Sequence[Row], promises: Sequence[Promise]) -> str:
+def worst_sentence(
+    outcome: Outcome, rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap] = ()
+) -> str:
     """Return the worst thing about the run, for the head of every page."""
     if outcome is Outcome.BROKEN_PROMISE:
         broken = next(promise for promise in promises if promise.state == "broken")
         return f"A privacy promise of this run is broken: {broken.because}."
     if outcome is Outcome.NOT_PRIVATE:
-        return _leaks(rows)
+        unplaced = [gap.because for gap in gaps if gap.kind == "unplaced"]
+        beside = f"An attack leaks outside of this table: {'; '.join(unplaced)}."
+        return " ".join(filter(None, (_leaks(rows), beside if unplaced else "")))
     if outcome is Outcome.LEAKS_A_LITTLE:
         return "Attacks gain a trace, and each is too small to matter."
     if outcome is Outcome.NOTHING_FOUND:
@@ -145,33 +153,51 @@ def _leaks(rows: Sequence[Row]) -> str:
     """Return who learns what: for every adversary its worst level, and the secrets at it.
 
     Leaks that the sentence does not name are counted, so that silence about a cell is not read as
-    safety.
+    safety. Secrets that leak under a condition have a clause of their own.
     """
     subjects: dict[tuple[Level, str], list[str]] = {}
-    unnamed = 0
+    cells = [(row, cell) for row in rows for cell in row.cells]
+    unnamed = sum(cell.level.is_leak for _, cell in cells)
     for kind, column in COLUMNS.items():
-        leaking = [
-            (row, cell)
-            for row in rows
-            for cell in row.cells
-            if cell.column == kind and cell.level.is_leak
-        ]
-        if leaking:
-            worst = min((cell.level for _, cell in leaking), key=lambda level: level.rank)
-            at_worst = [(row, cell) for row, cell in leaking if cell.level is worst]
-            named = _about_people(at_worst)
-            unnamed += len(leaking) - len(named)
-            what = join_words([_learnt(row, cell) for row, cell in named])
-            subjects.setdefault((worst, what), []).append(column.subject)
+        named = _worst_of([(row, cell) for row, cell in cells if cell.column == kind])
+        unnamed -= len(named)
+        for what in _by_condition(named):
+            subjects.setdefault((named[0][1].level, what), []).append(column.subject)
     said = [
         f"{join_words(who)} {_verb(level, len(who))} {what}"
         for (level, what), who in subjects.items()
     ]
     text = "; ".join(said)
-    more = (
-        f" {plural(unnamed, 'more cell')} {'leaks' if unnamed == 1 else 'leak'}." if unnamed else ""
-    )
-    return f"{text[:1].upper()}{text[1:]}.{more}"
+    small = sum(cell.is_small_leak for _, cell in cells)
+    if not text:
+        return _cells_text(small, "", " little, and enough to count as a leak")
+    more = _cells_text(unnamed + small, " more", "")
+    return " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}.", more)))
+
+
+def _cells_text(count: int, more: str, how: str) -> str:
+    """Return how many cells leak; empty for none."""
+    verb = "leaks" if count == 1 else "leak"
+    return f"{count}{more} {'cell' if count == 1 else 'cells'} {verb}{how}." if count else ""
+
+
+def _worst_of(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:
+    """Return the leaking cells of the worst level."""
+    leaking = [(row, cell) for row, cell in found if cell.level.is_leak]
+    worst = min((cell.level.rank for _, cell in leaking), default=0)
+    return _about_people([(row, cell) for row, cell in leaking if cell.level.rank == worst])
+
+
+def _by_condition(named: Sequence[tuple[Row, Cell]]) -> list[str]:
+    """Return the secrets in words, one text for every condition; without any comes first."""
+    found: dict[str, list[str]] = {}
+    for row, cell in sorted(named, key=lambda pair: bool(_condition(pair[1]))):
+        found.setdefault(_condition(cell), []).append(_learnt(row, cell))
+    return [", ".join(filter(None, (join_words(what), when))) for when, what in found.items()]
+
+
+def _condition(cell: Cell) -> str:
+    return cell.best.condition if cell.best else ""
 
 
 def _about_people(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:
@@ -186,9 +212,10 @@ def _verb(level: Level, subjects: int) -> str:
 
 
 def _learnt(row: Row, cell: Cell) -> str:
+    """Return a secret as the object of a sentence, without the condition of its attack."""
     secret = find_secret(row.code)
-    best: Evidence | None = cell.best
-    return secret.learns if secret else (best.exposes if best else "") or row.title
+    exposes = cell.best.exposes.removesuffix(f", {_condition(cell)}") if cell.best else ""
+    return secret.learns if secret else exposes or row.title
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -24,8 +24,8 @@ PREFIX = "SFG"
 
 def is_promise(finding: Finding) -> bool:
     """Whether a finding checks what the run claims of itself."""
-    claims = finding.verdict is Verdict.VIOLATION or finding.epsilon_claimed is not None
-    return not finding.cells and (bool(finding.check) or claims)
+    claims = bool(finding.check) or finding.epsilon_claimed is not None
+    return finding.verdict is Verdict.VIOLATION or (not finding.cells and claims)
 
 
 def is_attack(finding: Finding) -> bool:
@@ -36,9 +36,28 @@ def is_attack(finding: Finding) -> bool:
 def cells_of_finding(finding: Finding) -> tuple[str, ...]:
     """Return the cells that a finding names; one from an older version has a row of its own."""
     if finding.cells or finding.adversary == "-":
-        return finding.cells
-    row = finding.attack.upper().replace("_", "-")
-    return (cell_code(row, kind_of(finding.adversary)),)
+        return tuple(map(code_text, finding.cells))
+    return (cell_code(code_text(finding.attack), kind_of(finding.adversary)),)
+
+
+def code_text(text: str) -> str:
+    """Return a name as a part of a code, which has A to Z, 0 to 9 and hyphens alone."""
+    parts = (c if c.isalnum() else "-" for c in text.upper())
+    return "".join(c if c.isascii() else f"U{ord(c):04X}" for c in parts)
+
+
+def has_place(finding: Finding) -> bool:
+    """Whether the table has a cell for a finding."""
+    return any(
+        code.rpartition("-")[2] in PLACES.values() and code.rpartition("-")[0]
+        for code in cells_of_finding(finding)
+    )
+
+
+def is_mounted(finding: Finding) -> bool:
+    """Whether a finding is evidence in its cells: a leak is, whatever else it says."""
+    leaks = finding.verdict in (Verdict.LEAK, Verdict.VIOLATION)
+    return leaks or (not finding.unmet and (finding.measured or bool(finding.cells)))
 
 
 def make_rows(findings: Iterable[Finding]) -> tuple[Row, ...]:
@@ -70,7 +89,7 @@ def _make_row(code: str, kinds: Sequence[str], found: Mapping[str, list[Finding]
 def make_cell(code: str, kind: str, found: Mapping[str, list[Finding]]) -> Cell:
     """Return one cell: the worst of the attacks that were mounted, and what is not known."""
     findings = found.get(code, [])
-    mounted = [finding for finding in findings if not finding.unmet and finding.measured]
+    mounted = [finding for finding in findings if is_mounted(finding)]
     evidence = sorted(map(make_evidence, mounted), key=_worst_first)
     is_untried = any(finding.unmet == "not_asked" for finding in findings)
     level, unsure = _judge([one.level for one in evidence], bool(findings), is_untried)
@@ -130,9 +149,11 @@ def make_evidence(finding: Finding) -> Evidence:
     )
 
 
-def _worst_first(one: Evidence) -> tuple[int, bool, float, str, str]:
-    """Order by level, then unconditional before conditional, then by share and by name."""
-    return one.level.rank, bool(one.condition), -(one.share or 0.0), one.attack, one.adversary
+def _worst_first(one: Evidence) -> tuple[int, bool, bool, float, str, str]:
+    """Order by level and verdict, then without a condition first, then by share and by name."""
+    is_mild = one.verdict not in (Verdict.LEAK, Verdict.VIOLATION)
+    share = -(one.share or 0.0)
+    return one.level.rank, is_mild, bool(one.condition), share, one.attack, one.adversary
 
 
 def _numbered(rows: Sequence[Row]) -> tuple[Row, ...]:

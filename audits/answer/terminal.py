@@ -8,6 +8,7 @@ from textwrap import wrap
 from rich.text import Text
 
 from audits.answer.model import Answer, Cell, Gap, Level, Outcome, Remedy, Row
+from audits.answer.remedies import state_after
 from audits.answer.sentences import attack_words, figures_text, join_words
 from securefg.foundation.quoting import printable
 from securefg.foundation.units import epsilon_text, plural
@@ -162,8 +163,13 @@ def _unknown(answer: Answer, whole: bool) -> Iterator[Text]:
         for cell in row.cells
         if cell.level is Level.NOT_KNOWN
     ]
-    kinds = ("failed", "audit", "not_asked")
+    if unsure := sum(cell.unsure for cell in answer.cells):
+        said[-1:] = ["; ".join((*said[-1:], f"{plural(unsure, 'cell')} with a ?"))]
+    kinds = ("unplaced", "failed", "audit")
     said += [_gap_text(gap) for gap in answer.gaps if gap.kind in kinds]
+    unasked = [attack_words(gap.name) for gap in answer.gaps if gap.kind == "not_asked"]
+    if unasked:
+        said.append(f"not asked for: {', '.join(unasked)}")
     unread = [gap.name for gap in answer.gaps if gap.kind == "unread"]
     if unread:
         said.append(f"{plural(len(unread), 'field')} no attack reads: {_fields(unread)}")
@@ -187,8 +193,8 @@ def _counts(answer: Answer) -> list[str]:
 def _gap_text(gap: Gap) -> str:
     if gap.kind == "failed":
         return f"{attack_words(gap.name)} failed: {gap.because.removeprefix('it failed: ')}"
-    if gap.kind == "not_asked":
-        return f"not asked for: {attack_words(gap.name)}"
+    if gap.kind == "unplaced":
+        return f"LEAK outside of the table: {attack_words(gap.name)}: {gap.because}"
     return gap.because
 
 
@@ -291,15 +297,14 @@ def _tried(remedy: Remedy) -> str:
     quality = remedy.twin.quality
     known = quality is not None and quality.value is not None
     score = f", {quality.score} {quality.value:.0%}" if quality and known else ""
+    if quality and quality.is_near_one_class:
+        score += f", near one class {quality.one_class:.0%}"
     return f"tried ({remedy.twin.rounds} rounds{score}): {said}"
 
 
 def _after(level: Level | None) -> str:
-    if level is None or level.is_unknown:
-        return "not known"
-    if level in (Level.NO_VIEW, Level.NOTHING):
-        return "stopped"
-    return f"still {level.value}"
+    state = state_after(level)
+    return f"still {level.value}" if level and state == "still leaks" else state
 
 
 def spans_text(numbers: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -149,6 +149,7 @@ def audit(
             run, plan, risks, console, is_quiet, trust_modules, phases
         )
     if remedy is not None:
+        _keep_accepted(run, risks)
         _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
     with only_known_modules(unless=trust_modules):
         answer = _answer(run, found, risks)
@@ -172,7 +173,13 @@ def _stored(run: Path) -> tuple[Audit, Path] | None:
     record = RunFolder.open(run).summary().transcript_chain
     if not is_whole(run / "audit" / "findings.json", record):
         return None
-    return Audit(findings=list(findings_of(run, record) or ())), run / "report.html"
+    found = list(findings_of(run, record) or ())
+    return Audit(findings=found, failed=failures_of(found)), run / "report.html"
+
+
+def failures_of(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    """Return the attacks and checks that broke off, with the reason, as an audit tells them."""
+    return [(one.attack, one.because) for one in findings if one.failed]
 
 
 def _try_remedy(

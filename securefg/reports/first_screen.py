@@ -5,10 +5,12 @@ Everything about attacks comes from the run's answer, everything else from its s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from audits.answer.model import Answer, Cell, Outcome, Remedy, Row
+from audits.answer.remedies import state_after
 from securefg.foundation.units import percent, plural
 from securefg.reports.cell_plots import CellPlot, plot_cell
 from securefg.reports.fields import declaration
@@ -24,6 +26,8 @@ VERDICTS: dict[Outcome, tuple[str, str]] = {
     Outcome.LEAKS_A_LITTLE: ("weigh", "TO BE WEIGHED: it leaks a little"),
     Outcome.NOTHING_FOUND: ("calm", "NOTHING FOUND against it"),
 }
+OTHERS = ("still leaks", "not known")
+"""The states of a cell in a twin beside stopped."""
 LEGEND = (
     ("EXACT", "read off with certainty, by algebra"),
     ("ALL", "at least 90 % of what guessing leaves open"),
@@ -182,9 +186,10 @@ def _unknown(answer: Answer) -> str:
 
 
 def _remedy_line(remedy: Remedy) -> RemedyLine:
-    shown = [level for level in remedy.tried.values() if level is not None]
-    stopped = sum(not level.is_leak and not level.is_unknown for level in shown)
-    tried = f"tried: {stopped} of {len(shown)} stopped" if shown else "not tried on this run"
+    states = Counter(map(state_after, remedy.tried.values()))
+    others = [f", {states[state]} {state}" for state in OTHERS if states[state]]
+    said = f"tried: {states['stopped']} of {states.total()} stopped{''.join(others)}"
+    tried = said if remedy.is_tried else "not tried on this run"
     numbers = f"[{', '.join(map(str, remedy.numbers))}]"
     return RemedyLine(numbers, remedy.words, remedy.setting, tried)
 

@@ -120,8 +120,12 @@ def test_audit_command_offers_every_form_and_gate(
     assert code == 1
     codes = re.findall(r"SFG-[A-Z0-9-]+", told)
     assert "SFG-LINK-CLIENT" in codes
-    entry = "{{code: {}, at_most: ALL, owner: Jane Doe, reason: a test of ours, until: {}}}"
-    accepted = "\n".join(f"- {entry.format(code, tomorrow())}" for code in codes)
+    entry = "{{code: {}, at_most: {}, owner: Jane Doe, reason: a test of ours, until: {}}}"
+    unknown = {cell.code for cell in answer_of(Path(run)).cells if cell.is_open}
+    levels = {code: "not known" if code in unknown else "ALL" for code in codes}
+    accepted = "\n".join(
+        f"- {entry.format(code, level, tomorrow())}" for code, level in levels.items()
+    )
     (tmp_path / "accepted.yaml").write_text(f"accepted:\n{accepted}\n")
     code, text, told = invoke(*quick, "--fail-on", "NEW")
     assert (code, told) == (0, "")
@@ -147,6 +151,16 @@ def test_audit_command_tries_a_remedy(tmp_path: Path, monkeypatch: pytest.Monkey
     code, _, told = invoke(run, "--try", "magic")
     assert code == 2
     assert "--try: found 'magic'; expected masks or noise" in told
+    line = "{code: SFG-HOLDER-SERVER, at_most: ALL, owner: Jane Doe, reason: a test of ours, until"
+    Path("accepted.yaml").write_text(f"accepted:\n- {line}: {tomorrow()}}}\n")
+    gate = (run, "--only", "holders", "--fail-on", "new", "-q")
+    code, _, told = invoke(*gate, "--try", "masks")
+    assert (Path(run) / "audit/accepted.yaml").is_file()
+    assert "SFG-HOLDER-SERVER" not in told
+    assert (code, told) == (invoke(*gate)[0], invoke(*gate)[2])
+    tried = Path(run) / "audit/tried"
+    (tried / "masks").rename(tried / "noise")  # a twin of another remedy says nothing of this one
+    assert not any(one.is_tried for one in answer_of(Path(run)).remedies)
 
 
 HERE = Path.cwd()
