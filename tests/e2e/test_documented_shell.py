@@ -63,6 +63,7 @@ OWN_DEFENCE = By("test_own_code.py::test_own_defence_runs_is_audited_and_drawn_a
 TABLES = By("test_documented.py::test_the_page_on_tables_is_gone_from_top_to_bottom")
 RESUMED = By("test_interrupt.py::test_ctrl_c_leaves_a_run_that_can_be_resumed")
 DEMO = By("test_readme.py::test_demo_run_can_be_reported_and_verified")
+CLOCK = By("../unit/site/test_clock.py::test_clock_command_corrects_the_books_of_a_kit")
 READERS = Not("stands for a module of the reader's")
 
 TABLE: list[tuple[str, str, How]] = [
@@ -89,6 +90,12 @@ TABLE: list[tuple[str, str, How]] = [
     ("examples/banks", "", BANKS),
     ("examples/fedavg_numpy", "", NUMPY),
     ("docs/tables.md", "", TABLES),
+    ("docs/deployment_threats.md", "securefg deploy clock", CLOCK),
+    (
+        "docs/pages.md",
+        "python -m tests.e2e.pictures",
+        Not("takes pictures with a browser, of pages that other lines make"),
+    ),
     ("docs/flare.md", "securefg deploy ", PARTS),
     ("docs/flare_filter.md", "securefg deploy ", GATE),
     ("docs/flare_filter.md", "", FILTER),

@@ -340,7 +340,7 @@ def test_fewer_survivors_than_the_noise_was_planned_for_abort_the_round(tmp_path
         (
             ConfigError,
             ["privacy.secure_aggregation={min_clients: 2}"],
-            "greater than or equal to 3",
+            "secure_aggregation.min_clients: found 2; expected a whole number of at least 3",
         ),
         (MaskingRefused, ["method={name: alone}", MASKED], "sends no private field"),
     ],

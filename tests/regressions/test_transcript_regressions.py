@@ -93,7 +93,8 @@ def test_a_sum_that_the_server_opened_is_seen_by_nobody_else(
 
 @pytest.mark.parametrize("text", ["client:a", "client:5-3", "client:,"])
 def test_an_adversary_with_bad_client_numbers_is_refused(text: str) -> None:
-    with pytest.raises(RunFolderError, match="no adversary"):
+    said = f"adversary: found '{text}'; expected server, client:3,5"
+    with pytest.raises(RunFolderError, match=said):
         Adversary.parse(text)
 
 

@@ -92,5 +92,5 @@ def test_folds_test_every_node_once_and_are_balanced() -> None:
 
 
 def test_a_fold_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="fold is 5; allowed: 0 to 4"):
+    with pytest.raises(ValueError, match="fold: found 5; expected 0 to 4"):
         SplitSettings(kind="folds", fold=5)

@@ -87,7 +87,12 @@ def test_conditions_that_no_draw_meets_are_refused(monkeypatch: pytest.MonkeyPat
 
 def test_settings_are_filled_in_and_go_with_their_name() -> None:
     assert DataSettings(name="subcora").subcora == SubCoraSettings()
-    with pytest.raises(ValidationError, match="subcora is set and name is 'cora'"):
+    with pytest.raises(
+        ValidationError,
+        match=r"subcora: found settings with name 'cora'; expected .*`name: subcora`",
+    ):
         DataSettings(name="cora", subcora=SubCoraSettings())
-    with pytest.raises(ValidationError, match="must leave test nodes"):
+    with pytest.raises(
+        ValidationError, match=r"most_train: found 50 with least_train 30; expected .* to 49, "
+    ):
         SubCoraSettings(num_nodes=100, most_train=50)

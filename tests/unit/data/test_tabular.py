@@ -291,7 +291,9 @@ def test_clients_that_do_not_fit_are_refused(tmp_path: Path, lines: str) -> None
 
 def test_settings_that_are_unknown_are_answered(tmp_path: Path) -> None:
     (tmp_path / "tables.yaml").write_text("lable: fraud\n")
-    with pytest.raises(ConfigError, match=r"lable.*allowed: nodes"):
+    with pytest.raises(
+        ConfigError, match=r"lable: found an unknown key; expected nodes, .*; did you mean label\?"
+    ):
         table_settings(tmp_path)
     assert table_settings(tmp_path / "nowhere") == TableSettings()
 

@@ -82,12 +82,12 @@ def test_a_sites_floor_says_what_a_coordinator_may_have(tmp_path: Path, method: 
     parsed = experiment.config
     job = Job("run", 1, "server", parsed.model_dump(mode="json"), Sizes.of(experiment.public), {})
     open_wide = SitePolicy.everything_goes()
-    open_wide.check(parsed, job.policy(), job.planned())
+    open_wide.check(parsed, job.policy(), job.planned(), {})
     strict = open_wide.model_copy(update={"server_knows": ("trainers",)})
     with pytest.raises(
         JobRefused, match=rf"the server of {method} has graph.* allowed here: train"
     ):
-        strict.check(parsed, job.policy(), job.planned())
+        strict.check(parsed, job.policy(), job.planned(), {})
     assert SitePolicy().server_knows == ()
 
 

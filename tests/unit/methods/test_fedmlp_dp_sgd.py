@@ -121,8 +121,14 @@ def test_a_budget_per_sample_ends_the_run(tmp_path: Path) -> None:
             "privacy.field_rules={Update.weights: {mechanism: plain}}",
             "noise from training.dp_sgd",
         ),
-        ("training.dp_sgd.sampling=1.5", "less than or equal to 1"),
-        ("training.dp_sgd.noise_multiplier=0", "greater than 0"),
+        (
+            "training.dp_sgd.sampling=1.5",
+            "training.dp_sgd.sampling: found 1.5; expected a number above 0 and of at most 1",
+        ),
+        (
+            "training.dp_sgd.noise_multiplier=0",
+            "training.dp_sgd.noise_multiplier: found 0; expected a number above 0",
+        ),
     ],
 )
 def test_settings_that_would_void_the_claim_are_refused(
