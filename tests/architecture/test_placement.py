@@ -39,6 +39,7 @@ ON_THE_CPU = {
     "neighbourhoods": "sums over neighbourhoods are planned once, and masked on the CPU",
     "probes": "scikit-learn's classifiers",
     "pseudo_graph": "numpy and faiss, asked where the rows are on the CPU already",
+    "sparse": "SciPy builds and multiplies matrices that are on the CPU already",
     "skip_gram": "walks are drawn by numpy, and gensim trains on the CPU",
     "user_init": "initial rows come from numpy streams, drawn once",
 }

@@ -145,7 +145,7 @@ def test_ctrl_c_ends_its_processes_alone_and_the_run_resumes_to_the_same_bits(
     assert model(here) == model(folder)
     # A new process agrees on keys anew, which an unbroken run does once; the rest is as it was.
     extra = folder.summary().bytes.up.payload - here.summary().bytes.up.payload
-    assert 0 < extra < here.summary().bytes.up.payload / 10
+    assert 0 < extra < here.summary().bytes.up.payload / 3  # 2.3 kB of hybrid keys a neighbour
     assert folder.summary().attempts == 2
 
 

@@ -121,7 +121,7 @@ def test_a_shipped_config_runs_and_is_audited_in_an_empty_folder(
         python, tmp_path, "-m", "securefg", "audit", str(run), "--only", "similar_links"
     )
     assert audited.returncode == 0, audited.stderr
-    assert "similar links" in audited.stdout
+    assert "Who is connected to whom" in audited.stdout
 
 
 def test_what_stays_in_the_checkout_is_said(python: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audits.curves import recommend
+from audits.curves import conditions, recommend
 from audits.curves.collect import _leaks
 from audits.curves.command import CurveOutcome, draw_curve
 from audits.curves.plan import Asked, plan_curve
@@ -31,6 +31,7 @@ NOISE = {
     "privacy": {"unit": "node", "secure_aggregation": {"dropout": 0, "corrupt": 0}},
 }
 Drawn = Callable[..., CurveOutcome]
+NOT_JUDGED = conditions.Condition("met", "Worth having", "not judged here")
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
         patch.setattr(pool, "launch", fork_worker)
         patch.setattr(recommend, "LEAST_SEEDS", 1)
         patch.setattr(recommend, "_worth_objections", lambda point: [])
+        patch.setattr(conditions, "LEAST_SEEDS", 1)
+        patch.setattr(conditions, "_check_worth", lambda point, other, level: NOT_JUDGED)
 
         def draw(answers: str, **exclude: str) -> CurveOutcome:
             folder = tmp_path_factory.mktemp("curve")
