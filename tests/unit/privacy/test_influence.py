@@ -133,9 +133,11 @@ def test_what_the_server_is_given_makes_nodes_and_edges_unbounded() -> None:
     policy = policy_of(population, PlannedRelease(Sent, "sums", 1, 12))
     ledger = Ledger(3)
     ledger.record([Release(policy.mechanism(Sent, "sums", 12, 1), Clients(((0, 3),)), 1, 1)])
-    client, node, edge = claims(ledger, DELTA, population=population)
+    client, node, edge, features = claims(ledger, DELTA, population=population)
     assert [c.private for c in (client, node, edge)] == [True, False, False]
     assert node.given == ("all edges",)
+    assert (features.unit, features.private, features.given) == ("features", True, ())
+    assert features.epsilon == claim(ledger.profiles(), "node", DELTA).epsilon
 
 
 def test_clients_that_released_different_things_are_taken_together() -> None:
