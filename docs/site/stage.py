@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
+PARTS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "CODE_OF_CONDUCT.md",
+    "SECURITY.md",
+    "LICENSE",
+)
 LINK = re.compile(r"\]\(([^)#:\s]+)\)")
 _stages: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -17,11 +25,15 @@ _stages: list[tempfile.TemporaryDirectory[str]] = []
 def on_config(config: Any) -> Any:
     stage = tempfile.TemporaryDirectory(prefix="securefg-docs-")
     _stages.append(stage)
-    skipped = shutil.ignore_patterns("__pycache__", "stage.py", ".*")
+    skipped = shutil.ignore_patterns("__pycache__", "site", ".*")
     for name in PARTS:
         shutil.copy(ROOT / name, stage.name)
     for name in ("docs", "examples", "configs"):
         shutil.copytree(ROOT / name, Path(stage.name) / name, ignore=skipped)
+    sys.path.insert(0, str(Path(__file__).parent))
+    from reference import write_reference
+
+    write_reference(Path(stage.name) / "docs" / "reference")
     config["docs_dir"] = stage.name
     return config
 
