@@ -1,0 +1,1 @@
+"""A Flower app: a small CNN on scikit-learn's handwritten digits."""
