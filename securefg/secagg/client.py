@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 
-from securefg.protocol import codec
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import derive
@@ -26,8 +25,8 @@ from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
 from securefg.secagg.graph import MaskGraph, choose
 from securefg.secagg.keys import FORMAT, Identity, verify
 from securefg.secagg.links import KeyPairs, box_partners
+from securefg.secagg.masking_clients import MaskingClients
 from securefg.secagg.masks import apply_row_masks
-from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (
     Advertise,
     Again,
@@ -57,7 +56,7 @@ from securefg.secagg.statements import (
 from securefg.settings.secagg import SecureAggregationSettings
 
 
-class SecureClients:
+class SecureClients(MaskingClients):
     """All clients of a host, with their long-lived identities and the roster of everybody's.
 
     cohorts      how many clients are to be asked for each kind of message
@@ -77,21 +76,17 @@ class SecureClients:
         memory_file: Path | None = None,
         rounds: Mapping[str, int] | None = None,
     ) -> None:
-        self._settings, self._config = settings, config_hash.encode()
-        self._rules = Rules(
-            settings, len(roster), least_survivors or {}, cohorts or {}, rounds or {}
+        super().__init__(
+            settings,
+            config_hash,
+            identities,
+            roster,
+            Rules(settings, len(roster), least_survivors or {}, cohorts or {}, rounds or {}),
+            random_bytes,
+            memory_file,
         )
-        self._identities, self._roster = identities, roster
-        self._random = random_bytes
-        first = identities[min(identities)]
-        self.memory = Memory(first, self._config, memory_file)
         self._session: Session | None = None
         self._seats: Seats | None = None
-
-    @property
-    def malicious(self) -> bool:
-        """Whether the server is reckoned to lie."""
-        return self._settings.malicious
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Answer one stage for `turn.clients`."""
@@ -233,37 +228,17 @@ class SecureClients:
         return open_delivery(session, request, numbers, self._identities)
 
     def _open_keys(self, request: Dispute, numbers: list[int]) -> Opening:
-        """Open mask keys in a dispute; the session and its set-up end here."""
-        session = self._current()
-        secrets = opened_secrets(session, request, numbers, self._roster, self.memory)
-        self._session = self._seats = None
-        about = request.setup.numpy().tobytes()
-        opened = zip(numbers, secrets, strict=True)
-        signatures = [self._identities[n].sign("opening", about, n, s) for n, s in opened]
+        """Open mask keys in a dispute. The session and its set-up end here, but for the other
+        clients of this host, who may still open theirs."""
+        session, about = self._session or self._current(), (self._roster, self.memory, self._rules)
+        secrets = opened_secrets(session, request, numbers, *about)
+        session.opened.update(numbers)
+        self._seats = None
+        setup, opened = session.seats.id, zip(numbers, secrets, strict=True)
+        signatures = [self._identities[n].sign("opening", setup, n, s) for n, s in opened]
         return Opening(secret=from_bytes(secrets), signature=from_bytes(signatures))
 
     # -------------------------------------------------------------------------- masked input
-
-    def refuse_personal(self, request: Message) -> None:
-        """Rows for single clients steer what these upload, and nobody else sees them: a server that
-        lies would steer all uploads in a sum but one to what it knows."""
-        rows = [n for n, d in request.declarations.items() if d.scope == "personal"]
-        if self.malicious and any(getattr(request, name) is not None for name in rows):
-            raise Refused(
-                f"{request.kind}.{rows[0]} is for single clients, and none can check it against a "
-                "server that may lie; allowed with malicious: false"
-            )
-
-    def hold_to_constants(self, request: Message, turn: Turn) -> None:
-        """What a method declares as constant is the same in all requests of the run, whichever
-        message it is in, restarts included."""
-        method = request.kind.partition(".")[0]
-        for name, declaration in request.declarations.items():
-            value = getattr(request, name)
-            if declaration.constant and value is not None:
-                content = codec.encode_fields({name: value})
-                about = (turn.round, turn.clients.numbers())
-                self.memory.hold_to(f"{method}.{name}", content, *about)
 
     def check_reply(self, purpose: str, turn: Turn, constants: Sequence[str]) -> None:
         """Refuse what the open session does not mask, before anything is computed for it.
@@ -287,6 +262,8 @@ class SecureClients:
             if not session.sharers or session.model_hash != request_hash:
                 raise Refused("the request is not the one that this session was made for")
             own = sorted(session.parties.keys() & set(session.sharers))
+            if not session.links_all(session.sharers, own):
+                raise Refused("a sharer's mask ciphertext was not confirmed by its sender")
             about = (session.round, session.purpose, own)
             self.memory.refuse_other_request(*about, request_hash)
             self.memory.refuse_opened(session.seats.id)
@@ -294,10 +271,6 @@ class SecureClients:
             self.memory.uploaded(*about, session.id, cohort, request_hash, setup)
         session.seats.forget_keys()
         session.answered = True
-
-    def check_redo(self, request_hash: bytes, purpose: str, turn: Turn) -> None:
-        """Refuse to handle a request once more unless these clients answered it under masks."""
-        self.memory.require_request(turn.round, purpose, turn.clients.numbers(), request_hash)
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Put every client's pair masks and self mask on its row, in place."""
@@ -395,6 +368,6 @@ class SecureClients:
         self._rules.check_signers(session, signers)
 
     def _current(self) -> Session:
-        if self._session is None:
+        if self._session is None or self._session.opened:
             raise Refused("no session is open")
         return self._session

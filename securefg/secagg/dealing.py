@@ -39,7 +39,7 @@ def make_shares(session: Session, numbers: list[int], random_bytes: RandomBytes)
 def open_delivery(
     session: Session, request: Deliver, numbers: list[int], identities: Mapping[int, Identity]
 ) -> Ready:
-    """Make the links of a first session, and open all boxes; returns which were bad, and in a first
+    """Make the links of a first session, and open all boxes. Return which were bad, and in a first
     session the signed roots and tags of all pairs."""
     received = rows_of_each(request.mask_ciphertexts, len(numbers))
     if session.is_first:
@@ -47,7 +47,7 @@ def open_delivery(
         for n, boxes, masks in zip(numbers, sent, received, strict=True):
             session.take_links(n, boxes, masks)
         session.seats.is_linked = True
-    if not session.links_all(session.sharers, numbers):
+    elif not session.links_all(session.sharers, numbers):
         raise Refused("a sharer has no link with its neighbours in this set-up")
     assert request.boxes is not None, "checked"
     assert request.share_digests is not None, "checked"

@@ -8,7 +8,6 @@ their owner.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from securefg.secagg.masks import Mask, Sign
 from securefg.secagg.messages import Deliver, Roster
 from securefg.secagg.ring import to_bytes
 from securefg.secagg.secret import SECRET_BYTES, Secret
-from securefg.secagg.session import KEY, SEED, SignedPairs
+from securefg.secagg.session import KEY, NO_TAG, SEED, SignedPairs
 
 _Near = Mapping[int, Sequence[int]]
 _ROWS = ("boxes", "share_digests", "box_ciphertexts", "mask_ciphertexts")
@@ -57,6 +56,7 @@ class Dealt:
         self._delivered: Deliver | None = None
         self._wrapped: dict[int, list[bytes]] = {}
         self.pairs: dict[int, SignedPairs] = {}
+        self._bad: set[tuple[int, int]] = set()
         if shares.message.wrapped is not None:
             self._keep_wrapped(self.sharers, shares.message.wrapped)
 
@@ -148,32 +148,47 @@ class Dealt:
         return row[:SECRET_BYTES], row[SECRET_BYTES:]
 
     def at_odds(self) -> list[tuple[int, int]]:
-        """Pairs of sharers whose tags are of different roots: one of the two lies. They are told
-        as client numbers."""
+        """Pairs of sharers whose tags are of different roots, or are missing: one of the two lies.
+        They are told as client numbers."""
         kept = {self._places[n] for n in self.sharers}
         return [
             (self._numbers[one], self._numbers[other])
             for one in sorted(kept)
             for other in self._graph.neighbours(one)
-            if other in kept
-            and one < other
-            and self.wrapped(one, other)[1] != self.wrapped(other, one)[1]
+            if other in kept and one < other and self._differ(one, other)
         ]
 
-    def complaints(self, ready: Any) -> Counter[int]:
-        """How many holders found a client's box bad. One that finds most bad is at fault itself."""
-        found: Counter[int] = Counter()
+    def _differ(self, one: int, other: int) -> bool:
+        tags = self.wrapped(one, other)[1], self.wrapped(other, one)[1]
+        return tags[0] != tags[1] or NO_TAG in tags
+
+    def complaints(self, ready: Any) -> list[tuple[int, int]]:
+        """Holders that found a box bad, each with its sender; one that finds most bad is at fault
+        itself, and does not count."""
+        found: list[tuple[int, int]] = []
         sharers = set(self.sharers)
         for number, flags in zip(ready.clients.numbers(), ready.message.bad.tolist(), strict=True):
             senders = [self._numbers[p] for p in self._graph.holders(self._places[number])]
             named = [s for s, bad in zip(senders, flags, strict=True) if bad and s in sharers]
+            self._bad.update((number, sender) for sender in named)
             if 2 * len(named) <= len(senders):
-                found.update(named)
+                found += [(number, sender) for sender in named]
         return found
+
+    def complaints_of(self, sender: int) -> list[tuple[int, int]]:
+        """Return the complaints about a client's boxes, by holder and sender."""
+        return sorted(pair for pair in self._bad if pair[1] == sender)
+
+    def found_bad(self, holder: int, sender: int) -> bool:
+        """Return whether a client complained of a box, by the places of holder and sender."""
+        return (self._numbers[holder], self._numbers[sender]) in self._bad
 
 
 class Secrets:
-    """Shares as they came from the holders, sorted by whose they are."""
+    """Shares as they came from the holders, sorted by whose they are.
+
+    note_odd  takes the complaints about boxes whose shares were missing in the end
+    """
 
     def __init__(
         self,
@@ -184,7 +199,9 @@ class Secrets:
         survivors: list[int],
         revealed: Any,
         blame: Callable[[int, str], None],
+        note_odd: Callable[[list[tuple[int, int]]], None] = lambda pairs: None,
     ) -> None:
+        self._note_odd = note_odd
         self._numbers: list[int] = roster.clients.tolist()
         self._places = {number: place for place, number in enumerate(self._numbers)}
         self._graph, self._session, self._dealt, self._blame = graph, session, dealt, blame
@@ -203,12 +220,15 @@ class Secrets:
             holder = self._places[number]
             owners = zip(self._graph.holders(holder), to_bytes(row), which, strict=True)
             for owner, raw, kind in owners:
-                if kind and owner in known:
-                    share = self._checked(owner, holder, raw)
-                    if share is None:
-                        self._blame(number, "revealed a share that it was not dealt")
-                    else:
-                        found.setdefault(owner, []).append(share)
+                if owner not in known:
+                    continue
+                share = self._checked(owner, holder, raw) if kind else None
+                if share is not None:
+                    found.setdefault(owner, []).append(share)
+                elif kind:
+                    self._blame(number, "revealed a share that it was not dealt")
+                elif not self._dealt.found_bad(holder, owner):
+                    self._blame(number, "kept back a share of which it had not complained")
         return found
 
     def _checked(self, owner: int, holder: int, raw: bytes) -> shamir.Share | None:
@@ -269,6 +289,7 @@ class Secrets:
         threshold = self._graph.parameters.threshold
         shares = self._shares.get(place, [])
         if len(shares) < threshold:
+            self._note_odd(self._dealt.complaints_of(self._numbers[place]))
             raise RoundAborted(
                 f"secure aggregation: {len(shares)} shares of one client's secret, {threshold} "
                 "are needed; the sum stays masked"

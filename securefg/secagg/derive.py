@@ -1,4 +1,4 @@
-"""What a key is derived for: session ids, HKDF info strings, and keys that serve once."""
+"""Purposes of derived keys: session ids, HKDF info strings, and keys that serve once."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Purpose(StrEnum):
     PAIR_TAG = "pair-tag"
     MASK_LINK = "mask-link"
     BOX_LINK = "box-link"
+    MASK_CONFIRMATION = "mask-confirmation"
+    SEED_COMMITMENT = "seed-commitment"
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,15 @@ def hybrid_link(
     both = agreed.reveal() + encapsulated.reveal()
     extracted = Secret(hmac.digest(setup, both, hashlib.sha256))
     return expand(extracted, info(purpose, sender, receiver, ciphertext))
+
+
+def mask_confirmation(link: Secret, sender: int, receiver: int) -> bytes:
+    """16 bytes by which the receiver of a mask ciphertext sees that the sender has the same link.
+
+    Without it a server could encapsulate to the receiver in the sender's name, and know this half
+    of the link. Masks would then rest on X25519 alone.
+    """
+    return expand(link, info(Purpose.MASK_CONFIRMATION, sender, receiver)).reveal()[:TAG_BYTES]
 
 
 def ratcheted(link: Secret) -> Secret:
@@ -180,7 +191,7 @@ class FreshContexts:
         self._claimed: set[tuple[int, str, str]] = set()
 
     def claim(self, context: MaskContext) -> MaskContext:
-        """Return the context; raise `MaskKeyReused` if it was claimed before."""
+        """Return the context. Raise `MaskKeyReused` if it was claimed before."""
         name = (context.round, context.message, context.field)
         if name in self._claimed:
             raise MaskKeyReused(

@@ -1,39 +1,39 @@
 """Disputes about a pair: two clients signed different tags, so that at least one of them lies.
 
 Both open the secret behind their mask key. Nothing was uploaded under the set-up, and it ends: the
-opened keys protect nothing. Everybody can then recompute the pair's tag from signed messages. A key
-that does not match its signed public half, or a tag that the keys do not give, names the liar. The
+opened keys protect nothing. Everybody can then recompute the pair's tag from signed messages. The
+liar's key does not match its signed public half, or does not give its tag or its confirmation. The
 client that the ML-KEM ciphertext was for can prove the whole secret alone. The evidence is:
 
     Keys      the public mask keys, signed by their owners
-    Ready     tags and the mask ciphertexts of both directions, signed by each of the two
+    Ready     tags and the confirmed mask ciphertexts of both directions, signed by each of the two
     Opening   the secrets, signed
 
 A server that delivered another ciphertext than was sent finds two signed words that do not agree on
-the ciphertext. That is no evidence against either client (`Word.ciphertext`).
+the ciphertext. That is no evidence against either client (`Word.offer`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
 
 from securefg.protocol.codec import Clients
 from securefg.secagg.dealt import Dealt
-from securefg.secagg.derive import TAG_BYTES, pair_tag, session_root
+from securefg.secagg.derive import TAG_BYTES, mask_confirmation, pair_tag, session_root
 from securefg.secagg.errors import BadSignature
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.hybrid import FreshPair, Suite
+from securefg.secagg.hybrid import CIPHERTEXT_BYTES, FreshPair, Suite
 from securefg.secagg.keys import verify
 from securefg.secagg.links import mask_link
 from securefg.secagg.messages import Dispute, Opening
 from securefg.secagg.ring import from_bytes, stack_rows, to_bytes
 from securefg.secagg.secret import Secret
-from securefg.secagg.session import SignedPairs, has_full_rows, pair_ciphertext
+from securefg.secagg.session import NO_TAG, SignedPairs, has_full_rows, pair_offer
 from securefg.secagg.statements import pairs_statement
 
 SILENCES: Final = 2
@@ -44,15 +44,16 @@ SILENCES: Final = 2
 class Word:
     """What one client of a pair signed, and opened.
 
-    ciphertext  of the pair's mask secret, as this client signed to have sent or received it
-    secret      behind its mask key, if it opened
+    offer   confirmed ciphertext of the pair's mask secret, as this client signed to have sent or
+            received it
+    secret  behind its mask key, if it opened
     """
 
     number: int
     place: int
     mask_key: bytes
     tag: bytes
-    ciphertext: bytes
+    offer: bytes
     secret: Secret | None = None
 
 
@@ -62,7 +63,7 @@ def signed_word(
     """What a client's signed rows say of one pair; `places` are its own and the peer's."""
     own, peer = places
     tag = pairs.wrapped[graph.holders(own).index(peer)][-TAG_BYTES:]
-    return Word(number, own, mask_key, tag, pair_ciphertext(graph, own, peer, pairs))
+    return Word(number, own, mask_key, tag, pair_offer(graph, own, peer, pairs))
 
 
 def find_liars(
@@ -77,24 +78,38 @@ def find_liars(
         for w in (sender, receiver)
         if w.secret is not None and FreshPair(w.secret, suite).public != w.mask_key
     }
-    if wrong or sender.ciphertext != receiver.ciphertext:
+    if wrong or sender.offer != receiver.offer:
         return wrong
     witness, other = receiver, sender
     if receiver.secret is None and suite == "classical":
         witness, other = sender, receiver
     if witness.secret is None:
         return {}
-    keys = FreshPair(witness.secret, suite)
-    ciphertext = receiver.ciphertext
+    link = _link_of(setup, suite, FreshPair(witness.secret, suite), other, (sender, receiver))
+    tag = pair_tag(session_root(link, session), sender.place, receiver.place)
+    liars = {}
+    expected = tag
+    if suite == "hybrid":
+        confirmation = mask_confirmation(link, sender.place, receiver.place)
+        if receiver.offer[CIPHERTEXT_BYTES:] != confirmation:
+            liars[sender.number] = "sent a confirmation that its key does not give"
+            expected = NO_TAG
+    if sender.tag != tag:
+        liars[sender.number] = "signed a tag that its key does not give"
+    if receiver.tag != expected:
+        liars[receiver.number] = "signed a tag that its key does not give"
+    return liars
+
+
+def _link_of(
+    setup: bytes, suite: Suite, keys: FreshPair, other: Word, ends: tuple[Word, Word]
+) -> Secret:
+    """The first link of a pair's masks, by the opened keys of one end."""
+    sender, receiver = ends
+    ciphertext = receiver.offer[:CIPHERTEXT_BYTES]
     encapsulated = (keys.decapsulate(ciphertext), ciphertext) if suite == "hybrid" else None
     agreed = keys.exchange(other.mask_key)
-    link = mask_link(setup, agreed, encapsulated, sender.place, receiver.place)
-    tag = pair_tag(session_root(link, session), sender.place, receiver.place)
-    return {
-        w.number: "signed a tag that its key does not give"
-        for w in (sender, receiver)
-        if w.tag != tag
-    }
+    return mask_link(setup, agreed, encapsulated, sender.place, receiver.place)
 
 
 @dataclass
@@ -102,16 +117,16 @@ class Court:
     """The server's part in disputes over a run.
 
     exchange  sends a request to clients and gathers their replies
-    blame     told a client's number and what it did
+    blame     takes a client's number and what it did
+    suspect   takes the number of a client that did not open its key; the next one names it
     """
 
     suite: Suite
     identities: Sequence[bytes]
     exchange: Callable[..., Any]
     blame: Callable[[int, str], None]
-
-    def __post_init__(self) -> None:
-        self._silences: Counter[int] = Counter()
+    suspect: Callable[[int, str], None] = lambda client, reason: None
+    silences: Counter[int] = field(default_factory=Counter)
 
     def settle(
         self,
@@ -121,7 +136,7 @@ class Court:
         graph: MaskGraph,
         about: tuple[bytes, bytes],
     ) -> set[int]:
-        """Blame the liars of these pairs; returns all who are to stay out of the next set-up.
+        """Blame the liars of these pairs. Return all who are to stay out of the next set-up.
 
         keys   everybody's mask key, by client, in the order of places
         about  the set-up's and the session's id
@@ -134,7 +149,7 @@ class Court:
         }
         rest = [pair for pair in odd if not out & set(pair)]
         secrets = self._openings(rest, dealt, about[0]) if rest else {}
-        silent: set[int] = set()
+        liars: dict[int, str] = {}
         for pair in rest:
             words = []
             for own, peer in (pair, pair[::-1]):
@@ -144,14 +159,14 @@ class Court:
             first, second = words
             if second.place not in graph.ahead(first.place):
                 first, second = second, first
-            liars = find_liars(*about, self.suite, first, second)
-            for client, reason in liars.items():
-                self.blame(client, reason)
-            if not liars:
-                silent |= {n for n in pair if n not in secrets}
-            out |= set(liars) or {n for n in pair if n not in secrets} or set(pair)
+            liars |= find_liars(*about, self.suite, first, second)
+        for client, reason in liars.items():
+            self.blame(client, reason)
+        unsettled = [pair for pair in rest if not liars.keys() & set(pair)]
+        silent = {n for pair in unsettled for n in pair if n not in secrets}
         self._count_silences(silent)
-        return out
+        both = {n for pair in unsettled if not silent & set(pair) for n in pair}
+        return out | liars.keys() | silent | both
 
     def _has_signed(
         self, number: int, place: int, pairs: SignedPairs, graph: MaskGraph, session: bytes
@@ -212,6 +227,7 @@ class Court:
     def _count_silences(self, silent: set[int]) -> None:
         """Blame those who did not open their key in several disputes; a dispute counts once."""
         for client in sorted(silent):
-            self._silences[client] += 1
-            if self._silences[client] >= SILENCES:
+            self.silences[client] += 1
+            self.suspect(client, "did not open its key in a dispute")
+            if self.silences[client] >= SILENCES:
                 self.blame(client, f"did not open its key in {SILENCES} disputes")

@@ -1,4 +1,4 @@
-"""What secure aggregation raises on purpose; no message ever shows a key, a share or a seed.
+"""Errors that secure aggregation raises on purpose. No message ever shows a key, a share or a seed.
 
 ProtocolError
 ├── BadKey                  a public key that is no key, or that agrees on nothing

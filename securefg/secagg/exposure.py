@@ -174,7 +174,7 @@ class Term:
     """One client's part of a quantity.
 
     quantity  what is summed: a message's field, or a part of it
-    round     when; None where it never changes
+    round     when, or None where it never changes
     count     how many like parts stand behind it: nodes of the same holders
     """
 

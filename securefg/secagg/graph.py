@@ -102,6 +102,11 @@ def fewest(parameters: GraphParameters, threat: Threat) -> int:
     return parameters.num_clients - threat.num_dropped(parameters.num_clients)
 
 
+def is_always_complete(largest: int) -> bool:
+    """Return whether the graphs of all cohorts up to this size are complete."""
+    return largest <= LEAST_DEGREE + 1
+
+
 def only_one_opens(planned: int, threat: Threat) -> bool:
     """Whether of all sessions that ask `planned` clients for the same, at most one can open, where
     whoever agreed to one is in no other and all others may be in any.
@@ -113,8 +118,8 @@ def only_one_opens(planned: int, threat: Threat) -> bool:
     """
     least = threat.least_cohort(planned)
     corrupt = threat.num_corrupt(least)
-    always_complete = planned <= LEAST_DEGREE + 1
-    agreed = (least + corrupt if always_complete else least - corrupt) // 2 + 1
+    complete = is_always_complete(planned)
+    agreed = (least + corrupt if complete else least - corrupt) // 2 + 1
     return agreed - corrupt + least > (threat.population or planned)
 
 

@@ -8,12 +8,19 @@ Masks and boxes have key pairs of their own: a mask key may be opened in a dispu
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 from securefg.secagg import hybrid
-from securefg.secagg.derive import Purpose, first_link, hybrid_link
+from securefg.secagg.derive import (
+    TAG_BYTES,
+    Purpose,
+    first_link,
+    hybrid_link,
+    mask_confirmation,
+)
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.hybrid import CIPHERTEXT_BYTES, FreshPair, Suite
 from securefg.secagg.secret import RandomBytes, Secret, Unprintable
@@ -21,7 +28,10 @@ from securefg.secagg.secret import RandomBytes, Secret, Unprintable
 Pair = tuple[int, int]
 Chains = dict[Pair, Secret]
 
-NO_CIPHERTEXT: Final = bytes(CIPHERTEXT_BYTES)
+OFFER_BYTES: Final = CIPHERTEXT_BYTES + TAG_BYTES
+"""A mask ciphertext with its confirmation (`derive.mask_confirmation`)."""
+
+NO_OFFER: Final = bytes(OFFER_BYTES)
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,10 @@ class KeyPairs:
 
 @dataclass(frozen=True)
 class Offer:
-    """The ciphertexts that one client sends: to all it seals boxes for, and to those ahead."""
+    """The ciphertexts that one client sends: to all it seals boxes for, and to those ahead.
+
+    masks  each with its confirmation
+    """
 
     boxes: list[bytes]
     masks: list[bytes]
@@ -63,6 +76,21 @@ def mask_link(
     if encapsulated is None:
         return first_link(setup, agreed)
     return hybrid_link(setup, Purpose.MASK_LINK, agreed, *encapsulated, sender, peer)
+
+
+def confirmed_link(
+    setup: bytes, keys: FreshPair, agreed: Secret, offer: bytes, ends: Pair
+) -> Secret | None:
+    """The first link that a mask ciphertext gives its receiver; None where the confirmation beside
+    it is of another link.
+
+    ends  sender and receiver
+    """
+    ciphertext, confirmation = offer[:CIPHERTEXT_BYTES], offer[CIPHERTEXT_BYTES:]
+    encapsulated = keys.decapsulate(ciphertext), ciphertext
+    link = mask_link(setup, agreed, encapsulated, *ends)
+    is_confirmed = hmac.compare_digest(mask_confirmation(link, *ends), confirmation)
+    return link if is_confirmed else None
 
 
 @final
@@ -99,22 +127,29 @@ class Linking(Unprintable):
         self._setup, self._suite, self._graph, self._with_pads = setup, suite, graph, with_pads
         self._pairs, self._masks, self._boxes = dict(pairs), mask_keys, box_keys
         self._agreed: Chains = {}
-        self._sent: dict[Pair, tuple[Secret, bytes]] = {}
+        self._sent: Chains = {}
 
     # ---------------------------------------------------------------------------- what is sent
 
     def offer(self, place: int) -> tuple[Offer, Chains]:
-        """Encapsulate to everybody this client meets; returns its outgoing box links too."""
+        """Encapsulate to everybody this client meets. Return its outgoing box links too."""
         made, links = Offer([], []), Chains()
         for peer in box_partners(self._graph, place, self._with_pads):
             encapsulated = self._encapsulate(self._boxes[peer])
             links[place, peer] = self._box_link(place, place, peer, encapsulated)
             made.boxes.append(encapsulated[1] if encapsulated else b"")
         for peer in self._graph.ahead(place) if self._suite == "hybrid" else ():
-            self._sent[place, peer] = encapsulated = hybrid.encapsulate(self._masks[peer])
-            made.masks.append(encapsulated[1])
-        made.masks.extend([NO_CIPHERTEXT] * (self._graph.num_ahead - len(made.masks)))
+            made.masks.append(self._offer_mask(place, peer))
+        made.masks.extend([NO_OFFER] * (self._graph.num_ahead - len(made.masks)))
         return made, links
+
+    def _offer_mask(self, place: int, peer: int) -> bytes:
+        """Encapsulate a mask secret to a neighbour ahead; return the ciphertext, confirmed."""
+        encapsulated = hybrid.encapsulate(self._masks[peer])
+        agreed = self._pairs[place].masks.exchange(self._masks[peer])
+        link = mask_link(self._setup, agreed, encapsulated, place, peer)
+        self._sent[place, peer] = link
+        return encapsulated[1] + mask_confirmation(link, place, peer)
 
     def _encapsulate(self, key: bytes) -> tuple[Secret, bytes] | None:
         return hybrid.encapsulate(key) if self._suite == "hybrid" else None
@@ -151,21 +186,30 @@ class Linking(Unprintable):
         self, place: int, senders: Collection[int], rows: Sequence[bytes], known: Container[Pair]
     ) -> Chains:
         """The links of pair masks that are not known yet; a row of ciphertext for each neighbour
-        behind."""
+        behind. A neighbour whose ciphertext is not confirmed gets no link."""
         links = Chains()
         behind = {peer: at for at, peer in enumerate(self._graph.behind(place))}
         for peer in self._graph.neighbours(place):
             pair = ordered(place, peer)
             if peer not in senders or pair in known:
                 continue
-            agreed = self._pairs[place].masks.exchange(self._masks[peer])
             sender, receiver = (peer, place) if peer in behind else (place, peer)
-            encapsulated = self._sent.get((sender, receiver))
-            if encapsulated is None and self._suite == "hybrid":
-                ciphertext = rows[behind[peer]]
-                encapsulated = self._pairs[place].masks.decapsulate(ciphertext), ciphertext
-            links[pair] = mask_link(self._setup, agreed, encapsulated, sender, receiver)
+            link = self._sent.get((sender, receiver))
+            if link is None:
+                offer = rows[behind[peer]] if self._suite == "hybrid" else b""
+                link = self._received_link(sender, receiver, place, offer)
+            if link is not None:
+                links[pair] = link
         return links
+
+    def _received_link(self, sender: int, receiver: int, own: int, offer: bytes) -> Secret | None:
+        """The link that a neighbour's ciphertext gives; None if the sender has another."""
+        peer = sender if own == receiver else receiver
+        keys = self._pairs[own].masks
+        agreed = keys.exchange(self._masks[peer])
+        if self._suite == "classical":
+            return mask_link(self._setup, agreed, None, sender, receiver)
+        return confirmed_link(self._setup, keys, agreed, offer, (sender, receiver))
 
     # ------------------------------------------------------------------------------ afterwards
 

@@ -66,7 +66,9 @@ class Shares(Message, kind="messages.Shares"):
         "row j: the root of the masks with holder j, under the key that is shared, and its tag"
     )
     box_ciphertexts: Tensor | None = public("ML-KEM ciphertexts for boxes, a row for each holder")
-    mask_ciphertexts: Tensor | None = public("ML-KEM ciphertexts for masks, to neighbours ahead")
+    mask_ciphertexts: Tensor | None = public(
+        "confirmed ML-KEM ciphertexts for masks, to neighbours ahead"
+    )
     boxes: Tensor = public("sealed shares, row j for the j-th holder")
     commitment: Tensor = public("commitment to the seed of the self mask")
     share_digests: Tensor = public("SHA-256 of the two shares in every box, row j for holder j")
@@ -86,7 +88,7 @@ class Deliver(Message, kind="messages.Deliver"):
         "ML-KEM ciphertexts for boxes to this client", means=Public("ciphertexts of fresh keys")
     )
     mask_ciphertexts: Tensor | None = personal(
-        "ML-KEM ciphertexts for masks, from neighbours behind",
+        "confirmed ML-KEM ciphertexts for masks, from neighbours behind",
         means=Public("ciphertexts of fresh keys"),
     )
 

@@ -7,8 +7,9 @@ their keys.
 
 A lying server that knows an opened key could name its owner as a survivor, with an upload that it
 made itself. Clients therefore count signatures on the survivors, not names: the owner does not sign
-for a set-up that it left. In a complete graph every client checks every signature, so keys are
-opened there alone.
+for a set-up that it left. In a complete graph every client checks every signature. The server could
+show an opened key once more, in another roster of the same round. Keys are therefore opened only
+where no roster of the plan has a sparse graph.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from securefg.secagg.errors import Refused
+from securefg.secagg.graph import is_always_complete
 from securefg.secagg.keys import verify
 from securefg.secagg.memory import Memory
 from securefg.secagg.messages import Dispute
 from securefg.secagg.ring import rows_of_each, to_bytes
+from securefg.secagg.rules import Rules
 from securefg.secagg.session import Session, SignedPairs
 from securefg.secagg.statements import pairs_statement
 
@@ -30,6 +33,7 @@ def opened_secrets(
     numbers: list[int],
     identities: Sequence[bytes],
     memory: Memory,
+    rules: Rules,
 ) -> list[bytes]:
     """The secrets behind these clients' mask keys, after all checks; the opening is noted."""
     setup = to_bytes(request.setup[None])[0]
@@ -38,8 +42,10 @@ def opened_secrets(
     linking = session.seats.linking
     if linking is None or session.answered or not session.sharers:
         raise Refused("a mask key is opened only before anything is uploaded under it")
-    if not session.graph.parameters.complete:
-        raise Refused("a mask key is opened only in a cohort where all sign the survivors for all")
+    if session.opened & set(numbers):
+        raise Refused("a mask key is opened once")
+    if not is_always_complete(rules.largest_cohort(session.purpose)):
+        raise Refused("a mask key is opened only where all sign the survivors for all")
     memory.refuse_opening(setup)
     _check_evidence(session, request, numbers, identities)
     memory.opened(session.round, session.purpose, numbers, setup)

@@ -11,7 +11,7 @@ from torch import Tensor
 from securefg.secagg.errors import Refused
 from securefg.secagg.graph import fewest, only_one_opens
 from securefg.secagg.hybrid import CIPHERTEXT_BYTES
-from securefg.secagg.links import box_partners
+from securefg.secagg.links import OFFER_BYTES, box_partners
 from securefg.secagg.messages import Deliver
 from securefg.secagg.session import BOX_BYTES, DIGEST_BYTES, Session
 from securefg.settings.secagg import SecureAggregationSettings, Threat
@@ -49,11 +49,34 @@ class Rules:
         planned = self.cohorts.get(purpose, 0)
         return max(self.settings.min_clients, self.threat.least_cohort(planned))
 
+    def largest_cohort(self, purpose: str) -> int:
+        """Return how many clients may be asked for this message: those planned, or everybody."""
+        return self.cohorts.get(purpose) or self.population
+
     def check_cohort(self, purpose: str, size: int) -> None:
-        """Raise where fewer clients are in the session than this message needs."""
-        least = self.least_cohort(purpose)
+        """Raise where fewer clients are in the session than this message needs, or more than were
+        planned."""
+        least, most = self.least_cohort(purpose), self.largest_cohort(purpose)
         if size < least:
             raise Refused(f"a cohort of {size}, under {least}")
+        if size > most:
+            raise Refused(f"a cohort of {size}, over the {most} that were planned")
+
+    def check_list(self, purpose: str, clients: list[int]) -> None:
+        """Raise unless a list for a committee names as many clients as the plan has, in order."""
+        if len(set(clients)) != len(clients) or clients != sorted(clients):
+            raise Refused("the list names a client twice or out of order")
+        least, most = self.least_planned(purpose), self.largest_cohort(purpose)
+        if len(clients) < least:
+            raise Refused(f"a list of {len(clients)} clients, under {least}")
+        if len(clients) > most:
+            raise Refused(f"a list of {len(clients)} clients, over the {most} that were planned")
+
+    def check_population(self, purpose: str) -> None:
+        """Raise where fewer clients have an identity than a sum of this message needs."""
+        least = self.least_planned(purpose)
+        if self.population < least:
+            raise Refused(f"{self.population} clients have an identity, under {least} of a sum")
 
     def check_roster(self, session: Session, clients: tuple[int, ...], numbers: list[int]) -> None:
         """Raise unless the roster is the session's first, in order, and of known clients."""
@@ -91,7 +114,7 @@ class Rules:
         if session.is_first and seats.suite == "hybrid":
             partners = len(box_partners(graph, place, seats.with_pads))
             sizes["box_ciphertexts"] = (partners, CIPHERTEXT_BYTES)
-            sizes["mask_ciphertexts"] = (graph.num_ahead, CIPHERTEXT_BYTES)
+            sizes["mask_ciphertexts"] = (graph.num_ahead, OFFER_BYTES)
         for name, size in sizes.items():
             rows: Tensor | None = getattr(request, name)
             expected = (len(numbers), *size)
@@ -113,12 +136,13 @@ class Rules:
 
     def least_in_sum(self, session: Session) -> int:
         """Return how many clients must be in an opened sum."""
-        return max(
-            fewest(session.graph.parameters, self.threat),
-            self.settings.min_clients,
-            self.least_survivors.get(session.purpose, 0),
-            self.least_cohort(session.purpose),
-        )
+        near = fewest(session.graph.parameters, self.threat)
+        return max(near, self.least_planned(session.purpose))
+
+    def least_planned(self, purpose: str) -> int:
+        """Return how many clients a sum must have for its noise and its planned cohort."""
+        noisy = self.least_survivors.get(purpose, 0)
+        return max(self.settings.min_clients, noisy, self.least_cohort(purpose))
 
     def check_signers(self, session: Session, signers: list[int]) -> None:
         """Raise unless as many signed the survivors as must be in the sum.

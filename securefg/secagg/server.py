@@ -18,7 +18,7 @@ from securefg.secagg.derive import MaskContext
 from securefg.secagg.disputes import Court
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
-from securefg.secagg.graph import MaskGraph, choose, fewest
+from securefg.secagg.graph import MaskGraph, choose, fewest, is_always_complete
 from securefg.secagg.hybrid import check_key
 from securefg.secagg.keys import FORMAT, verify
 from securefg.secagg.masks import Mask, apply_masks
@@ -34,6 +34,7 @@ from securefg.secagg.messages import (
     Survivors,
     Unmask,
 )
+from securefg.secagg.odds import Odds, Pair
 from securefg.secagg.ring import Ring, RingArray, from_bytes, to_bytes
 from securefg.secagg.seats import Setup, has_pads
 from securefg.secagg.statements import (
@@ -47,6 +48,9 @@ from securefg.settings.secagg import SecureAggregationSettings
 
 Exchange = Callable[[Message, type[Any], Clients | None], "Any"]
 """Sends a request to clients and gathers their replies: `Federation.exchange`."""
+
+Tell = Callable[[int, str], None]
+"""Takes a client's number and what it did."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class Aggregator:
     """Runs one session per ask. Whoever sends a bad key, box, signature or share is named, and is
     asked no more; the session goes on while enough are left.
 
-    blame    told a client's number and what it sent
+    blame    takes a client's number and what it sent
+    suspect  takes a client's number and what it kept back; `SILENCES` of these name it
     cohorts  how many clients are to be asked for each kind of message
     """
 
@@ -82,7 +87,8 @@ class Aggregator:
         exchange: Exchange,
         least_survivors: Mapping[str, int] | None = None,
         cohorts: Mapping[str, int] | None = None,
-        blame: Callable[[int, str], None] = lambda client, reason: None,
+        blame: Tell = lambda client, reason: None,
+        suspect: Tell = lambda client, reason: None,
     ) -> None:
         self._settings, self._config = settings, config_hash.encode()
         self._threat = settings.threat_among(len(identities))
@@ -91,8 +97,13 @@ class Aggregator:
         self._tell, self._round, self._least = blame, 0, settings.min_clients
         self.blamed: dict[int, str] = {}
         self._setup: Setup | None = None
-        self._odd: set[tuple[int, int]] = set()
-        self._court = Court(settings.keys, identities, self._asked, self._blame)
+        self._odds = Odds(self.blamed)
+        self._court = Court(settings.keys, identities, self._asked, self._blame, suspect)
+
+    @property
+    def silences(self) -> Counter[int]:
+        """How often each client kept its key closed in a dispute."""
+        return self._court.silences
 
     def collect(
         self, request: Message, reply: type[Message], clients: Clients | None, round: int
@@ -115,9 +126,8 @@ class Aggregator:
         replies = self._step(request, reply, ready, setup.graph)
         survivors = replies.clients.numbers()
         revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
-        secrets = Secrets(
-            setup.roster, setup.graph, session, dealt, survivors, revealed, self._blame
-        )
+        about = (setup.roster, setup.graph, session, dealt, survivors, revealed)
+        secrets = Secrets(*about, self._blame, self._odds.note)
         return Opened(replies, tuple(survivors), secrets.unmasking())
 
     def _agree_on_masks(
@@ -144,7 +154,7 @@ class Aggregator:
             if not odd:
                 setup.linked = [n for n in setup.linked if n in set(dealt.sharers)]
                 return setup, dealt, ready
-            out |= self._settle(odd, dealt, setup, self._session_id(setup, request, reply))
+            out |= self._settle(odd, dealt, setup, self._session_id(setup, request, reply), reply)
             self._setup = None
 
     def _trusted(self, clients: Clients | None, out: Collection[int]) -> list[int]:
@@ -152,30 +162,42 @@ class Aggregator:
         return [n for n in asked if n not in self.blamed and n not in out]
 
     def _settle(
-        self, odd: list[tuple[int, int]], dealt: Dealt, setup: Setup, session: bytes
+        self,
+        odd: list[Pair],
+        dealt: Dealt,
+        setup: Setup,
+        session: bytes,
+        reply: type[Message],
     ) -> set[int]:
-        """Who stays out of the next set-up. Keys are opened in the first session of a set-up alone:
-        of a later one the chains are gone, and the next set-up will tell."""
+        """Who stays out of the next set-up.
+
+        Keys are opened in the first session of a set-up alone: of a later one the chains are gone.
+        Where keys can be opened, two liars must not have their victim named without evidence: there
+        a client is named that is at odds with half of the clients.
+        """
+        planned = self._cohorts.get(reply.kind) or len(self._identities)
+        can_open, most = is_always_complete(planned), self._most_liars(setup.graph)
         if setup.ordinal:
-            return self._named_by_many(odd, setup.graph)
-        if not setup.graph.parameters.complete:  # no client opens a key there: both stay out
-            return self._named_by_many(odd, setup.graph) or {n for pair in odd for n in pair}
+            half = (setup.graph.parameters.num_clients - 1) // 2
+            return self._named_by_many(odd, max(most, half) if can_open else most)
+        if not can_open:
+            named = self._named_by_many(odd, most)
+            return named | self._odds.part(pair for pair in odd if not named & set(pair))
         keys = dict(zip(setup.members, to_bytes(setup.roster.mask_keys), strict=True))
         about = (self._setup_id(setup.roster), session)
         return self._court.settle(odd, dealt, keys, setup.graph, about)
 
-    def _named_by_many(self, odd: list[tuple[int, int]], graph: MaskGraph) -> set[int]:
-        """Who was at odds with more clients, in later sessions, than there can be liars."""
-        self._odd.update(odd)
-        open_pairs = [pair for pair in self._odd if not self.blamed.keys() & set(pair)]
-        counts = Counter(client for pair in open_pairs for client in pair)
-        liars = {c for pair in odd for c in pair if counts[c] > self._most_liars(graph)}
-        for client in sorted(liars):
+    def _named_by_many(self, odd: list[Pair], most_liars: int) -> set[int]:
+        """Blame those who were at odds with more clients than there can be liars."""
+        self._odds.note(odd)
+        clients = {client for pair in odd for client in pair}
+        liars = self._odds.named(clients, most_liars)
+        for client in liars:
             self._blame(client, "does not agree with its neighbours on their masks")
-        return liars
+        return set(liars)
 
     def _taken_up(self, request: Message, reply: type[Message], asked: tuple[int, ...]) -> Any:
-        """The shares of another session of the last set-up; None where a new one is wanted."""
+        """The shares of another session of the last set-up, or None where a new one is wanted."""
         setup = self._setup
         if setup is None or not setup.serves(asked, reply):
             return None
@@ -285,22 +307,29 @@ class Aggregator:
         """Carry every sealed share to its holder; the server cannot read any.
 
         More complaints than there can be liars prove a sender wrong, and it is left out. A box that
-        fewer complain of is one share less. Also left out is a client that falls silent before it
-        sent the roots of its masks: nobody could open them.
+        fewer complain of is one share less. If that share was missing in the end, the two take
+        turns from the next complaint on (`Odds`). Also left out is a client that falls silent
+        before it sent the roots of its masks: nobody could open them.
         """
         while True:
             request = dealt.delivery()
             ready = self._step(request, Ready, Clients.of(dealt.sharers), graph)
             dealt.note_pairs(ready)
             most = self._most_liars(graph)
-            wrong = [c for c, count in dealt.complaints(ready).items() if count > most]
-            silent = dealt.without_roots()
-            if not wrong and not silent:
+            complaints = dealt.complaints(ready)
+            counts = Counter(sender for _, sender in complaints)
+            wrong = {c for c, count in counts.items() if count > most}
+            wrong.update(self._odds.named(counts, most))
+            gone = wrong.union(dealt.without_roots())
+            gone |= self._odds.part(
+                pair for pair in complaints if self._odds.know(*pair) and not gone & set(pair)
+            )
+            if not gone:
                 clients: Clients = ready.clients
                 return clients
-            for client in wrong:
+            for client in sorted(wrong):
                 self._blame(client, "sent boxes that do not hold the shares that it named")
-            dealt.leave_out({*wrong, *silent})
+            dealt.leave_out(gone)
 
     def _unmask(
         self, survivors: list[int], sharers: list[int], graph: MaskGraph, session: bytes

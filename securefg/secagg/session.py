@@ -17,8 +17,8 @@ from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
-from securefg.secagg.hybrid import CIPHERTEXT_BYTES, Suite
-from securefg.secagg.links import KeyPairs, Offer, Pair, ordered
+from securefg.secagg.hybrid import Suite
+from securefg.secagg.links import OFFER_BYTES, KeyPairs, Offer, Pair, ordered
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.ring import from_bytes, to_bytes
@@ -33,6 +33,8 @@ KEY, SEED = "key", "seed"
 WRAPPED_BYTES: Final = SECRET_BYTES + derive.TAG_BYTES
 BOX_BYTES: Final = boxes.NONCE_BYTES + 2 * SHARE_BYTES + boxes.TAG_BYTES
 DIGEST_BYTES: Final = 64
+NO_TAG: Final = bytes(derive.TAG_BYTES)
+"""In place of the tag of a pair without a link: its ciphertext was not confirmed."""
 
 
 @dataclass
@@ -85,12 +87,13 @@ def has_full_rows(graph: MaskGraph, place: int, suite: Suite, pairs: SignedPairs
     return (
         tags == [WRAPPED_BYTES] * len(graph.holders(place))
         and len(pairs.sent) == len(pairs.received) == ahead
-        and sizes == [CIPHERTEXT_BYTES] * (2 * ahead)
+        and sizes == [OFFER_BYTES] * (2 * ahead)
     )
 
 
-def pair_ciphertext(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
-    """The mask ciphertext between two places, as the client at `own` sent or received it."""
+def pair_offer(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
+    """The confirmed mask ciphertext between two places, as the client at `own` sent or received
+    it."""
     if not pairs.sent:
         return b""
     ahead = graph.ahead(own)
@@ -108,6 +111,7 @@ class Session:
     sharers    those of the clients whose shares were delivered
     survivors  those of the sharers whose masked replies arrived
     openers    the clients of this host that were told the survivors
+    opened     those that opened their mask key; nothing else happens in the session afterwards
     """
 
     round: int
@@ -123,6 +127,7 @@ class Session:
     unmasked: bool = False
     survivors: tuple[int, ...] = ()
     openers: tuple[int, ...] = ()
+    opened: set[int] = field(default_factory=set)
     _seats: Seats | None = None
     _roots: Roots = field(default_factory=Roots, repr=False)
     _tags: dict[Pair, bytes] = field(default_factory=dict, repr=False)
@@ -147,7 +152,7 @@ class Session:
         return self.ordinal == 0
 
     def offer_links(self, number: int) -> Offer:
-        """Make the client's outgoing box links; returns the ciphertexts that they travel in."""
+        """Make the client's outgoing box links. Return the ciphertexts that they travel in."""
         linking = self.seats.linking
         assert linking is not None, "the first session of a set-up has key pairs"
         offer, boxes = linking.offer(self.places[number])
@@ -200,7 +205,7 @@ class Session:
 
     @property
     def pads(self) -> Pads:
-        """The pads of sums for recipients; raises `Refused` where the set-up has none."""
+        """The pads of sums for recipients. Raise `Refused` where the set-up has none."""
         if not (self.seats.with_pads and self.is_first):
             raise Refused("sums for recipients take a set-up of their own")
         return Pads(self._roots.boxes, self.places)
@@ -262,18 +267,21 @@ class Session:
         return pairs_statement(self.id, number, wrapped, self._offers[number], received)
 
     def differs_from(self, number: int, peer: int, pairs: SignedPairs) -> bool:
-        """Whether a neighbour's rows have another tag than the client's, on the same ciphertext."""
+        """Whether a neighbour's rows have another tag than the client's, on the same ciphertext; or
+        whether that ciphertext is one whose confirmation the client rejected."""
         place, other = self.places[number], self.places.get(peer, -1)
-        if ordered(place, other) not in self._tags or number not in self._received:
+        is_near = peer in self.sharers and other in self.graph.neighbours(place)
+        if not is_near or number not in self._received:
             return False
         if not has_full_rows(self.graph, other, self.seats.suite, pairs):
             return False
         own = SignedPairs([], self._offers[number], self._received[number], b"")
         tag = pairs.wrapped[self.graph.holders(other).index(place)][-derive.TAG_BYTES :]
-        same = pair_ciphertext(self.graph, place, other, own) == pair_ciphertext(
+        same = pair_offer(self.graph, place, other, own) == pair_offer(
             self.graph, other, place, pairs
         )
-        return same and tag != self._tags[ordered(place, other)]
+        known = self._tags.get(ordered(place, other), NO_TAG)
+        return same and (tag != known or known == NO_TAG)
 
     def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
         return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(

@@ -134,7 +134,7 @@ class Share(Unprintable):
 
     @classmethod
     def decode(cls, point: int, data: bytes) -> Share:
-        """Return the share at a point; raise `BadShares` for bytes of another length."""
+        """Return the share at a point. Raise `BadShares` for bytes of another length."""
         if len(data) != SHARE_BYTES:
             raise BadShares(
                 f"the share at point {point} has {len(data)} bytes, wanted {SHARE_BYTES}"

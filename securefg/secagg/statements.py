@@ -1,4 +1,4 @@
-"""What both sides must derive alike: signed statements, the graph's seed, a request's hash."""
+"""Values that both sides derive alike: signed statements, the graph's seed, a request's hash."""
 
 from __future__ import annotations
 

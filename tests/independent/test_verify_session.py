@@ -14,10 +14,10 @@ import torch
 
 from securefg.foundation.errors import RoundAborted
 from securefg.protocol.messages import Message
-from securefg.secagg.graph import choose
 from securefg.secagg.messages import Agreed, Keys, Ready, Revealed, Shares
-from tests.independent import primitives, verify_session
+from tests.independent import primitives, verify_committee, verify_disputes, verify_session
 from tests.independent.primitives import Stream
+from tests.independent.verify_disputes import find_parameters
 from tests.independent.verify_session import Disagrees, Verifier
 from tests.unit.secagg.session_world import CONFIG_HASH, Upload, World, world
 
@@ -62,12 +62,9 @@ class Watched:
         seeds = [seed_of(f"{name} client {n}") for n in range(num_clients)]
         for host, seed in zip(self.bed.hosts, seeds, strict=True):
             host._random = Stream(seed).read
-        threat = self.bed.settings.threat_among(num_clients)
+        about = (num_clients, self.bed.settings.corrupt, self.bed.settings.dropout)
         sizes = range(max(3, num_clients // 2), num_clients + 1)
-        parameters = {}
-        for size in sizes:
-            graph = choose(size, threat)
-            parameters[size] = (graph.degree, graph.threshold)
+        parameters = {size: find_parameters(size, *about) for size in sizes}
         identities = [seed_of(f"identity {n}") for n in range(num_clients)]
         suite = getattr(self.bed.settings, "keys", "classical")
         self.verifier = Verifier(CONFIG_HASH.encode(), suite, identities, seeds, parameters)
@@ -145,6 +142,15 @@ def test_verifier_agrees_on_hundred_sessions_with_dropouts() -> None:
     assert verify_many(2, 100) >= 100
 
 
+def test_verifier_agrees_on_sessions_with_classical_keys() -> None:
+    assert verify_many(7, 5, keys="classical") >= 5
+
+
+@pytest.mark.slow
+def test_verifier_agrees_on_hundred_sessions_with_classical_keys() -> None:
+    assert verify_many(8, 100, keys="classical") >= 100
+
+
 def test_verifier_agrees_in_the_larger_ring() -> None:
     assert verify_many(3, 2, bits=64) >= 2
 
@@ -180,15 +186,15 @@ def require_disagreement(heard: Heard) -> None:
         fresh.follow_all(heard)
 
 
-@pytest.mark.parametrize("module", [primitives, verify_session])
+@pytest.mark.parametrize("module", [primitives, verify_session, verify_disputes, verify_committee])
 def test_verifier_shares_no_code_with_securefg(module: ModuleType) -> None:
     tree = ast.parse(Path(str(module.__file__)).read_text())
     nodes = list(ast.walk(tree))
     names = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
     names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
     allowed = {
-        *("__future__", "collections", "cryptography", "dataclasses", "hashlib", "hmac"),
-        *("numpy", "tests.independent.primitives", "typing"),
+        *("__future__", "collections", "cryptography", "dataclasses", "fractions", "hashlib"),
+        *("hmac", "math", "numpy", "tests.independent.primitives", "typing"),
     }
     strange = [n for n in names if n not in allowed and n.partition(".")[0] not in allowed]
     assert strange == []

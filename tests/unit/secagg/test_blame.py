@@ -13,7 +13,7 @@ import torch
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.secagg.client import SecureClients
-from securefg.secagg.derive import pair_tag, session_root
+from securefg.secagg.derive import mask_confirmation, pair_tag, session_root
 from securefg.secagg.disputes import Court, Word, find_liars
 from securefg.secagg.errors import BadSignature, Refused
 from securefg.secagg.hybrid import FreshPair, Suite, encapsulate
@@ -90,6 +90,15 @@ def test_liar_is_named_whichever_end_encapsulates(suite: Suite, liar: int, victi
 def test_liar_in_later_sessions_alone_keeps_nobody_out() -> None:
     bed = world(6, malicious=True)
     lie_about_tag(bed, LIAR, VICTIM, lambda session: not session.is_first)
+    for _ in range(4):
+        assert same_sums(bed.sums(), bed.plain_sums(range(6)))
+    assert bed.aggregator.blamed == {}
+
+
+def test_two_liars_in_later_sessions_do_not_frame_their_victim() -> None:
+    bed = world(6, malicious=True)
+    for liar in (3, 5):
+        lie_about_tag(bed, liar, 1, lambda session: not session.is_first)
     for _ in range(4):
         assert same_sums(bed.sums(), bed.plain_sums(range(6)))
     assert bed.aggregator.blamed == {}
@@ -220,6 +229,17 @@ def test_liar_that_does_not_open_is_named_in_the_second_round() -> None:
     assert list(bed.aggregator.blamed) == [LIAR]
 
 
+def test_liar_that_did_not_open_before_a_restart_is_named_after_it() -> None:
+    told: list[tuple[int, str]] = []
+    bed = world(6, malicious=True, drops={Opening: {LIAR}})
+    bed.aggregator.silences.update({LIAR: 1})
+    bed.aggregator._court.suspect = lambda *word: told.append(word)
+    lie_about_tag(bed, LIAR, VICTIM)
+    assert same_sums(bed.sums(), bed.plain_sums(others(6, LIAR)))
+    assert bed.aggregator.blamed == {LIAR: "did not open its key in 2 disputes"}
+    assert told == [(LIAR, "did not open its key in a dispute")]
+
+
 # -------------------------------------------------------------------- no honest client is named
 
 
@@ -229,10 +249,8 @@ def honest_words(suite: Suite) -> tuple[bytes, bytes, Word, Word]:
     one, other = FreshPair(Secret.fresh(), suite), FreshPair(Secret.fresh(), suite)
     encapsulated = encapsulate(other.public) if suite == "hybrid" else None
     link = mask_link(setup, one.exchange(other.public), encapsulated, 2, 5)
-    tag, sent = (
-        pair_tag(session_root(link, session), 2, 5),
-        encapsulated[1] if encapsulated else b"",
-    )
+    tag = pair_tag(session_root(link, session), 2, 5)
+    sent = encapsulated[1] + mask_confirmation(link, 2, 5) if encapsulated else b""
     sender = Word(12, 2, one.public, tag, sent, one.secret)
     return setup, session, sender, Word(15, 5, other.public, tag, sent, other.secret)
 
@@ -245,8 +263,9 @@ def test_judge_never_names_the_honest_end(suite: Suite) -> None:
         {"tag": bytes(16)},
         {"tag": bytes(16), "secret": None},
         {"tag": bytes(16), "secret": forged.secret},
-        {"ciphertext": b"x" * 1088, "tag": bytes(16)},
+        {"offer": b"x" * 1104, "tag": bytes(16)},
         {"secret": forged.secret},
+        {"offer": sender.offer[:-1] + b"x"},
     ]
     for lie in lies:
         assert sender.number not in find_liars(
@@ -299,7 +318,7 @@ def test_client_in_a_real_dispute_opens_once_and_then_uploads_nothing() -> None:
     assert isinstance(bed.answer(VICTIM, dispute, [VICTIM]), Opening)
     with pytest.raises(Refused, match="no session"):
         bed.hosts[VICTIM].check_request(request_hash(bed.request))
-    with pytest.raises(Refused, match="no session"):
+    with pytest.raises(Refused, match="is opened once"):
         bed.answer(VICTIM, dispute, [VICTIM])
 
 

@@ -139,3 +139,12 @@ def test_shares_survive_the_wire() -> None:
 def test_coefficients_are_drawn_afresh_for_every_secret() -> None:
     secret = Secret.fresh()
     assert split(secret, (1, 2), 2) != split(secret, (1, 2), 2)
+
+
+@pytest.mark.parametrize("value", [2**256, 2**256 + 1, PRIME - 1])
+def test_combine_to_a_number_above_every_secret_is_refused(value: int) -> None:
+    """The field has 297 elements that no 32 bytes hold."""
+    with pytest.raises(ReconstructionFailed, match="above 2\\^256"):
+        combine([Share(1, value)], 1, lambda secret: None)
+    largest = combine([Share(1, 2**256 - 1)], 1, lambda secret: None)
+    assert largest.reveal() == b"\xff" * 32

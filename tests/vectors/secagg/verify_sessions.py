@@ -138,10 +138,10 @@ class Session:
             for j, row in enumerate(wrapped):
                 check(f"wrapped by {i} for {j}", row.hex(), said["wrapped"][0][j])
             behind = [j for j in range(self.size) if j != i and j not in self.ahead(i)]
-            sent = [self.sent["mask-link", i, j][1] for j in self.ahead(i) if self.hybrid]
-            received = [self.sent["mask-link", j, i][1] for j in behind if self.hybrid]
+            sent = [self.offer(i, j) for j in self.ahead(i) if self.hybrid]
+            received = [self.offer(j, i) for j in behind if self.hybrid]
             both = [
-                b"".join(rows).ljust(self.hybrid * 1088 * (self.size // 2), b"\0")
+                b"".join(rows).ljust(self.hybrid * 1104 * (self.size // 2), b"\0")
                 for rows in (sent, received)
             ]
             hashes = [hashlib.sha256(text).digest() for text in (b"".join(wrapped), *both)]
@@ -177,6 +177,12 @@ class Session:
         sender, receiver = (one, other) if other in self.ahead(one) else (other, one)
         shared = self.agreed(self.mask_secrets[one], self.mask_keys[other])
         return self.link("mask-link", shared, sender, receiver)
+
+    def offer(self, sender: int, receiver: int) -> bytes:
+        """A mask ciphertext and its confirmation."""
+        about = labelled("mask-confirmation", sender, receiver) + b"\x01"
+        confirmation = hmac.new(self.mask_link(sender, receiver), about, hashlib.sha256).digest()
+        return self.sent["mask-link", sender, receiver][1] + confirmation[:16]
 
     def wrapped(self, owner: int, peer: int) -> bytes:
         """The pair's root under the owner's drop key, and its tag."""
