@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 BANKS = ("north", "south", "east", "west")
-TABLES = "nodes: accounts\nedges: transfers\nlabel: fraud\n"
+TABLES = 'nodes: accounts\nedges: transfers\nlabel: fraud\nclasses: ["no", "yes"]\n'
 COLUMNS = (
     "customer",
     "age",

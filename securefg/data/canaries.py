@@ -95,10 +95,14 @@ def with_canaries(graph: Graph, canaries: Canaries, shown: Tensor | None = None)
     if owners is not None:  # a canary lives where its first neighbour does
         owners = torch.cat([owners, owners[canaries.neighbours[:, 0]]])
     order = torch.argsort(joined[0] * (graph.num_nodes + count) + joined[1])
+    numbers = graph.edge_features
+    if numbers is not None:  # a canary's edges have none
+        numbers = torch.cat([numbers, numbers.new_zeros(edges.shape[1], numbers.shape[1])])[order]
     return replace(
         graph,
         features=torch.cat([graph.features, canaries.features * shown[:, None]]),
         edge_index=joined[:, order],
+        edge_features=numbers,
         labels=torch.cat([graph.labels, canaries.labels * shown]),
         split=split,
         owners=owners,

@@ -19,6 +19,7 @@ class Dataset:
     """Features, edges and labels as in `Graph`, and every public split.
 
     train, val, test    (S, N) boolean, one row per public split; S = 0 where none is published
+    edge_features       (E, k), in the order of edge_index
     owners              (N,): the client that holds each node, where the data come so dealt out; or
                         (N, K), true where a client holds a node
     """
@@ -31,6 +32,7 @@ class Dataset:
     test: Tensor
     directed: bool = False
     owners: Tensor | None = None
+    edge_features: Tensor | None = None
 
     @classmethod
     def without_split(

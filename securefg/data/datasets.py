@@ -40,6 +40,7 @@ def load(settings: DataSettings, seed: int) -> Graph:
         num_classes=dataset.num_classes,
         directed=dataset.directed,
         owners=dataset.owners,
+        edge_features=dataset.edge_features,
     )
 
 

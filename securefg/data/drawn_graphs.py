@@ -24,6 +24,8 @@ testing nodes so that our subCora graph has 300 nodes in total" and not from whe
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -33,6 +35,7 @@ from securefg.data.dataset import mask
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
+from securefg.foundation.unique import sorted_unique
 from securefg.settings.data import CsbmSettings, SubCoraSettings
 
 SC_AGREEMENT = 0.7
@@ -55,7 +58,7 @@ def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
         features = features[:, 0]
     if settings.task != "sc":
         labels = labels[:, 0]
-    return Graph(
+    graph = Graph(
         name="csbm",
         features=torch.from_numpy(features.astype(np.float32)),
         edge_index=undirected(edges, settings.num_nodes),
@@ -63,6 +66,25 @@ def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
         split=split,
         num_classes=2,
     )
+    return _with_numbers(graph, settings, tags, seed) if settings.edge_features else graph
+
+
+def _with_numbers(graph: Graph, settings: CsbmSettings, tags: Ints, seed: int) -> Graph:
+    """The graph with numbers on its edges, alike from both ends, and their sums where asked for."""
+    source, target = graph.edge_index.numpy()
+    stream = numpy_stream(seed, "csbm", "edges")
+    drawn = stream.random((len(source), settings.edge_features))
+    first = np.minimum(source, target) * settings.num_nodes + np.maximum(source, target)
+    _, once, place = np.unique(first, return_index=True, return_inverse=True)
+    drawn = drawn[once][place]
+    both = (tags[source] > 0) & (tags[target] > 0)
+    numbers = torch.from_numpy(np.where(both[:, None], drawn**0.5, drawn).astype(np.float32))
+    found = replace(graph, edge_features=numbers)
+    if not settings.edge_sums or graph.features.dim() != 2:
+        return found
+    sums = torch.zeros(graph.num_nodes, settings.edge_features)
+    sums.index_add_(0, graph.edge_index[0], numbers / settings.edge_features**0.5)
+    return replace(found, features=torch.cat([graph.features, sums], 1))
 
 
 def _topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
@@ -115,10 +137,10 @@ def _rates(settings: CsbmSettings) -> tuple[float, float]:
 
 def _distinct(among: int, count: int, stream: np.random.Generator) -> Ints:
     """`count` different numbers below `among`, every such set as likely as any other."""
-    drawn = np.unique(stream.integers(among, size=count)) if count else np.array([], np.int64)
+    drawn = sorted_unique(stream.integers(among, size=count)) if count else np.array([], np.int64)
     while len(drawn) < count:
         more = stream.integers(among, size=count - len(drawn))
-        drawn = np.unique(np.concatenate([drawn, more]))
+        drawn = sorted_unique(np.concatenate([drawn, more]))
     return drawn
 
 
@@ -197,7 +219,7 @@ def grow_training_set(
 ) -> Ints | None:
     """`size` nodes, half of either tag (one more of a random tag if odd), joined by edges.
 
-    Every node of the graph, in random order, is tried as the first; None if no try succeeds.
+    Every node of the graph, in random order, is tried as the first. None if no try succeeds.
     """
     fuller = stream.choice([-1, 1])
     quota = {-fuller: size // 2, fuller: size - size // 2}

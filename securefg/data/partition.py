@@ -106,7 +106,7 @@ class Partition:
 
     @classmethod
     def load(cls, path: Path) -> Partition:
-        """Read what `save` wrote; raise `DataError` for a faulty file."""
+        """Read what `save` wrote. Raise `DataError` for a faulty file."""
         try:
             with safe_open(path, framework="pt") as file:
                 facts = file.metadata() or {}

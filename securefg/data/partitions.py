@@ -20,6 +20,7 @@ from securefg.foundation.streams import numpy_stream
 from securefg.settings.partition import (
     GROUP,
     DirichletSettings,
+    FeatureGroupSettings,
     GivenSettings,
     LouvainSettings,
     MetisSettings,
@@ -275,6 +276,29 @@ def _given(graph: Graph, settings: GivenSettings, stream: np.random.Generator) -
     return Partition.of("given", graph.num_nodes, clients)
 
 
+def _feature_group(
+    graph: Graph, settings: FeatureGroupSettings, stream: np.random.Generator
+) -> Partition:
+    """A client per column of the group. Nodes with none or several of the columns, and those of
+    values with fewer than `min_nodes` nodes, are with no client."""
+    end = settings.first + settings.count
+    if end > graph.num_features:
+        raise ConfigError(
+            f"partition.count: found columns {settings.first} to {end - 1}; expected columns of "
+            f"the {graph.num_features} features of {graph.name}"
+        )
+    has_value = graph.features[:, settings.first : end] != 0
+    has_value &= has_value.sum(1, keepdim=True) == 1
+    clients = [column.nonzero().flatten() for column in has_value.T]
+    large = [nodes for nodes in clients if len(nodes) >= settings.min_nodes]
+    if not large:
+        raise ConfigError(
+            f"partition.min_nodes: found {settings.min_nodes}; expected at most "
+            f"{max(map(len, clients))}, the size of the largest client"
+        )
+    return Partition.of("feature_group", graph.num_nodes, large)
+
+
 _DRAWS: Mapping[str, Callable[[Graph, Any, np.random.Generator], Partition]] = MappingProxyType(
     {
         "shares": _shares,
@@ -285,6 +309,7 @@ _DRAWS: Mapping[str, Callable[[Graph, Any, np.random.Generator], Partition]] = M
         "metis": _metis,
         "random": _random,
         "given": _given,
+        "feature_group": _feature_group,
     }
 )
 

@@ -46,11 +46,20 @@ class Shards(Sequence[Shard]):
     """The shards of a range of clients, each cut out of the arrays of all when it is asked for."""
 
     def __init__(
-        self, graph: Graph, partition: Partition, ends: Tensor, offsets: Tensor, clients: range
+        self,
+        graph: Graph,
+        partition: Partition,
+        ends: Tensor,
+        edges: Tensor,
+        offsets: Tensor,
+        clients: range,
     ) -> None:
-        """`ends`: of all clients' edges; client k's are columns offsets[k] to offsets[k + 1]."""
+        """`ends`: of all clients' edges; client k's are columns offsets[k] to offsets[k + 1].
+
+        `edges`: which edges of the graph they are.
+        """
         self._graph, self._partition, self._ends, self._offsets = graph, partition, ends, offsets
-        self.clients = clients
+        self._edges, self.clients = edges, clients
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -62,11 +71,13 @@ class Shards(Sequence[Shard]):
     def __getitem__(self, place: int | slice) -> Shard | Shards:
         client = self.clients[place]
         if isinstance(client, range):
-            return Shards(self._graph, self._partition, self._ends, self._offsets, client)
+            parts = (self._ends, self._edges, self._offsets)
+            return Shards(self._graph, self._partition, *parts, client)
         nodes = self._nodes(client, client + 1)
-        edges = self._ends[:, self._offsets[client] : self._offsets[client + 1]]
+        own = slice(int(self._offsets[client]), int(self._offsets[client + 1]))
         public = _positions(self._partition.public, nodes)
-        return Shard(client, nodes, _induced(self._graph, nodes, edges), public)
+        found = _induced(self._graph, nodes, self._ends[:, own], self._edges[own])
+        return Shard(client, nodes, found, public)
 
     @property
     def features(self) -> Tensor:
@@ -84,7 +95,7 @@ def shards(graph: Graph, partition: Partition) -> Sequence[Shard]:
     ends = _local_ends(graph, partition, held)
     counts = torch.bincount(held.client, minlength=partition.num_clients)
     offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    found = Shards(graph, partition, ends, offsets, range(partition.num_clients))
+    found = Shards(graph, partition, ends, held.edge, offsets, range(partition.num_clients))
     return found if partition.num_clients > MANY_CLIENTS else tuple(found)
 
 
@@ -111,7 +122,7 @@ def union_graph(graph: Graph, partition: Partition) -> Graph:
     held = mask(partition.nodes, graph.num_nodes)
     held = held.reshape(-1, *[1] * (graph.split.train.dim() - 1))
     split = Split(graph.split.train & held, graph.split.val & held, graph.split.test & held)
-    return replace(graph, edge_index=graph.edge_index[:, covered], split=split)
+    return replace(graph.keep_edges(covered), split=split)
 
 
 def _local_ends(graph: Graph, partition: Partition, held: Holdings) -> Tensor:
@@ -127,11 +138,13 @@ def _positions(public: Tensor | None, nodes: Tensor) -> Tensor | None:
     return None if public is None else torch.searchsorted(nodes, public.sort().values)
 
 
-def _induced(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
+def _induced(graph: Graph, nodes: Tensor, ends: Tensor, edges: Tensor) -> Graph:
+    """The client's part: `ends` counts nodes from 0 within it, `edges` are the graph's own."""
     return replace(
         graph,
         features=graph.features[nodes],
-        edge_index=edges.contiguous(),
+        edge_index=ends.contiguous(),
+        edge_features=None if graph.edge_features is None else graph.edge_features[edges],
         labels=graph.labels[nodes],
         split=graph.split[nodes],
         owners=None,
@@ -154,6 +167,8 @@ def save_shards(path: Path, shards: Sequence[Shard]) -> None:
         }
         if shard.public is not None:
             parts["public"] = shard.public
+        if graph.edge_features is not None:
+            parts["edge_features"] = graph.edge_features
         arrays.update({f"{i}.{name}": part.clone() for name, part in parts.items()})
     facts = [
         {
@@ -162,6 +177,7 @@ def save_shards(path: Path, shards: Sequence[Shard]) -> None:
             "num_classes": s.graph.num_classes,
             "directed": s.graph.directed,
             "public": s.public is not None,
+            **({"edge_features": True} if s.graph.edge_features is not None else {}),
         }
         for s in shards
     ]
@@ -170,7 +186,7 @@ def save_shards(path: Path, shards: Sequence[Shard]) -> None:
 
 
 def load_shards(path: Path) -> tuple[Shard, ...]:
-    """Read what `save_shards` wrote; raise `DataError` for a faulty file."""
+    """Read what `save_shards` wrote. Raise `DataError` for a faulty file."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             facts = json.loads(file.metadata()["shards"])
@@ -185,7 +201,9 @@ def _shard(file: safetensors.safe_open, i: int, fact: dict[str, object]) -> Shar
 
     client = fact.pop("client")
     public = get("public") if fact.pop("public", False) else None
+    edge_features = get("edge_features") if fact.pop("edge_features", False) else None
     graph = Graph(
+        edge_features=edge_features,
         features=get("features"),
         edge_index=get("edge_index"),
         labels=get("labels"),

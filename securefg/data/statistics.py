@@ -1,4 +1,4 @@
-"""What a partition does to a graph, in numbers: sizes, lost edges, histograms, overlaps."""
+"""The effect of a partition on a graph, in numbers: sizes, lost edges, histograms, overlaps."""
 
 from __future__ import annotations
 

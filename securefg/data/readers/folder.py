@@ -4,6 +4,8 @@
     features.csv  node,value,value,...          or features.npz  x (N, d), or scipy's CSR parts
     labels.csv    node,label                    or labels.npz    y (N,)
     split.csv     node,train|val|test           optional; a node may be left out
+    edge_features.npz  edge_attr (E, k)         optional, in the order of the edges; mirrored (k,)
+                                                says which number each is from the other end
     clients.csv   node,client                   optional, for `partition: {name: given}`; a node
                                                 may be with several clients
 
@@ -30,7 +32,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from securefg.data.dataset import Dataset, no_split
-from securefg.data.graph import undirected
+from securefg.data.graph import both_ways, undirected
 from securefg.data.tables import Table, fault, read_table, text_lines, without_header
 from securefg.foundation.errors import DataError
 from securefg.foundation.npz import read_npz, room_for
@@ -57,17 +59,48 @@ def read(folder: Path) -> Dataset:
         lambda path: csv_edges(path, num_nodes),
         lambda path: npz_edges(path, num_nodes),
     )
+    edge_index, numbers = _with_numbers(folder / EDGE_FEATURES, edges, num_nodes)
     parts = _split(folder / "split.csv", num_nodes)
     _require_labels(folder / "split.csv", parts, labels)
     return Dataset(
         features=torch.from_numpy(features.astype(np.float32)),
-        edge_index=undirected(torch.from_numpy(edges), num_nodes),
+        edge_index=edge_index,
+        edge_features=numbers,
         labels=torch.from_numpy(labels),
         train=parts[0],
         val=parts[1],
         test=parts[2],
         owners=_owners(folder / "clients.csv", num_nodes),
     )
+
+
+EDGE_FEATURES: Final = "edge_features.npz"
+
+
+def _with_numbers(
+    path: Path, edges: NDArray[np.int64], num_nodes: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the edges both ways, and the numbers that they carry where there is a file of them."""
+    ends = torch.from_numpy(edges)
+    if not path.is_file():
+        return undirected(ends, num_nodes), None
+    arrays = read_npz(path)
+    numbers = arrays.get("edge_attr")
+    if numbers is None or numbers.ndim != 2 or numbers.dtype.kind not in "fiub":
+        raise DataError(
+            f"{path}: found {', '.join(arrays) or 'no arrays'}; wanted edge_attr (E, k)"
+        )
+    count, width = edges.shape[1], numbers.shape[1]
+    if len(numbers) != count or not width:
+        raise _fault(path, "edge_attr", f"shape {numbers.shape}", f"({count}, k): a row per edge")
+    for row, column in np.argwhere(~(np.abs(numbers) <= np.finfo(np.float32).max))[:1]:
+        found = f"{numbers[row, column]} in row {row + 1}"
+        raise _fault(path, "edge_attr", found, "finite float32 numbers")
+    mirrored = arrays.get("mirrored", np.arange(width))
+    if mirrored.dtype.kind not in "iu" or not np.array_equal(np.sort(mirrored), np.arange(width)):
+        raise _fault(path, "mirrored", shown(mirrored.tolist()), f"every one of 0 to {width - 1}")
+    rows = torch.from_numpy(numbers.astype(np.float32))
+    return both_ways(ends, rows, torch.from_numpy(mirrored.astype(np.int64)), num_nodes)
 
 
 def _require_labels(path: Path, parts: tuple[torch.Tensor, ...], labels: NDArray[np.int64]) -> None:

@@ -2,159 +2,24 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
-import importlib
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from securefg.data.tabular.schema import as_numbers
-from securefg.foundation.errors import DataError
-from securefg.foundation.quoting import shortened, shown
-from securefg.settings.tables import TableSettings
-
-ENDINGS = (".csv", ".tsv", ".txt", ".parquet")
-SEPARATORS = ",;\t|"
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+from securefg.data.tabular.dates import as_date
+from securefg.data.tabular.encoding import as_numbers, with_points
+from securefg.data.tabular.identities import Ends, check_ids, odd_ids, plain_id
+from securefg.data.tabular.text_table import (
+    ENDINGS,
+    Fault,
+    TextTable,
+    find_table,
+    read_text_table,
 )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with one line of one file."""
-
-    path: Path
-    line: int
-    found: str
-    wanted: str
-
-    def __str__(self) -> str:
-        return f"{self.path}, line {self.line}: found {shortened(self.found)}; wanted {self.wanted}"
-
-
-@dataclass
-class TextTable:
-    """Rows of text by column; None is missing. `lines` are the 1-based lines of the rows."""
-
-    path: Path
-    separator: str
-    encoding: str
-    columns: dict[str, list[str | None]]
-    lines: list[int]
-    faults: list[Fault] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def column(self, name: str) -> list[str | None]:
-        """The values of a column; raise `DataError` where there is none of that name."""
-        if name not in self.columns:
-            raise DataError(
-                f"{self.path}, line 1: found no column {name!r}; wanted one of "
-                f"{', '.join(self.columns)}"
-            )
-        return self.columns[name]
-
-    def fault(self, row: int, found: str, wanted: str) -> None:
-        """Note a fault of a row."""
-        self.faults.append(Fault(self.path, self.lines[row], found, wanted))
-
-
-def find_table(folder: Path, stem: str) -> Path:
-    """The one file of that name, whatever its ending."""
-    found = [folder / f"{stem}{ending}" for ending in ENDINGS]
-    found = [path for path in found if path.is_file()]
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise DataError(
-            f"{folder}: found {names} of {stem}.csv, .tsv, .txt, .parquet; wanted one "
-            "(tables.yaml names the files: `nodes: accounts`, `edges: transfers`)"
-        )
-    return found[0]
-
-
-def read_text_table(path: Path, settings: TableSettings) -> TextTable:
-    """A line that does not fit is a fault and left out; a file that cannot be read raises."""
-    if path.suffix == ".parquet":
-        return _parquet(path, settings)
-    try:
-        data = path.read_bytes()
-        encoding = settings.encoding or next(
-            (name for bom, name in _BOMS if data.startswith(bom)), "utf-8"
-        )
-        text = data.decode(encoding)
-    except (OSError, LookupError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    except UnicodeError as error:
-        line = data[: getattr(error, "start", 0)].count(b"\n") + 1
-        raise DataError(
-            f"{path}, line {line}: not {encoding} text; wanted UTF-8, or its name in tables.yaml, "
-            "such as `encoding: cp1252`"
-        ) from error
-    return _parsed(path, text, encoding, settings)
-
-
-def _parsed(path: Path, text: str, encoding: str, settings: TableSettings) -> TextTable:
-    first = text.partition("\n")[0]
-    separator = settings.separator or max(SEPARATORS, key=first.count)
-    reader = csv.reader(io.StringIO(text.replace("\0", "\ufffd")), delimiter=separator, strict=True)
-    rows = _numbered(path, reader)
-    _, header = next(rows, (1, []))
-    names = [name.strip() for name in header]
-    if len(set(names)) != len(names) or "" in names or not names:
-        raise DataError(f"{path}, line 1: found {shown(names)}; wanted a header of distinct names")
-    table = TextTable(path, separator, encoding, {name: [] for name in names}, [])
-    for line, row in rows:
-        if len(row) != len(names):
-            wanted = f"{len(names)} fields between {separator!r}"
-            table.faults.append(Fault(path, line, f"{len(row)} fields", wanted))
-            continue
-        table.lines.append(line)
-        for name, value in zip(names, row, strict=True):
-            text = value.strip()
-            table.columns[name].append(None if text in settings.missing else text)
-    if not table.lines and not table.faults:
-        table.faults.append(Fault(path, 1, "a header and nothing below it", "at least one row"))
-    return table
-
-
-def _numbered(path: Path, reader: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
-    line = 1
-    while True:
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{path}, line {line}: found {error}; wanted a table") from error
-        if any(field.strip() for field in row):
-            yield line, row
-        line = reader.line_num + 1  # type: ignore[attr-defined]
-
-
-def _parquet(path: Path, settings: TableSettings) -> TextTable:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise DataError(f"{path}: needs `pip install 'securefg[parquet]'`") from error
-    try:
-        # ParquetFile, not read_table: a path is one file, never a dataset of folders.
-        found = parquet.ParquetFile(path).read().to_pydict()
-    except Exception as error:
-        said = " ".join(str(error).split())[:120]
-        raise DataError(f"{path}: cannot be read as Parquet: {said}") from error
-    columns = {
-        str(name): [None if v is None or str(v) in settings.missing else str(v) for v in values]
-        for name, values in found.items()
-    }
-    count = len(next(iter(columns.values()), []))
-    return TextTable(path, "", "parquet", columns, list(range(1, count + 1)))
-
+from securefg.data.tabular.transfers import Sighting, Values, read_amount, read_time
+from securefg.foundation.errors import DataError
+from securefg.foundation.quoting import shown
+from securefg.settings.tables import TableSettings, TimeSplit, TransferRule
 
 PARTS = ("train", "val", "test")
 
@@ -165,6 +30,8 @@ class Gathered:
 
     holders    every node's organisations by name; empty where the tables name none
     edges      pairs of node numbers, as often as they are listed
+    by_folder  whether holders are named by their folders, rather than by a column
+    origins    every node's table and row
     """
 
     ids: list[str] = field(default_factory=list)
@@ -179,6 +46,15 @@ class Gathered:
     filtered: int = 0
     unknown_ends: int = 0
     shared: int = 0
+    by_folder: bool = False
+    origins: list[tuple[int, int]] = field(default_factory=list)
+    sightings: list[Sighting] = field(default_factory=list)
+
+    def fault_at(self, node: int, found: str, wanted: str) -> Fault:
+        """Return a fault of the line on which a node appeared first."""
+        table, row = self.origins[node]
+        path, lines = self.tables[table].path, self.tables[table].lines
+        return Fault(path, lines[row], found, wanted)
 
 
 def organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
@@ -187,6 +63,12 @@ def organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path
         raise DataError(f"{folder}: found no such folder; expected one with tables in it")
     inside = sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
     named = [(path.name, path) for path in inside if any(path.glob(f"{settings.nodes}.*"))]
+    unnamed = [path for path in inside if path not in dict(named).values() and _has_tables(path)]
+    if named and unnamed:
+        raise DataError(
+            f"{unnamed[0]}: found tables, and none called {settings.nodes}; wanted one in every "
+            "organisation's folder"
+        )
     if named and any(folder.glob(f"{settings.nodes}.*")):
         raise DataError(
             f"{folder}: found {settings.nodes} here and in {named[0][0]}; wanted tables in this "
@@ -195,22 +77,40 @@ def organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path
     return named or [("", folder)]
 
 
+def _has_tables(folder: Path) -> bool:
+    return any(path.suffix in ENDINGS for path in folder.iterdir())
+
+
 def gather(folder: Path, settings: TableSettings) -> Gathered:
     """Everything is read before anything is judged, so that all faults can be listed."""
     found = Gathered()
     places: dict[str, int] = {}
     tables = organisations(folder, settings)
+    found.by_folder = tables[0][0] != ""
     for name, path in tables:
         table = read_text_table(find_table(path, settings.nodes), settings)
+        kept = {settings.id or next(iter(table.columns)), settings.label, settings.split}
+        _read_commas(table, {*kept, settings.client}, settings)
         found.tables.append(table)
         _take_nodes(found, places, table, name, settings)
-    for _, path in tables:
+    for organisation, path in tables:
         table = read_text_table(find_table(path, settings.edges), settings)
+        first, second, *_ = (*table.columns, "", "")
+        kept = {settings.source or first, settings.target or second, *settings.where}
+        _read_commas(table, kept, settings)
         found.tables.append(table)
         _take_edges(found, places, table, settings)
+        _note_transfers(found, places, table, organisation, settings)
     found.faults = [fault for table in found.tables for fault in table.faults]
     found.shared = sum(len(set(names)) > 1 for names in found.holders)
     return found
+
+
+def _read_commas(table: TextTable, kept: set[str], settings: TableSettings) -> None:
+    """Write decimal commas as points, in all columns but ids and names."""
+    for name in table.columns if settings.decimal == "," else ():
+        if name not in kept:
+            table.columns[name] = with_points(table.columns[name])
 
 
 def _take_nodes(
@@ -221,10 +121,12 @@ def _take_nodes(
     settings: TableSettings,
 ) -> None:
     id_column = settings.id or next(iter(table.columns))
-    ids = table.column(id_column)
+    ids = [None if text is None else plain_id(text) for text in table.column(id_column)]
     labels = table.columns.get(settings.label, [None] * len(table))
     splits = table.columns.get(settings.split, [None] * len(table))
     clients = table.columns.get(settings.client, [None] * len(table))
+    check_ids(table, id_column, clients)
+    table.faults += odd_ids(table, id_column)
     special = {id_column, settings.label, settings.split, settings.client, *settings.ignore}
     own = [name for name in table.columns if name not in special]
     if found.ids and set(own) != set(found.columns):
@@ -258,6 +160,7 @@ def _take_nodes(
         else:
             places[node] = len(found.ids)
             found.ids.append(node)
+            found.origins.append((len(found.tables) - 1, row))
             found.labels.append(labels[row])
             found.splits.append(splits[row])
             found.holders.append([])
@@ -304,28 +207,89 @@ def _take_edges(
         raise DataError(f"{table.path}, line 1: found {names}; wanted two columns of node ids")
     source, target = settings.source or names[0], settings.target or names[1]
     ends = [table.column(source), table.column(target)]
+    looked_up = Ends(table, source, target, places)
     rest = [name for name in names if name not in (source, target)]
     for row in range(len(table)):
         if not _is_wanted(table, row, settings):
             found.filtered += 1
             continue
-        pair = [places.get(end[row] or "", -1) for end in ends]
+        pair = [places.get(plain_id(end[row] or ""), -1) for end in ends]
         if -1 in pair:
             unknown = ends[pair.index(-1)][row]
-            if settings.unknown_ends == "drop" and unknown is not None:
-                found.unknown_ends += 1
+            if unknown is None:
+                table.fault(row, "no node", "an id at both ends")
             else:
-                said = "no node" if unknown is None else f"node {shown(unknown)}"
-                wanted = "ids of the node table (tables.yaml: `unknown_ends: drop` leaves them out)"
-                table.fault(row, said, wanted)
+                looked_up.note(row, unknown)
+                found.unknown_ends += settings.unknown_ends == "drop"
             continue
         found.edges.append((pair[0], pair[1]))
         for name in rest:
             found.edge_columns.setdefault(name, []).append(table.columns[name][row])
+    table.faults += looked_up.faults(settings.unknown_ends == "drop")
+
+
+def _note_transfers(
+    found: Gathered,
+    places: dict[str, int],
+    table: TextTable,
+    organisation: str,
+    settings: TableSettings,
+) -> None:
+    """Keep every transfer for its ends that this organisation holds first, and for no other."""
+    if settings.transfers is None:
+        return
+    names = list(table.columns)
+    ends = (settings.source or names[0], settings.target or names[1])
+    source, target = ([plain_id(text or "") for text in table.column(name)] for name in ends)
+    columns = {name: table.column(name) for name in settings.transfers.columns}
+    for row, pair in enumerate(zip(source, target, strict=True)):
+        if "" in pair or pair[0] == pair[1] or not _is_wanted(table, row, settings):
+            continue
+        values = _read_transfer(table, row, columns, settings.transfers)
+        for way, (own, partner) in enumerate((pair, pair[::-1])):
+            at = places.get(own, -1)
+            if at >= 0 and (not organisation or found.holders[at][0] == organisation):
+                found.sightings.append((at, partner, way, values))
+
+
+def _read_transfer(
+    table: TextTable, row: int, columns: dict[str, list[str | None]], rule: TransferRule
+) -> Values:
+    """Return a transfer's numbers; what cannot be read is a fault and missing."""
+    values: list[float | None] = []
+    for name, texts in columns.items():
+        text, value = texts[row], None
+        try:
+            if text is not None:
+                value = read_amount(text) if name in rule.amount else read_time(text, rule, name)
+        except ValueError as error:
+            table.fault(row, f"{name} {shown(text)}", str(error))
+        values.append(value)
+    return tuple(values)
 
 
 def _is_wanted(table: TextTable, row: int, settings: TableSettings) -> bool:
     return all(table.column(name)[row] in values for name, values in settings.where.items())
+
+
+def split_by_time(found: Gathered, rule: TimeSplit) -> list[Fault]:
+    """Deal labelled nodes to the parts by their day; return faults of days that cannot be read."""
+    faults = []
+    for node, (table, row) in enumerate(found.origins):
+        text = found.tables[table].column(rule.column)[row]
+        if found.splits[node] is not None:
+            wanted = "a column or `split_by`, not both"
+            return [found.fault_at(node, f"a split {shown(found.splits[node])}", wanted)]
+        if text is None or found.labels[node] is None:
+            continue
+        try:
+            day = as_date(text, rule.format)
+        except ValueError:
+            wanted = f"a day as {rule.format or '2025-01-31'} (tables.yaml: `split_by.format`)"
+            faults.append(found.fault_at(node, f"{rule.column} {shown(text)}", wanted))
+            continue
+        found.splits[node] = PARTS[(day >= rule.val) + (day >= rule.test)]
+    return faults
 
 
 def client_names(found: Gathered) -> tuple[str, ...]:

@@ -15,8 +15,33 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.data.tabular.gather import Fault, Gathered, client_names, gather, holdings_lines
-from securefg.data.tabular.schema import Schema, as_numbers, describe, encode
+from securefg.data.readers.folder import EDGE_FEATURES
+from securefg.data.tabular.dangers import dangers, header_dangers, name_danger
+from securefg.data.tabular.encoding import Column, as_numbers, encode
+from securefg.data.tabular.gather import (
+    Gathered,
+    client_names,
+    gather,
+    holdings_lines,
+    split_by_time,
+)
+from securefg.data.tabular.labels import class_complaints, telling_features
+from securefg.data.tabular.schema import (
+    FILE,
+    Schema,
+    class_names,
+    client_labels,
+    describe,
+    schema_text,
+)
+from securefg.data.tabular.text_table import Fault
+from securefg.data.tabular.transfers import (
+    edge_rows,
+    link_features,
+    mirrored_entries,
+    outside_windows,
+    sum_over_links,
+)
 from securefg.foundation.errors import DataError
 from securefg.foundation.quoting import shortened, shown
 from securefg.settings.tables import TableSettings
@@ -48,29 +73,39 @@ class Prepared:
 
 def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None) -> Prepared:
     """`agreed` is a schema made elsewhere: nothing is learnt from these tables then."""
+    if agreed is not None:
+        settings = settings.model_copy(update={"transfers": agreed.transfers})
     found = gather(folder, settings)
+    if settings.split_by is not None:
+        found.faults += split_by_time(found, settings.split_by)
     schema = agreed or _schema(found, settings)
-    faults = list(found.faults)
+    faults = [*found.faults, *_header_faults(found)]
+    if agreed is None:
+        faults += _client_faults(found, settings) or [
+            *_column_faults(found, settings),
+            *(
+                Fault(found.tables[0].path, 1, what, wanted)
+                for what, wanted in class_complaints(found.labels, found.holders, settings)
+            ),
+        ]
     if set(found.columns) != {column.name for column in schema.columns} and found.ids:
         odd = sorted(set(found.columns) ^ {column.name for column in schema.columns})
         raise DataError(
             f"{folder}: the schema has other columns ({', '.join(odd)}); wanted its own"
         )
-    first = found.tables[0]
     parts = [np.zeros((len(found.ids), 0), np.float32)]
     for column in schema.columns:
         encoded, bad = encode(column, found.columns.get(column.name, []))
         parts.append(encoded)
-        for row in bad[:20]:
-            value = found.columns[column.name][row]
-            where = f"{column.name} {shown(value)} of node {shown(found.ids[row])}"
-            faults.append(
-                Fault(first.path, 1, where, f"a value that the schema has ({column.kind})")
-            )
+        for row in bad:
+            where = f"{column.name} {shown(found.columns[column.name][row])}"
+            faults.append(found.fault_at(row, where, _accepted(column)))
+    if schema.transfers is not None and schema.transfers.on_nodes:
+        parts.append(sum_over_links(found.sightings, schema.transfers, len(found.ids)))
     labels, strange = _labels(found, schema)
-    for row in strange[:20]:
-        where = f"label {shown(found.labels[row])} of node {shown(found.ids[row])}"
-        faults.append(Fault(first.path, 1, where, f"one of {', '.join(schema.classes)}"))
+    for row in strange:
+        wanted = f"one of {', '.join(schema.classes)}"
+        faults.append(found.fault_at(row, f"label {shown(found.labels[row])}", wanted))
     edges = np.array(found.edges, np.int64).reshape(-1, 2)
     loops = edges[:, 0] == edges[:, 1]
     kept = np.unique(np.sort(edges[~loops], 1), axis=0)
@@ -87,6 +122,15 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
     )
 
 
+def _accepted(column: Column) -> str:
+    """Return in words which texts a column holds."""
+    if column.kind == "date":
+        return f"a date as {column.format or '2025-01-31'}"
+    if column.kind == "category":
+        return f"one of {', '.join(map(shown, column.values[:5]))}"
+    return "a number"
+
+
 def _judge(
     folder: Path,
     found: Gathered,
@@ -100,10 +144,13 @@ def _judge(
     path = found.tables[0].path
     if sum(part.shape[1] for part in parts) == 0:
         faults.append(Fault(path, 1, "no column besides ids and labels", "at least one feature"))
-    if not schema.classes:
+    if len(schema.classes) == 1:
+        wanted = "two classes or more (tables.yaml: `classes: [...]`, `label: fraud`)"
+        faults.append(Fault(path, 1, f"one class, {shown(schema.classes[0])}", wanted))
+    if all(label is None for label in found.labels):
         wanted = f"a column {settings.label!r} with labels (tables.yaml: `label: fraud`)"
         faults.append(Fault(path, 1, "no label", wanted))
-    if not num_edges:
+    if not num_edges and not found.tables[-1].faults:
         faults.append(Fault(found.tables[-1].path, 1, "no edge between two nodes", "at least one"))
     alone = [i for i, names in enumerate(found.holders) if not names]
     if alone and len(alone) < len(found.holders):
@@ -113,20 +160,59 @@ def _judge(
 
 
 def _schema(found: Gathered, settings: TableSettings) -> Schema:
-    for name in (*settings.categorical,):
+    for name in (*settings.ruled, *settings.gaps, *settings.from_edges):
         if name not in found.columns:
             raise DataError(
-                f"tables.yaml: categorical: found no column {name!r}; wanted one of "
+                f"tables.yaml: found a rule for {shown(name)}, which is no column; wanted one of "
                 f"{', '.join(found.columns)}"
             )
     columns = tuple(
-        describe(name, values, name in settings.categorical, settings.max_categories)
+        describe(name, values, settings, found.holders).model_copy(
+            update={"from_edges": name in settings.from_edges}
+        )
         for name, values in found.columns.items()
     )
-    names = {label for label in found.labels if label is not None}
-    whole = all(name.isdecimal() for name in names)
-    classes = tuple(sorted(names, key=lambda name: (int(name) if whole else 0, name)))
-    return Schema(columns=columns, classes=classes, clients=client_names(found))
+    held = Counter(name for names in found.holders for name in set(names))
+    clients = client_labels(client_names(found), not found.by_folder, held, settings.min_records)
+    return Schema(
+        columns=columns,
+        classes=class_names(found.labels, settings),
+        clients=clients,
+        declared_classes=bool(settings.classes),
+        min_records=settings.min_records,
+        transfers=settings.transfers,
+    )
+
+
+def _header_faults(found: Gathered) -> Iterator[Fault]:
+    """First lines that are records: their values would pass for the names of columns."""
+    for table in found.tables:
+        for danger in header_dangers(table.columns):
+            yield Fault(table.path, 1, f"{danger.found}: {shown(danger.column)}", danger.advice)
+
+
+def _client_faults(found: Gathered, settings: TableSettings) -> list[Fault]:
+    """A column that is called as clients are may name a bank's customers."""
+    if found.by_folder or "client" in settings.model_fields_set:
+        return []
+    holders = [name for names in found.holders for name in set(names)]
+    counts = Counter(holders)
+    few = sum(count for count in counts.values() if count < settings.min_records)
+    person = name_danger(settings.client, holders, settings)
+    if few <= len(holders) / 2 and person is None:
+        return []
+    what = person.found if person else f"{len(counts)} values, most of them in few rows"
+    wanted = "names of organisations; in tables.yaml `client: organisation` names another column"
+    return [Fault(found.tables[0].path, 1, f"column {shown(settings.client)}: {what}", wanted)]
+
+
+def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
+    """Columns that must not become features as they stand."""
+    path = found.tables[0].path
+    for danger in dangers(found.columns, settings, found.holders):
+        where = "in tables.yaml" if danger.advice.startswith("`") else "in the table"
+        wanted = f"{where} {danger.advice}"
+        yield Fault(path, 1, f"column {shown(danger.column)}: {danger.found}", wanted)
 
 
 def _labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
@@ -154,9 +240,13 @@ def write_prepared(made: Prepared, out: Path) -> None:
         np.savez_compressed(temporary / "features.npz", x=made.features)
         np.savez_compressed(temporary / "labels.npz", y=made.labels)
         np.savez_compressed(temporary / "edges.npz", edge_index=made.edges.T)
-        found = made.gathered
+        found, rule = made.gathered, made.schema.transfers
+        if rule is not None and rule.on_edges:
+            rows = edge_rows(made.edges, found.ids, found.sightings, rule)
+            mirrored = mirrored_entries(rule)
+            np.savez_compressed(temporary / EDGE_FEATURES, edge_attr=rows, mirrored=mirrored)
         (temporary / "ids.csv").write_text(_csv(("node", "id"), enumerate(found.ids)))
-        (temporary / "schema.json").write_text(made.schema.model_dump_json(indent=2))
+        (temporary / FILE).write_text(schema_text(made.schema), encoding="utf-8")
         splits = [(node, part) for node, part in enumerate(found.splits) if part is not None]
         if splits:
             (temporary / "split.csv").write_text(_csv(("node", "split"), splits))
@@ -181,7 +271,8 @@ Row = tuple[str, str, str]
 
 def described(made: Prepared) -> list[Row]:
     """(what, what was found, what is done) line by line."""
-    return [*_file_rows(made), *_node_rows(made), *_column_rows(made), *_edge_rows(made)]
+    parts = (_file_rows, _node_rows, _column_rows, _edge_rows, _telling_rows, _sharing_rows)
+    return [row for part in parts for row in part(made)]
 
 
 def _file_rows(made: Prepared) -> Iterator[Row]:
@@ -216,21 +307,46 @@ def _node_rows(made: Prepared) -> Iterator[Row]:
 
 
 def _column_rows(made: Prepared) -> Iterator[Row]:
-    found = made.gathered
     for column in made.schema.columns:
-        values = found.columns.get(column.name, [])
-        gone = sum(value is None for value in values)
-        width = len(column.features)
+        values = made.gathered.columns.get(column.name, [])
+        gone, width = sum(value is None for value in values), len(column.features)
         held = f"{column.kind}, {gone} missing" if gone else column.kind
-        if column.kind == "number":
-            done = f"(x - {column.mean:g}) / {column.scale:g}"
-        else:
-            done = f"one-hot of {len(column.values)}" + (", others together" * column.other)
-        done += "; missing is a feature of its own" if column.missing else ""
-        note = f"{done}: {width} feature{'s' * (width != 1)}"
-        if len(column.values) == len([v for v in values if v]) > 20:
-            note += "; every value once: perhaps an id (tables.yaml: `ignore`)"
-        yield f"column {shortened(column.name)}", held, note
+        done = _column_words(column)
+        done += (
+            "; missing is a feature of its own" if column.missing else "; missing is 0" * (gone > 0)
+        )
+        done += f": {width} feature{'s' * (width != 1)}"
+        if len(set(values)) < 2:
+            done += "; the same for all, so it tells nothing (tables.yaml: `ignore`)"
+        yield f"column {shortened(column.name)}", held, done
+
+
+def _column_words(column: Column) -> str:
+    """Return what is done with a column, in words."""
+    if column.kind == "number":
+        return f"(x - {column.mean:g}) / {column.scale:g}, cut to -10..10"
+    if column.kind == "category":
+        return f"one-hot of {len(column.values)}" + (", others together" * column.other)
+    if column.kind == "date":
+        return f"{' and '.join(column.parts)}, from {column.reference}"
+    if column.kind == "bins":
+        return f"one-hot of {len(column.edges) + 1} public intervals"
+    return f"cut to {column.low:g}..{column.high:g}, as -1..1"
+
+
+def _telling_rows(made: Prepared) -> Iterator[Row]:
+    """Features that give the label away."""
+    for place, area in telling_features(made.features, made.labels).items():
+        note = "tells the label almost alone: is it known before the label is? (`ignore`)"
+        yield f"LOOK AT {shortened(made.schema.features[place])}", f"ROC AUC {area:.3f}", note
+
+
+def _sharing_rows(made: Prepared) -> Iterator[Row]:
+    for fact in made.schema.learnt:
+        yield f"shared in {FILE}", fact, "no epsilon covers this"
+    if made.schema.from_edges:
+        names = ", ".join(made.schema.from_edges)
+        yield "computed from edges", shortened(names), "no epsilon covers an edge in these columns"
 
 
 def _edge_rows(made: Prepared) -> Iterator[Row]:
@@ -246,12 +362,24 @@ def _edge_rows(made: Prepared) -> Iterator[Row]:
     for what, count, done in counts:
         if count:
             yield what, str(count), done
+    summed = made.schema.summed
+    if made.schema.transfers is not None and made.schema.transfers.on_edges:
+        width = len(link_features(made.schema.transfers))
+        note = f"`method.arguments: {{edge_dim: {width}}}` of a network that reads them"
+        yield "features of edges", str(width), note
+    if summed:
+        note = f"`method.link_columns: {len(summed)}` counts them in what a link moves"
+        yield "sums over links", f"the last {len(summed)} features", note
+    rule = made.schema.transfers
+    outside = {} if rule is None else outside_windows(found.sightings, rule)
     for name, values in found.edge_columns.items():
-        yield (
-            f"edge column {shortened(name)}",
-            _kind(values),
-            "for `where`; no feature, see the docs",
-        )
+        done = "for `where`; no feature, see the docs"
+        if rule is not None and name in rule.columns:
+            done = "summed over links"
+        if outside.get(name):
+            share = outside[name] / len(found.sightings)
+            done += f"; {share:.0%} of the transfers are outside all windows"
+        yield f"edge column {shortened(name)}", _kind(values), done
 
 
 def _kind(values: Sequence[str | None]) -> str:

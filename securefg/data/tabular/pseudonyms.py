@@ -18,7 +18,8 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
-from securefg.data.tabular.gather import TextTable, find_table, organisations, read_text_table
+from securefg.data.tabular.gather import organisations
+from securefg.data.tabular.text_table import TextTable, find_table, read_text_table
 from securefg.foundation.errors import DataError
 from securefg.settings.tables import FILE, TableSettings
 
@@ -42,7 +43,7 @@ def new_key(path: Path) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """Read a key of `new_key`; raise `DataError` for any other file."""
+    """Read a key of `new_key`. Raise `DataError` for any other file."""
     try:
         key = bytes.fromhex(path.read_text().strip())
     except (OSError, ValueError) as error:

@@ -1,9 +1,16 @@
-"""How columns become numbers: a schema that is stored, explained and can be read backwards."""
+"""How columns become numbers: a schema that is stored, explained and can be read backwards.
+
+All sites share the schema, so a value of a table enters it only if one organisation alone has
+enough records of it. A count over all organisations would not do: a bank with nine records of a
+value would learn from the value's entry that another bank has the tenth.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,129 +18,198 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from securefg.data.tabular.encoding import Column, Texts, as_numbers
+from securefg.data.tabular.transfers import link_features
 from securefg.foundation.errors import DataError
 from securefg.foundation.json_text import read_bounded
 from securefg.foundation.settings import Settings, explain_fault
+from securefg.settings.tables import LEAST_RECORDS, TableSettings, TransferRule
 
-Floats = NDArray[np.float32]
-OTHER = "other"
-Texts = Sequence[str | None]
-
-
-class Column(Settings):
-    """One column of the node table.
-
-    number    (value - mean) / scale; missing is 0, and where values were missing when the schema
-              was made a further feature says so
-    category  one feature per value, one for all others, and one for missing where there were any
-    """
-
-    name: str
-    kind: Literal["number", "category"]
-    missing: bool = False
-    mean: float = 0.0
-    scale: float = 1.0
-    values: tuple[str, ...] = ()
-    other: bool = False
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """What each of its features means, in words."""
-        if self.kind == "number":
-            own = [f"({self.name} - {self.mean:g}) / {self.scale:g}"]
-        else:
-            own = [f"{self.name} = {value}" for value in self.values]
-            own += [f"{self.name} = {OTHER}"] if self.other else []
-        return (*own, f"{self.name} is missing") if self.missing else tuple(own)
+Holders = Sequence[Iterable[str]]
+FILE = "schema.json"
+LARGEST = 1e30
+"""Numbers beyond it overflow in sums of squares."""
+RARE_ABOVE = 0.8
+"""From this share of one of two classes on, the other is the rare one."""
 
 
 class Schema(Settings):
-    """All columns, the classes by number, and the clients by number."""
+    """All columns, the classes by number, and the clients by number.
 
-    format: Literal[1] = 1
+    declared_classes  whether the operator named the classes, rather than the tables
+    """
+
+    format: Literal[1, 2] = 2
     columns: tuple[Column, ...]
     classes: tuple[str, ...]
     clients: tuple[str, ...] = ()
+    declared_classes: bool = False
+    min_records: int = LEAST_RECORDS
+    transfers: TransferRule | None = None
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What each feature means, in words."""
-        return tuple(name for column in self.columns for name in column.features)
+        """Return the meaning of each feature, in words. Sums over links come last."""
+        own = (name for column in self.columns for name in column.features)
+        return (*own, *self.summed)
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """What the features that are summed over links mean."""
+        rule = self.transfers
+        return link_features(rule) if rule is not None and rule.on_nodes else ()
+
+    @property
+    def from_edges(self) -> tuple[str, ...]:
+        """Columns in which an edge shows at both of its ends, past every bound on nodes."""
+        return tuple(column.name for column in self.columns if column.from_edges)
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """What the schema tells of the tables it was made from; no epsilon covers it."""
+        own = [column for column in self.columns if not column.declared]
+        numbers = [column.name for column in own if column.kind == "number"]
+        categories = [column.name for column in own if column.kind == "category"]
+        gaps = [c.name for c in self.columns if c.missing and not c.gap_declared]
+        facts = (
+            ("mean and scale of", numbers, "range"),
+            ("frequent values of", categories, "values"),
+            ("that values are missing in", gaps, "gaps"),
+            ("names of the classes", [] if self.declared_classes else [""], "classes"),
+        )
+        return tuple(
+            f"{what} {', '.join(names)}".strip() + (f" (`{key}` declares them)" if key else "")
+            for what, names, key in facts
+            if names
+        )
 
 
-def describe(name: str, found: Texts, categorical: bool, max_categories: int) -> Column:
-    """The column's part of the schema, from the values that are there."""
+def count_records(found: Texts, holders: Holders = ()) -> Counter[str]:
+    """Return how many records have each value, at the organisation that has most of them."""
+    if not any(holders):
+        return Counter(value for value in found if value is not None)
+    pairs = Counter(
+        (value, holder)
+        for value, names in zip(found, holders, strict=True)
+        if value is not None
+        for holder in set(names)
+    )
+    most: Counter[str] = Counter()
+    for (value, _), count in pairs.items():
+        most[value] = max(most[value], count)
+    return most
+
+
+def describe(
+    name: str,
+    found: Texts,
+    settings: TableSettings,
+    holders: Holders = (),
+    least: int | None = None,
+) -> Column:
+    """Return the column's part of the schema, from rules first and from its values otherwise."""
+    least = settings.min_records if least is None else least
+    is_known = name in settings.gaps
+    gaps = count_records(["gap" if value is None else None for value in found], holders)
+    missing = is_known or gaps["gap"] >= least
+    declared = _declared(name, missing, settings)
+    column = declared or _learnt(name, missing, found, settings, holders, least)
+    return column.model_copy(update={"gap_declared": is_known})
+
+
+def _learnt(
+    name: str,
+    missing: bool,
+    found: Texts,
+    settings: TableSettings,
+    holders: Holders,
+    least: int,
+) -> Column:
     values = [value for value in found if value is not None]
-    numbers = None if categorical else as_numbers(values)
-    missing = len(values) < len(found)
+    numbers = None if name in settings.categorical else as_numbers(values)
     if numbers is not None:
-        # The scale is rounded: it is written down and shown, and no figure hangs on its digits.
-        mean, scale = (float(f"{x:.6g}") for x in (numbers.mean(), numbers.std()))
-        return Column(name=name, kind="number", missing=missing, mean=mean, scale=scale or 1.0)
-    counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
-    kept = tuple(sorted(value for value, _ in counts[:max_categories]))
+        tamed = _without_tails(numbers, least)
+        mean, scale = _rounded(float(tamed.mean()), float(tamed.std()))
+        return Column(name=name, kind="number", missing=missing, mean=mean, scale=scale)
+    counts = count_records(found, holders)
+    enough = sorted((-count, value) for value, count in counts.items() if count >= least)
+    kept = tuple(sorted(value for _, value in enough[: settings.max_categories]))
     other = len(counts) > len(kept)
     return Column(name=name, kind="category", missing=missing, values=kept, other=other)
 
 
-def as_numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
-    """All of them as finite numbers, or None; a column of no values is no number."""
-    try:
-        numbers = np.array([float(value) for value in values], np.float64)
-    except ValueError:
-        return None
-    return numbers if len(numbers) and bool(np.isfinite(numbers).all()) else None
+def _declared(name: str, missing: bool, settings: TableSettings) -> Column | None:
+    """The column by the operator's own rule, or None where there is none."""
+    common = {"name": name, "missing": missing, "declared": True}
+    if name in settings.date:
+        rule = settings.date[name]
+        given = rule.model_dump(exclude={"features"})
+        return Column(kind="date", parts=rule.features, **common, **given)
+    if name in settings.bins:
+        return Column(kind="bins", edges=settings.bins[name], **common)
+    if name in settings.range:
+        low, high = settings.range[name]
+        return Column(kind="range", low=low, high=high, **common)
+    if name in settings.values:
+        return Column(kind="category", values=settings.values[name], other=True, **common)
+    return None
 
 
-def encode(column: Column, found: Texts) -> tuple[Floats, list[int]]:
-    """(rows, features), and the rows whose value the column cannot hold."""
-    absent = np.array([value is None for value in found], bool)
-    parts, bad = [], []
-    if column.kind == "number":
-        numbers = np.zeros(len(found))
-        for row, value in enumerate(found):
-            try:
-                numbers[row] = 0 if value is None else (float(value) - column.mean) / column.scale
-            except ValueError:
-                bad.append(row)
-        bad += np.flatnonzero(~(np.abs(numbers) <= np.finfo(np.float32).max)).tolist()
-        parts.append(numbers[:, None])
-    else:
-        place = {value: index for index, value in enumerate(column.values)}
-        width = len(column.values) + column.other
-        one_hot = np.zeros((len(found), width))
-        for row, value in enumerate(found):
-            if value is None:
-                continue
-            at = place.get(value, len(place) if column.other else None)
-            if at is None:
-                bad.append(row)
-            else:
-                one_hot[row, at] = 1
-        parts.append(one_hot)
-    if column.missing:
-        parts.append(absent[:, None])
-    else:
-        bad += np.flatnonzero(absent).tolist()
-    return np.concatenate(parts, 1).astype(np.float32), sorted(set(bad))
+def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float64]:
+    """Cut the smallest and largest values to the `least`-th of them, at most a tenth of all.
+
+    One very rich person would show in the mean and the scale of a column otherwise.
+    """
+    ordered = np.sort(numbers)
+    cut = min(least, len(ordered) // 10)
+    low, high = ordered[max(cut - 1, 0)], ordered[-max(cut, 1)]
+    return np.clip(numbers, max(low, -LARGEST), min(high, LARGEST))
 
 
-def decode(column: Column, encoded: Floats) -> list[str | None]:
-    """The way back: numbers up to rounding, `other` for every rare category."""
-    own = encoded[:, :-1] if column.missing else encoded
-    absent = encoded[:, -1] > 0.5 if column.missing else np.zeros(len(encoded), bool)
-    if column.kind == "number":
-        texts = [f"{value * column.scale + column.mean:.6g}" for value in own[:, 0].tolist()]
-    else:
-        names = [*column.values, *([OTHER] if column.other else [])]
-        texts = [names[at] for at in own.argmax(1)] if own.shape[1] else [""] * len(own)
-    return [None if gone else text for text, gone in zip(texts, absent, strict=True)]
+def _rounded(mean: float, scale: float) -> tuple[float, float]:
+    """The scale to two digits, the mean to a tenth of it: further digits tell of single records."""
+    if scale < 1e-12 * max(1.0, abs(mean)):
+        return float(f"{mean:.6g}"), 1.0
+    scale = float(f"{scale:.2g}")
+    step = 10.0 ** math.floor(math.log10(scale) - 1)
+    return float(f"{round(mean / step) * step:.12g}"), scale
+
+
+def schema_text(schema: Schema) -> str:
+    """Return the schema as it is stored: its format, and all that is not left at its default."""
+    stated = schema.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps({"format": schema.format, **stated}, indent=2, ensure_ascii=False)
 
 
 def read_schema(path: Path) -> Schema:
-    """Read a stored schema; raise `DataError` for a faulty file."""
+    """Read a stored schema. Raise `DataError` for a faulty file."""
     try:
         return Schema.model_validate_json(read_bounded(path))
     except (OSError, ValidationError) as error:
         why = explain_fault(error)
         raise DataError(f"{path}: {why}; wanted a schema of `securefg data prepare`") from None
+
+
+def class_names(labels: Texts, settings: TableSettings) -> tuple[str, ...]:
+    """The declared classes, else those of the tables: numbers by size, words by letter.
+
+    Of two classes the second is the one that is looked for, so a rare one comes last.
+    """
+    if settings.classes:
+        return settings.classes
+    counts = Counter(label for label in labels if label is not None)
+    whole = all(name.isdecimal() for name in counts)
+    names = sorted(counts, key=lambda name: (int(name) if whole else 0, name))
+    if len(names) == 2 and counts[names[1]] > RARE_ABOVE * counts.total():
+        names.reverse()
+    return tuple(names)
+
+
+def client_labels(
+    names: tuple[str, ...], column: bool, counts: Counter[str], least: int
+) -> tuple[str, ...]:
+    """Folders' names as they are; a column's value only if it has enough records."""
+    return tuple(
+        name if not column or counts[name] >= least else f"client {number}"
+        for number, name in enumerate(names)
+    )

@@ -10,12 +10,12 @@ import pytest
 from securefg.settings.datasets import DATASETS
 from securefg.settings.partition import SHIPPED
 
-PAGE = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "data.md").read_text()
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]):
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(compile(example, "docs/data.md", "exec"), {})
+    exec(compile(example, "docs/reference/data.md", "exec"), {})
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("Shard(client=0, 3 nodes")
     assert second.startswith("Shard(client=1, 3 nodes")

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from securefg.cli.main import app
 from securefg.data.datasets import load
 from securefg.data.partitions import draw_partition
+from securefg.data.tabular.encoding import decode, encode
 from securefg.data.tabular.prepare import prepared, write_prepared
-from securefg.data.tabular.schema import decode, describe, encode, read_schema
+from securefg.data.tabular.schema import describe, read_schema
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.settings.data import DataSettings, SplitSettings
 from securefg.settings.partition import GivenSettings
@@ -36,7 +37,10 @@ AT-2,AT-3,99,2024-01-02,card
 AT-4,AT-5,1,,wire
 AT-5,AT-5,3,2024-01-04,wire
 """
-YAML = "nodes: accounts\nedges: transfers\nlabel: fraud\nclient: bank\n"
+CLASSES = 'classes: ["no", "yes"]\n'
+PLAIN = f"nodes: accounts\nedges: transfers\nlabel: fraud\n{CLASSES}"
+YAML = f"{PLAIN}client: bank\nrange: {{age: [0, 100]}}\nvalues: {{kind: [business, private]}}\n"
+YAML += "gaps: [age, kind]\n"
 
 
 @pytest.fixture
@@ -77,14 +81,15 @@ def test_string_ids_missing_values_categories_and_unlabelled_nodes_become_a_grap
         "age is missing",
         "kind = business",
         "kind = private",
+        "kind = other",
         "kind is missing",
     )
     assert graph.features[:, 1:].tolist() == [
-        [0, 0, 1, 0],
-        [1, 1, 0, 0],
-        [0, 0, 1, 0],
-        [0, 0, 0, 1],
-        [0, 0, 1, 0],
+        [0, 0, 1, 0, 0],
+        [1, 1, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 0, 0, 1],
+        [0, 0, 1, 0, 0],
     ]
     partition = draw_partition(graph, GivenSettings(), 0)
     assert [nodes.tolist() for nodes in partition.clients] == [[0, 1], [2, 3, 4]]
@@ -94,7 +99,7 @@ def test_the_mapping_leads_back_to_ids_and_values(folder: Path, tmp_path: Path) 
     out = ready(folder, tmp_path / "out")
     assert (out / "ids.csv").read_text().splitlines()[1] == "0,AT-1"
     schema = read_schema(out / "schema.json")
-    assert schema.clients == ("north", "south")
+    assert schema.clients == ("client 0", "client 1")  # a column of few records names nobody
     x = np.load(out / "features.npz")["x"]
     ages = decode(schema.columns[0], x[:, :2])
     assert ages[1] is None
@@ -114,7 +119,7 @@ def test_the_mapping_leads_back_to_ids_and_values(folder: Path, tmp_path: Path) 
     st.lists(st.one_of(st.none(), st.text("abc,;\"' \u00e4", min_size=1, max_size=3)), min_size=1)
 )
 def test_every_category_is_decoded_to_itself(values: list[str | None]) -> None:
-    column = describe("c", values, True, 1000)
+    column = describe("c", values, TableSettings(categorical=("c",), max_categories=1000), least=1)
     encoded, bad = encode(column, values)
     assert bad == []
     assert decode(column, encoded) == values
@@ -136,7 +141,9 @@ def test_separators_and_encodings(
     for name, text in (("accounts", NODES.replace("private", "privé")), ("transfers", EDGES)):
         data = text.replace(",", separator).encode(encoding)
         (other / f"{name}.csv").write_bytes(data)
-    assert "kind = privé" in prepared(other, table_settings(other)).schema.features
+    made = prepared(other, table_settings(other))
+    assert made.gathered.columns["kind"][0] == "privé"
+    assert made.faults == ()
     if yaml:
         (other / "tables.yaml").write_text(YAML)
         with pytest.raises(DataError, match=r"accounts\.csv, line 2: not utf-8 text"):
@@ -189,7 +196,7 @@ def test_every_fault_names_its_line(tmp_path: Path, nodes: str, edges: str, said
 def test_check_lists_all_faults_and_what_would_be_done(folder: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["data", "check", str(folder)], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    for words in ("without a label", "one-hot of 2", "edges between clients", "client north"):
+    for words in ("without a label", "one-hot of 2", "edges between clients", "client 0"):
         assert words in done.output
     bad = written(tmp_path / "bad", NODES + "AT-1,,,,\n,,,,\nAT-8,1\n", EDGES + "x,y,1,,\n")
     done = CliRunner().invoke(app, ["data", "check", str(bad)], env={"COLUMNS": "200"})
@@ -206,7 +213,7 @@ def test_where_keeps_edges_of_a_kind_and_unknown_ends_can_be_dropped(tmp_path: P
 
 
 def test_one_folder_per_organisation_with_shared_customers(tmp_path: Path) -> None:
-    plain = "nodes: accounts\nedges: transfers\nlabel: fraud\n"
+    plain = f"{PLAIN}range: {{age: [0, 10]}}\n"
     root = tmp_path / "banks"
     north = "account,age,fraud\nA,1,no\nS,2,\n"
     south = "account,age,fraud\nB,3,yes\nS,2,no\nC,5,no\n"
@@ -236,8 +243,12 @@ def test_an_agreed_schema_is_applied_and_learns_nothing(folder: Path, tmp_path: 
     assert made.schema == schema
     assert made.labels.tolist() == [1, -1]
     assert made.features.shape[1] == len(schema.features)
+    (other / "accounts.csv").write_text(rows.replace("40", "forty"))
+    assert "age 'forty'" in str(prepared(other, table_settings(other), schema).faults[0])
+    closed = schema.columns[1].model_copy(update={"other": False})
+    closed_schema = schema.model_copy(update={"columns": (schema.columns[0], closed)})
     (other / "accounts.csv").write_text(rows.replace("business", "trust"))
-    assert "kind 'trust'" in str(prepared(other, table_settings(other), schema).faults[0])
+    assert "kind 'trust'" in str(prepared(other, table_settings(other), closed_schema).faults[0])
 
 
 def test_one_organisation_prepares_its_own_tables_by_a_schema_that_names_several(

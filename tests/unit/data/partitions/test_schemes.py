@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -216,8 +217,32 @@ def test_what_the_graph_does_not_allow_is_told_with_numbers(given: dict[str, Any
         drawn(given)
 
 
+def test_feature_group_deals_values_and_leaves_out_the_rest() -> None:
+    """Nodes without a value, with two of them, or of a rare value are with no client."""
+    values = torch.zeros(60, 5)
+    values[:30, 1], values[30:55, 2], values[55:58, 3], values[55, 1] = 1, 1, 1, 1
+    graph = replace(GRAPH, features=values)
+    found = drawn({"name": "feature_group", "first": 1, "count": 3, "min_nodes": 5}, graph)
+    assert [nodes.tolist() for nodes in found.clients] == [[*range(30)], [*range(30, 55)]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"count": 9}, r"partition\.count: found columns 1 to 9; expected columns of the 5"),
+        ({"min_nodes": 40}, r"min_nodes: found 40; expected at most 30"),
+    ],
+)
+def test_feature_group_that_does_not_fit_is_refused(change: dict[str, int], message: str) -> None:
+    values = torch.zeros(60, 5)
+    values[:30, 1], values[30:55, 2] = 1, 1
+    group = {"name": "feature_group", "first": 1, "count": 2, "min_nodes": 5, **change}
+    with pytest.raises(ConfigError, match=message):
+        drawn(group, replace(GRAPH, features=values))
+
+
 def test_every_scheme_has_a_line_for_the_list():
     names = ["shares", "public_private", "one_node", "louvain", "dirichlet", "metis"]
-    names += ["random", "given"]
+    names += ["random", "given", "feature_group"]
     assert list(SHIPPED) == names
     assert all(kind.summary for kind in SHIPPED.values())

@@ -1,0 +1,168 @@
+"""Ten banks over five splits by pattern: local, joint, federated and private training.
+
+    python table.py RAW OUT               RAW as for read.py; OUT gets tables, runs and table.json
+
+Every figure is an average precision: over each bank's own test accounts, banks counted by their
+test positives. `joint` alone is over all test accounts together. The reference is a balanced
+logistic regression on all banks' training accounts.
+Intervals are 95 %, by Student's t over the splits, of the difference to that reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import read
+import yaml
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.preprocessing import StandardScaler
+
+import securefg
+from securefg.data.tabular.prepare import prepared, write_prepared
+from securefg.settings.tables import table_settings
+
+HERE = Path(__file__).parent
+REFERENCE = "joint logistic regression"
+EPSILONS = (8, 2, 1)
+LINK_COLUMNS = 14
+
+
+def arms() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The runs of one split, by name."""
+    federated = yaml.safe_load((HERE / "banks.yaml").read_text())
+    private = yaml.safe_load((HERE / "private.yaml").read_text())
+    mlp = {"name": "alone", "network": "mlp", "hidden": 32}
+    yield "local", {**federated, "method": mlp}
+    yield "joint", {**federated, "method": mlp, "centralised": True}
+    yield "federated", federated
+    yield (
+        "own sums, local",
+        {**private, "method": {"name": "own_sums", "graph": False}, "privacy": {}},
+    )
+    yield "sums, no noise", {**private, "privacy": {"secure_aggregation": {"dropout": 0.0}}}
+    for epsilon in EPSILONS:
+        privacy = {**private["privacy"], "target_epsilon": epsilon}
+        yield f"private, epsilon {epsilon}", {**private, "privacy": privacy}
+        linked = {**private["method"], "link_columns": LINK_COLUMNS}
+        yield (
+            f"private, links covered, epsilon {epsilon}",
+            {**private, "privacy": privacy, "method": linked},
+        )
+
+
+def weighted(scores: dict[int, float], positives: dict[int, int]) -> float:
+    """Return the mean over banks, counted by their test positives."""
+    total = sum(positives[bank] for bank in scores)
+    return sum(value * positives[bank] for bank, value in scores.items()) / total
+
+
+class Split:
+    """One split: its prepared folder, and every bank's test accounts."""
+
+    def __init__(self, raw: Path, out: Path, number: int, links: bool = False) -> None:
+        name = f"{number}-links" if links else str(number)
+        self.folder, tables = out / f"prepared-{name}", out / f"tables-{name}"
+        if not self.folder.is_dir():
+            read.write_banks(raw, tables, number, links)
+            write_prepared(prepared(tables, table_settings(tables)), self.folder)
+        self.x = np.load(self.folder / "features.npz")["x"]
+        self.y = np.load(self.folder / "labels.npz")["y"]
+        parts = np.loadtxt(self.folder / "split.csv", str, delimiter=",", skiprows=1)
+        self.part = np.full(len(self.y), "", object)
+        self.part[parts[:, 0].astype(int)] = parts[:, 1]
+        clients = np.loadtxt(self.folder / "clients.csv", int, delimiter=",", skiprows=1)
+        self.bank = np.empty(len(self.y), int)
+        self.bank[clients[:, 0]] = clients[:, 1]
+
+    def by_bank(self, scores: np.ndarray) -> tuple[dict[int, float], dict[int, int]]:
+        """Return every bank's average precision and test positives."""
+        found, positives = {}, {}
+        for bank in range(self.bank.max() + 1):
+            test = (self.bank == bank) & (self.part == "test")
+            if self.y[test].any():
+                found[bank] = float(average_precision_score(self.y[test], scores[test]))
+                positives[bank] = int(self.y[test].sum())
+        return found, positives
+
+    def reference(self) -> dict[str, Any]:
+        """Return the scores of logistic regression on all banks' accounts."""
+        train = self.part == "train"
+        scaled = StandardScaler().fit(self.x[train]).transform(self.x)
+        model = LogisticRegression(class_weight="balanced", max_iter=3000)
+        scores = model.fit(scaled[train], self.y[train]).decision_function(scaled)
+        found, positives = self.by_bank(scores)
+        return {"pooled": weighted(found, positives), "banks": found, "positives": positives}
+
+    def run(self, config: dict[str, Any], out: Path, seed: int) -> dict[str, Any]:
+        """Return the scores of a run on every bank's test accounts."""
+        config = {**config, "seed": seed, "output": {"root": str(out), "transcript_every": 0}}
+        config["data"] = {"name": "folder", "folder": str(self.folder)}
+        summary = securefg.run(config).summary
+        banks = {int(bank): one for bank, one in summary.alerts.items()}
+        known = {b: one.average_precision for b, one in banks.items() if one.average_precision}
+        positives = {bank: one.positives for bank, one in banks.items()}
+        node = summary.epsilon.get("node")
+        return {
+            "pooled": weighted(known, positives),
+            "banks": known,
+            "recall": {b: one.first.recall for b, one in banks.items() if one.first},
+            "epsilon": None if node is None else node.epsilon,
+            "seconds": summary.seconds,
+        }
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Return the mean and its 95 % interval by Student's t."""
+    mean, count = float(np.mean(values)), len(values)
+    half = float(stats.t.ppf(0.975, count - 1) * np.std(values, ddof=1) / np.sqrt(count))
+    return mean, mean - half, mean + half
+
+
+def table_lines(results: list[dict[str, Any]]) -> Iterator[str]:
+    """The table as Markdown: the mean, and the paired difference to the reference."""
+    head = ("training", "average precision", "difference to the reference, 95 %")
+    yield f"| {' | '.join((*head, 'largest, smallest bank'))} |"
+    yield "|---|---|---|---|"
+    for name in results[0]:
+        mean, low, high = interval([one[name]["pooled"] for one in results])
+        beside = [one[name]["pooled"] - one[REFERENCE]["pooled"] for one in results]
+        gap = "" if name == REFERENCE else "{:+.3f} ({:+.3f} to {:+.3f})".format(*interval(beside))
+        ends = [
+            [one[name]["banks"][b] for one in results if one[name]["banks"].get(b)] for b in (0, 9)
+        ]
+        shown = ", ".join(f"{np.mean(values):.2f}" for values in ends) if all(ends) else ""
+        yield f"| {name} | {mean:.3f} ({low:.3f} to {high:.3f}) | {gap} | {shown} |"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("raw", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--only", action="append", help="names of runs; all by default")
+    asked = parser.parse_args(arguments)
+    results = []
+    for number in range(asked.splits):
+        split = Split(asked.raw, asked.out, number)
+        linked = Split(asked.raw, asked.out, number, links=True)
+        found = {REFERENCE: split.reference()}
+        for name, config in arms():
+            if asked.only and name not in asked.only:
+                continue
+            used = linked if "links" in name else split
+            found[name] = used.run(config, asked.out / "runs", number)
+            print(number, name, f"{found[name]['pooled']:.3f}", flush=True)
+        results.append(found)
+        (asked.out / "table.json").write_text(json.dumps(results, indent=1))
+    print("\n".join(table_lines(results)))
+
+
+if __name__ == "__main__":
+    main()

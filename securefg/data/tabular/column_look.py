@@ -1,0 +1,89 @@
+"""One column's values as the rules on dangerous columns look at them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+
+from securefg.data.tabular.encoding import Texts, as_numbers
+from securefg.data.tabular.schema import Holders, count_records
+from securefg.settings.tables import TableSettings
+
+_PLAIN = re.compile(r"[^\W\d]\w*")
+_YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+_WORDS = re.compile(r"[^\W\d_]+")
+
+
+class Look:
+    """A column's values as the rules look at them."""
+
+    def __init__(self, name: str, values: Texts, settings: TableSettings, holders: Holders) -> None:
+        self.name, self.settings = name, settings
+        self._found, self._holders = values, holders
+        self.values = [value for value in values if value is not None]
+
+    @cached_property
+    def key(self) -> str:
+        """The column's name as YAML has it."""
+        is_plain = _PLAIN.fullmatch(self.name) and self.name.lower() not in _YAML_WORDS
+        return self.name if is_plain else json.dumps(self.name, ensure_ascii=False)
+
+    @property
+    def ignore(self) -> str:
+        return f"`ignore: [{self.key}]`"
+
+    @property
+    def category(self) -> str:
+        return f"`categorical: [{self.key}]`"
+
+    @property
+    def range(self) -> str:
+        return f"`range: {{{self.key}: [low, high]}}`"
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words of the column's name, in lower case."""
+        split = re.sub(r"(?<=[a-zß-ÿ])(?=[A-Z])", " ", self.name)
+        return [word.lower() for word in _WORDS.findall(split)]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(self.values)
+
+    @cached_property
+    def records(self) -> Counter[str]:
+        return count_records(self._found, self._holders)
+
+    @cached_property
+    def filled(self) -> Counter[str]:
+        """How many values each organisation has."""
+        if not any(self._holders):
+            return Counter({"": len(self.values)})
+        pairs = zip(self._found, self._holders, strict=True)
+        return Counter(name for value, names in pairs if value is not None for name in set(names))
+
+    @cached_property
+    def is_number(self) -> bool:
+        return as_numbers(list(self.counts)) is not None
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the operator says that these are categories."""
+        return self.name in self.settings.categorical
+
+    @property
+    def is_category(self) -> bool:
+        return self.is_declared or not self.is_number
+
+    @property
+    def unique(self) -> float:
+        """The share of different values."""
+        return len(self.counts) / max(1, len(self.values))
+
+    def share(self, matches: Callable[[str], object]) -> float:
+        """The share of records whose value matches."""
+        hits = sum(count for value, count in self.counts.items() if matches(value))
+        return hits / max(1, len(self.values))

@@ -1,0 +1,327 @@
+"""Columns that must not become features as they stand, each with the setting that fixes it.
+
+A column of identifiers, names or phone numbers tells who a record is about. A date or a number
+with a decimal comma would be taken for a category of its own. The rules err on the side of
+stopping: a line in tables.yaml lets a column pass that looks dangerous and is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from securefg.data.tabular import dates
+from securefg.data.tabular.column_look import Look
+from securefg.data.tabular.encoding import COMMA_NUMBER, Texts, as_number, as_numbers
+from securefg.data.tabular.schema import LARGEST, Holders
+from securefg.foundation.quoting import shown
+from securefg.settings.tables import TableSettings
+
+MOST = 0.9
+"""From this share of its values on, a column counts as what they look like."""
+NEAR_UNIQUE = 0.5
+FEW = 20
+"""Fewer values than these are near-unique by chance."""
+SOME = 0.02
+
+_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.A)
+_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.A)
+_NEGATIVE = re.compile(r"\([\d.,]+\)|[\d.,]+-|\u2212[\d.,]+", re.A)
+_PHONE = re.compile(r"(\+|00?)[1-9][\d ()/.-]{5,}|\(?\d{2,5}\)?[ /.-]\d[\d /.-]{4,}", re.A)
+_DIALLED = re.compile(r"\+|00?[1-9]")
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_MACHINE = re.compile(r"\d{1,3}(\.\d{1,3}){3}|([0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.I | re.A)
+_IBAN = re.compile(r"[A-Z]{2}\d{2}( ?[A-Z0-9]){11,30}", re.A)
+_CODE = re.compile(r"0\d+", re.A)
+_UNIT_NUMBER = re.compile(
+    r"([€$£¥]\s?|[a-z]{1,4}\.?\s)?[+-]?\d[\d.,'\u2019\s]*([kKmM]|\s?[€$£¥%‰]|\s[a-z]{1,4}\.?)?",
+    re.I,
+)
+_TELLING = re.compile(
+    "(sur|last|first|fore|full|birth|maiden|vor|nach|familien)?names?|nom|prenom|nombre|apellido"
+    "|(tele)?phone|tel|telefon|mobile|handy|fax|e?mail|iban|ssn|passport|address|adresse|anschrift"
+    "|street|strasse|straße|(konto)?inhaber|holder|owner|contact|spouse|beneficiary"
+)
+_CODED = re.compile("ids?|codes?|kennung|plz|zip|zipcode|postal|postcode|mcc|blz|bic")
+GAPS = {"n/a", "na", "n.a.", "n.a", "#n/a", "#na", "nan", "nat", "<na>", "null", "(null)", "none"}
+GAPS |= {"nil", "-", "--", "---", "\u2013", ".", "..", "?", "missing", "unknown", "unbekannt"}
+GAPS |= {"k.a.", "k. a.", "tbd", "empty", "leer", "not available", "not applicable"}
+"""Words for a missing value, in lower case."""
+_UNIX = (946_684_800, 2_208_988_800)
+"""2000 and 2040 in seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Danger:
+    """A column, what is dangerous about it, and what to write into tables.yaml."""
+
+    column: str
+    found: str
+    advice: str
+
+
+def dangers(
+    columns: dict[str, list[str | None]], settings: TableSettings, holders: Holders
+) -> Iterator[Danger]:
+    """The dangers of all columns that no rule of tables.yaml declares, the first of each."""
+    for name, values in columns.items():
+        if name in (*settings.date, *settings.bins, *settings.range, *settings.values):
+            continue
+        look = Look(name, values, settings, holders)
+        found = next((text for rule in _RULES if (text := rule(look))), None)
+        if found is not None and look.values:
+            yield Danger(name, *found)
+
+
+def header_dangers(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
+    """The first line is a record rather than names, if it has numbers, dates, or values."""
+    for name, values in columns.items():
+        is_value = dates.DATE.fullmatch(name) or _ADDRESS.fullmatch(name) or as_numbers([name])
+        if is_value is not None or name in values:
+            yield Danger(name, "no name of a column", "a first line with the columns' names")
+
+
+def name_danger(name: str, values: Texts, settings: TableSettings) -> Danger | None:
+    """Return what is dangerous about a column whose values would be shared as names."""
+    found = _names(Look(name, values, settings, ()))
+    return None if found is None else Danger(name, *found)
+
+
+Found = tuple[str, str] | None
+
+
+def _too_large(look: Look) -> Found:
+    if not look.is_number or look.is_declared:
+        return None
+    largest = max(look.counts, key=lambda v: abs(as_number(v)))
+    return (f"numbers as large as {largest}", look.range) if abs(float(largest)) > LARGEST else None
+
+
+def _thousands(look: Look) -> Found:
+    """Points or commas that may stand between thousands: 1.234 is two numbers."""
+    if look.is_declared:
+        return None
+    plain = f"numbers without them, or {look.range} if decimals follow"
+    if look.share(_POINTS.fullmatch) > SOME and look.share(_is_grouped) == 1:
+        has_many = look.share(lambda v: v.count(".") > 1) > 0
+        found = "points between thousands" if has_many else "points before three digits: thousands?"
+        advice = '`decimal: ","`' if look.settings.decimal == "." else "numbers without them"
+        return found, advice if has_many else f"{advice} if so, or {look.range} if decimals follow"
+    if look.settings.decimal == "," or look.share(_COMMAS.fullmatch) < MOST:
+        return None
+    if look.share(lambda v: "." in v or v.count(",") > 1) > 0:
+        return "numbers with commas between thousands", "numbers without them"
+    return "commas before three digits: thousands?", f'{plain.split(",")[0]}; `decimal: ","` if not'
+
+
+def _is_grouped(value: str) -> bool:
+    """Points in groups of three digits, or a whole number below a thousand."""
+    return bool(_POINTS.fullmatch(value) or re.fullmatch(r"[+-]?\d{1,3}", value, re.A))
+
+
+def _decimal_commas(look: Look) -> Found:
+    if look.settings.decimal == "," or look.is_number or look.is_declared:
+        return None
+    if look.share(COMMA_NUMBER.fullmatch) >= MOST and look.share(lambda v: "," in v) > 0:
+        return "numbers with a decimal comma", '`decimal: ","`'
+    return None
+
+
+def _dates(look: Look) -> Found:
+    matches = [value for value in look.counts if dates.DATE.fullmatch(value)]
+    share = look.share(dates.DATE.fullmatch)
+    if share >= SOME and not look.is_number:
+        advice = f"{dates.format_advice(look.key, matches)}, or {look.ignore}"
+        if share == 1:
+            return "dates", advice
+        odd = next(value for value in look.counts if not dates.DATE.fullmatch(value))
+        return f"dates beside {shown(odd, 30)}", f"{_missing_advice(look, {odd})} with {advice}"
+    if look.share(dates.MONTH_OR_QUARTER.fullmatch) >= MOST and not look.is_number:
+        forms = dates.fitting_formats(look.counts)
+        rule = f"{dates.date_rule(look.key, forms[0])}, " if forms else ""
+        return "months or quarters", f"{rule}{_values_advice(look)}, or {look.ignore}"
+    return _dates_as_numbers(look)
+
+
+def _dates_as_numbers(look: Look) -> Found:
+    if look.share(dates.COMPACT.fullmatch) >= MOST and len(look.counts) > 2:
+        return "dates without separators", f"{dates.date_rule(look.key, '%Y%m%d')}, or `range`"
+    if look.share(dates.TIME.fullmatch) >= MOST:
+        return "times of day", f"{look.ignore}, or hours as a number with `bins`"
+    if not look.is_number or len(look.values) < FEW:
+        return None
+    kinds = [("unix", 1, _UNIX), ("unix_ms", 1000, _UNIX)]
+    if any(dates.DATED.fullmatch(word) for word in look.words):
+        kinds.append(("excel", 1, dates.SERIAL_DAYS))
+    for form, unit, (low, high) in kinds:
+        if look.share(lambda v, a=low * unit, b=high * unit: a <= as_number(v) <= b) >= MOST:  # type: ignore[misc]
+            what = "days as a spreadsheet counts them" if form == "excel" else "seconds since 1970"
+            return what, f"{dates.date_rule(look.key, form)}, or `range`"
+    return None
+
+
+def _contacts(look: Look) -> Found:
+    for pattern, found in (
+        (_ADDRESS, "e-mail addresses"),
+        (_IBAN, "account numbers (IBAN)"),
+        (_MACHINE, "addresses of machines"),
+    ):
+        if look.share(pattern.fullmatch) >= NEAR_UNIQUE:
+            return found, look.ignore
+    spread = len(look.counts) > 0.2 * len(look.values) or look.share(_DIALLED.match) >= MOST
+    if look.share(_looks_like_phone) >= NEAR_UNIQUE and len(look.counts) > 2 and spread:
+        return "phone numbers", f"{look.ignore}; `range` if they are numbers"
+    return None
+
+
+def _looks_like_phone(value: str) -> bool:
+    digits = sum(character.isdigit() for character in value)
+    return 7 <= digits <= 15 and _PHONE.fullmatch(value) is not None and value.count(".") != 1
+
+
+def _names(look: Look) -> Found:
+    if look.is_declared:
+        return None
+    advice = f"{look.ignore}; {look.category} if it names no person"
+    telling = any(_TELLING.fullmatch(word) for word in look.words)
+    long = look.share(lambda v: len(v) >= 7) >= NEAR_UNIQUE
+    if telling and len(look.counts) > 2 and (long or not look.is_number):
+        return "a column that is called as persons' names, phones or addresses are", advice
+    if look.share(_looks_like_name) >= 0.8 and look.unique > 0.1 and len(look.values) >= FEW:
+        return "what looks like names of persons", advice
+    return None
+
+
+def _looks_like_name(value: str) -> bool:
+    """Two to four words that begin with a capital letter, "Surname, Name" included."""
+    words = value.replace(",", " ").replace("-", " ").split()
+    whole = all(word.rstrip(".").replace("'", "").isalpha() for word in words)
+    return 2 <= len(words) <= 4 and whole and all(word[0].isupper() for word in words)
+
+
+def _codes(look: Look) -> Found:
+    if not look.is_number or look.is_declared:
+        return None
+    if look.share(_CODE.fullmatch) > SOME:
+        return "digits with a leading zero: a code, no number", f"{look.category} or {look.ignore}"
+    if look.words and any(map(_CODED.fullmatch, (look.words[0], look.words[-1]))):
+        return (
+            "numbers in a column that is called as codes are",
+            f"{look.category} or {look.ignore}",
+        )
+    return None
+
+
+def _identifiers(look: Look) -> Found:
+    if len(look.counts) < FEW or look.is_category:
+        return None
+    if look.share(lambda v: re.fullmatch(r"[+-]?\d+", v, re.A)) < 1:
+        return None
+    numbers, lengths = [int(value) for value in look.counts], {len(value) for value in look.counts}
+    is_counted = look.unique >= MOST and max(numbers) - min(numbers) < 2 * len(numbers)
+    is_coded = len(lengths) <= 2 and min(lengths) >= 7 and look.unique >= 0.1
+    if is_counted or is_coded or min(lengths) >= 9:
+        found = "long whole numbers: perhaps identifiers or phone numbers"
+        if look.unique >= NEAR_UNIQUE:
+            found = "whole numbers, nearly every one once: perhaps identifiers"
+        return found, f"{look.ignore}; {look.range} if it is a number"
+    return None
+
+
+def _gaps(look: Look) -> Found:
+    """Words for a missing value among numbers, or several of them in one column."""
+    words = {value for value in look.counts if value.casefold() in GAPS}
+    rest = [value for value in look.counts if value not in words]
+    if look.is_declared or not words or not rest:
+        return None
+    numbers = sum(as_numbers([value]) is not None for value in rest)
+    if numbers < NEAR_UNIQUE * len(rest) and len(words) < 2:
+        return None
+    several = ", ".join(shown(word) for word in sorted(words)[:4])
+    return f"{several}: words for a gap?", f"{_missing_advice(look, words)}, or {look.category}"
+
+
+def _missing_advice(look: Look, words: set[str]) -> str:
+    named = [*look.settings.missing, *sorted(words)]
+    return f"`missing: {json.dumps(named, ensure_ascii=False)}`"
+
+
+def _mixed(look: Look) -> Found:
+    if not look.is_category or look.is_declared:
+        return None
+    share = look.share(lambda v: as_numbers([v]) is not None)
+    if look.share(_NEGATIVE.fullmatch) > 0 and share > 0:
+        odd = next(value for value in look.counts if _NEGATIVE.fullmatch(value))
+        return f"negative numbers such as {shown(odd)}", "them with a minus sign before the digits"
+    if share >= NEAR_UNIQUE and len(look.counts) > 2:
+        odd = next(value for value in look.counts if as_numbers([value]) is None)
+        advice = f"{_missing_advice(look, {odd})} for a gap, {look.category}, or numbers"
+        return f"{int(100 * share)} % numbers, and {shown(odd)}", advice
+    if look.share(_UNIT_NUMBER.fullmatch) >= MOST and len(look.counts) > FEW:
+        return "numbers with a unit or a currency", "numbers alone"
+    return None
+
+
+def _near_unique(look: Look) -> Found:
+    if not look.is_category or len(look.counts) < 2:
+        return None
+    if look.unique > NEAR_UNIQUE and len(look.values) >= FEW:
+        found = f"{len(look.counts)} values in {len(look.values)} records: perhaps identifiers"
+        return found, look.ignore
+    least = look.settings.min_records
+    if look.share(lambda v: look.records[v] >= least) < NEAR_UNIQUE:
+        found = f"{len(look.counts)} values, most of them in fewer than {least} records each"
+        return found, f"coarser values, {_values_advice(look)} or {look.ignore}"
+    return None
+
+
+def _spellings(look: Look) -> Found:
+    """Values that differ by case alone would be different features."""
+    if look.is_number or look.is_declared:
+        return None
+    alike: dict[str, list[str]] = {}
+    for value, count in look.counts.items():
+        if count >= max(2, 0.01 * len(look.values)):
+            alike.setdefault(value.casefold(), []).append(value)
+    for spellings in alike.values():
+        if len(spellings) > 1:
+            several = " and ".join(shown(value, 30) for value in spellings[:3])
+            return f"{several}, the same value?", f"one spelling, or {look.category}"
+    return None
+
+
+def _too_few(look: Look) -> Found:
+    """A mean of a few records would tell them; so would the mean of one organisation's few."""
+    if look.is_category:
+        return None
+    least = look.settings.min_records
+    there = max(look.filled.values(), default=0)
+    if there >= least:
+        return None
+    return (
+        f"numbers in {there} records",
+        f"{least} at one organisation, {look.range} or {look.ignore}",
+    )
+
+
+def _values_advice(look: Look) -> str:
+    return f"`values: {{{look.key}: [...]}}` with a public list"
+
+
+_RULES: tuple[Callable[[Look], Found], ...] = (
+    _too_large,
+    _dates,
+    _thousands,
+    _decimal_commas,
+    _contacts,
+    _names,
+    _codes,
+    _identifiers,
+    _gaps,
+    _mixed,
+    _near_unique,
+    _spellings,
+    _too_few,
+)

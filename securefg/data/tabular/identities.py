@@ -1,0 +1,127 @@
+"""Ids of nodes: one spelling for equal texts, and what to do about columns that hold no ids."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+
+from securefg.data.tabular.text_table import Fault, TextTable
+from securefg.foundation.errors import DataError
+from securefg.foundation.quoting import shown
+
+LOOKED_AT = 2000
+"""So many values of a column decide what the column looks like."""
+_SHORTENED = re.compile(r"[+-]?\d([.,]\d+)?e\+\d+", re.I | re.A)
+_TOTALS = {"total", "totals", "grand total", "sum", "summe", "gesamt", "totale", "somme"}
+
+
+def plain_id(text: str) -> str:
+    """Return one spelling of texts that look alike: Unicode's NFC without invisible characters."""
+    if text.isascii():
+        return text
+    shown_characters = (c for c in text if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFC", "".join(shown_characters))
+
+
+def check_ids(table: TextTable, column: str, clients: list[str | None]) -> None:
+    """Raise where a column cannot be the nodes' ids, and name columns that can."""
+    ids = table.column(column)
+    distinct = len(set(zip(ids, clients, strict=True)))
+    if len(ids) >= 4 and distinct <= len(ids) / 2:
+        others = [name for name, values in table.columns.items() if len(set(values)) == len(values)]
+        hint = f", such as {', '.join(others[:3])}" if others else ""
+        raise DataError(
+            f"{table.path}, line 1: found {len(set(ids))} values in {len(ids)} rows of column "
+            f"{column!r}; wanted ids that are all different: in tables.yaml `id: ` and a "
+            f"column{hint}"
+        )
+
+
+def odd_ids(table: TextTable, column: str) -> Iterator[Fault]:
+    """Yield ids that a spreadsheet spoilt, and a last line of totals."""
+    ids = table.column(column)
+    for row, text in enumerate(ids):
+        if text is not None and _SHORTENED.fullmatch(text):
+            wanted = "whole ids: a spreadsheet cut the digits of this one"
+            yield Fault(table.path, table.lines[row], f"{column} {shown(text)}", wanted)
+            break
+    if ids and ids[-1] is not None and ids[-1].casefold() in _TOTALS:
+        line = table.lines[-1]
+        yield Fault(table.path, line, f"a line of totals, {shown(ids[-1])}", "one node per line")
+
+
+class Ends:
+    """The two columns of an edge table, and what its unknown ends may be."""
+
+    def __init__(
+        self, table: TextTable, source: str, target: str, places: Mapping[str, int]
+    ) -> None:
+        self.table, self.names, self.places = table, (source, target), places
+        self._unknown: dict[int, str] = {}
+
+    def note(self, row: int, text: str) -> None:
+        """Note an end that is no node."""
+        self._unknown[row] = text
+
+    def faults(self, drop: bool) -> Iterator[Fault]:
+        """Yield one fault where other columns or another spelling would fit, else one per line."""
+        if not self._unknown or not self.places:
+            return
+        advice = self._other_columns() or self._other_spelling()
+        most = len(self._unknown) > len(self.table) / 2
+        if advice is not None and (most or drop):
+            first = next(iter(self._unknown))
+            count = f"{len(self._unknown)} edges to nodes of no table, the first to "
+            yield Fault(
+                self.table.path,
+                self.table.lines[first],
+                f"{count}{shown(self._unknown[first], 30)}",
+                advice,
+            )
+        elif not drop:
+            wanted = "ids of the node table (tables.yaml: `unknown_ends: drop` leaves them out)"
+            for row, text in self._unknown.items():
+                line, found = self.table.lines[row], f"node {shown(text)}"
+                yield Fault(self.table.path, line, found, advice or wanted)
+
+    def _other_columns(self) -> str | None:
+        """Return other columns for the ends, if most of their values are ids."""
+        shares = {name: self._share(values) for name, values in self.table.columns.items()}
+        fitting = [name for name, share in shares.items() if share > 0.5]
+        if len(fitting) < 2 or min(shares[name] for name in self.names) > 0.5:
+            return None
+        source, target = fitting[:2]
+        return f"ids of the node table: in tables.yaml `source: {source}` and `target: {target}`"
+
+    def _share(self, values: list[str | None]) -> float:
+        looked_at = values[:LOOKED_AT]
+        return sum(value in self.places for value in looked_at) / max(1, len(looked_at))
+
+    def _other_spelling(self) -> str | None:
+        """Return what differs, if half of the unknown ends are nodes in another spelling."""
+        known = spelt_alike(self.places)
+        texts = list(self._unknown.values())[:LOOKED_AT]
+        matches = [text for text in texts if _spelling(text) in known]
+        if len(matches) < len(texts) / 2:
+            return None
+        twin = known[_spelling(matches[0])]
+        return (
+            f"one spelling in both tables: node {shown(twin, 30)} differs from "
+            f"{shown(matches[0], 30)} by zeros, blanks, case or points alone"
+        )
+
+
+def spelt_alike(ids: Iterable[str]) -> dict[str, str]:
+    """Return an id for every loose spelling."""
+    return {_spelling(text): text for text in ids}
+
+
+@cache
+def _spelling_pattern() -> re.Pattern[str]:
+    return re.compile(r"\.0+$|[\W_]+")
+
+
+def _spelling(text: str) -> str:
+    return _spelling_pattern().sub("", text.casefold()).lstrip("0")

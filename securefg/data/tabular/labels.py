@@ -1,0 +1,85 @@
+"""Labels of nodes: their classes, classes that are none, and columns that give a label away."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefg.data.tabular.dangers import GAPS
+from securefg.data.tabular.encoding import as_numbers
+from securefg.data.tabular.schema import Holders, count_records
+from securefg.foundation.quoting import shown
+from securefg.foundation.ranks import average_ranks
+from securefg.settings.tables import TableSettings
+
+GIVEN_AWAY = 0.99
+"""From this ROC AUC on, a single feature tells the label."""
+LEAST_OF_EACH = 10
+
+Complaint = tuple[str, str]
+"""What was found, and what was wanted."""
+
+
+def class_complaints(
+    labels: list[str | None], holders: Holders, settings: TableSettings
+) -> Iterator[Complaint]:
+    """Yield what is wrong with classes that the tables name. Declared classes are the operator's.
+
+    Names of classes enter the schema, so a rare one must be declared.
+    """
+    if settings.classes:
+        return
+    counts = count_records(labels, holders)
+    least = settings.min_records
+    rare = sorted(name for name, count in counts.items() if count < least)
+    if rare:
+        first = f"class {shown(rare[0])} in {counts[rare[0]]} records"
+        more = f", and {len(rare) - 1} classes more" if rare[1:] else ""
+        wanted = f"{least} records at one organisation, or public names in tables.yaml"
+        yield first + more, f"{wanted}: `classes: [...]`"
+    yield from _odd_names(counts, settings)
+
+
+def _odd_names(counts: Counter[str], settings: TableSettings) -> Iterator[Complaint]:
+    declare = "in tables.yaml `classes: [...]` if these are the classes"
+    alike: dict[str, list[str]] = {}
+    for name in counts:
+        number = as_numbers([name])
+        key = name.casefold() if number is None else f"{number[0]:g}"
+        alike.setdefault(key, []).append(name)
+    twins = next((names for names in alike.values() if len(names) > 1), None)
+    if twins is not None:
+        pair = " and ".join(shown(name, 30) for name in twins[:2])
+        yield f"classes {pair}", f"one spelling; {declare}"
+        return
+    gap = next((name for name in counts if name.casefold() in GAPS or name == "-1"), None)
+    if gap is not None and len(counts) > 2:
+        words = json.dumps([*settings.missing, gap], ensure_ascii=False)
+        yield f"a class {shown(gap)}", f"`missing: {words}` for no label; {declare}"
+    numbers = as_numbers(list(counts))
+    if numbers is not None and bool((numbers % 1).any()):
+        yield f"classes such as {min(counts, key=len)}: a score?", f"classes; {declare}"
+
+
+def telling_features(features: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[int, float]:
+    """Return the features that alone tell two classes apart, with their ROC AUC.
+
+    Such a column is often filled in after the label was known, so that it is empty when it matters.
+    """
+    known = labels >= 0
+    truth = labels[known] == 1
+    positive, negative = int(truth.sum()), int((~truth).sum())
+    if labels.max(initial=0) > 1 or min(positive, negative) < LEAST_OF_EACH:
+        return {}
+    telling = {}
+    for place, column in enumerate(features[known].T):
+        ranks = np.asarray(average_ranks(column))
+        above = float(ranks[truth].sum()) - positive * (positive + 1) / 2
+        area = above / (positive * negative)
+        if max(area, 1 - area) >= GIVEN_AWAY:
+            telling[place] = max(area, 1 - area)
+    return telling
