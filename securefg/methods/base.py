@@ -1,4 +1,4 @@
-"""What a method is to the runner, and what averaging methods share."""
+"""The contract of a method with the runner, and the parts that averaging methods share."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ ReplyTo = type[Message] | Callable[[Any], type[Message]]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What public sizes tell of a run before it starts.
+    """A forecast of a run from public sizes, before it starts.
 
-    num_training  how many nodes train; None where only the data tell
+    num_training  how many nodes train, or None where only the data tell
     signal_over_noise  of every planned release, if the run had these settings; None for a release
                   that carries no noise
     """
@@ -46,7 +46,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Method(Generic[S]):
-    """All that the runner knows of a method; a method's file exposes one as `METHOD`.
+    """A method, as the runner knows it. A method's file exposes one as `METHOD`.
 
     release       the message that the server releases to the world
     networks      what everybody knows of the networks whose weights or rows are uploaded; the
@@ -63,6 +63,7 @@ class Method(Generic[S]):
                   where one message alone holds private fields, it is the reply to all others
     check         raises where fields of a request do not fit one another or the settings; it gets
                   public sizes, and never data
+    weighs_classes  whether clients can weigh the classes of their own labels in the loss
     choose        chooses by rule what the settings leave open, from public sizes and the noise
     answers_shown  whether anybody but a node's own client sees the model's answer for the node; the
                   audit counts attacks on answers unless a method declares that they stay at home
@@ -90,6 +91,7 @@ class Method(Generic[S]):
     check: Callable[[S, PublicInfo, Message], None] | None = None
     answers_shown: Callable[[S], bool] = lambda settings: True
     choose: Callable[[S, Outlook], S] | None = None
+    weighs_classes: bool = False
 
     def __post_init__(self) -> None:
         if self.release not in self.messages:
@@ -111,8 +113,8 @@ class Method(Generic[S]):
     def releases(
         self, settings: S, training: TrainingSettings, info: PublicInfo
     ) -> list[PlannedRelease]:
-        """What the method plans to send, with the census of what never changes; private training is
-        refused where nothing trains so."""
+        """Return what the method plans to send, with the census of what never changes. Raise
+        ConfigError for private training if nothing trains so."""
         self.meanings(settings)  # a meaning that cannot be told is found before anything is sent
         planned = self.planned(settings, training, info)
         for release in planned:
@@ -130,18 +132,18 @@ class Method(Generic[S]):
 
     @property
     def censuses(self) -> tuple[Census, ...]:
-        """The censuses of the replies that hold constants."""
+        """Return the censuses of the replies that hold constants."""
         found = [census_of(message) for message in self.messages]
         return tuple(census for census in found if census is not None)
 
     @property
     def every_message(self) -> tuple[type[Message], ...]:
-        """The method's own messages and those of its censuses."""
+        """Return the method's own messages and those of its censuses."""
         counts = [message for c in self.censuses for message in (c.request, c.reply)]
         return (*self.messages, *counts)
 
     def message(self, kind: str) -> type[Message]:
-        """Return the message of a kind; raise where the method has none."""
+        """Return the message of a kind. Raise an error if the method has none."""
         by_kind: Mapping[str, type[Message]] = {m.kind: m for m in self.every_message}
         if kind not in by_kind:
             raise ProtocolError(f"{self.name} has no message {kind!r}; it has {sorted(by_kind)}")
@@ -149,17 +151,17 @@ class Method(Generic[S]):
 
     @property
     def requests(self) -> tuple[type[Message], ...]:
-        """The messages that a server may send to clients."""
+        """Return the messages that a server may send to clients."""
         return tuple(self.replies) or tuple(m for m in self.messages if not _is_private(m))
 
     @property
     def has_known_replies(self) -> bool:
-        """Whether the reply to every request is known before a client computes it."""
+        """Return whether the reply to every request is known before a client computes it."""
         return bool(self.replies) or sum(map(_is_private, self.messages)) <= 1
 
     def reply_to(self, request: Message) -> type[Message] | None:
-        """The class of the reply; None where the method does not say. Raises for a message that is
-        no request."""
+        """Return the class of the reply, or None if the method does not say. Raise ProtocolError
+        for a message that is no request."""
         for census in self.censuses:
             if type(request) is census.request:
                 return census.reply
@@ -175,8 +177,8 @@ class Method(Generic[S]):
         return answers[0] if len(answers) == 1 else None
 
     def bounds(self, settings: S, public: PublicInfo) -> dict[tuple[str, str], Bound]:
-        """By message kind and field: what requests and the released model may hold. The weights of
-        a network have the length that its layout gives."""
+        """Return by message kind and field what requests and the released model may hold. The
+        weights of a network have the length that its layout gives."""
         found = {}
         counts = {census.request for census in self.censuses}
         for message in {*self.requests, *counts, self.release}:
@@ -191,7 +193,7 @@ class Method(Generic[S]):
         return found
 
     def unbounded(self, settings: S, public: PublicInfo) -> list[str]:
-        """The fields of requests and of the released model that have no bounds."""
+        """Return the fields of requests and of the released model that have no bounds."""
         known = self.bounds(settings, public)
         return sorted(
             f"{message.kind}.{name}"
@@ -206,7 +208,8 @@ class Method(Generic[S]):
             self.check(settings, public, message)
 
     def meanings(self, settings: S) -> dict[tuple[str, str], Meaning]:
-        """By message kind and field: what every field that has a meaning means in such a run."""
+        """Return by message kind and field what every field that has a meaning means in this
+        run."""
         found = {}
         for message in self.every_message:
             for name, declaration in message.declarations.items():
@@ -235,7 +238,8 @@ AnyMethod = Method[MethodSettings]
 
 
 def population_of(method: AnyMethod, info: PublicInfo) -> Population:
-    """The numbers beside which this run's epsilons stand, and what the server knows anyway."""
+    """Return the numbers beside which this run's epsilons stand, and what the server knows
+    anyway."""
     words = {
         "graph": "all edges",
         "labels": "the training labels",
@@ -251,7 +255,7 @@ def population_of(method: AnyMethod, info: PublicInfo) -> Population:
 
 
 def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> Clients:
-    """A uniform sample of the clients asked at once."""
+    """Return a uniform sample of the clients asked at once."""
     count = asked_at_once(num_clients, share)
     if count == num_clients:
         return Clients(((0, num_clients),))
@@ -259,12 +263,21 @@ def sample_clients(num_clients: int, share: float, stream: torch.Generator) -> C
 
 
 def asked_at_once(num_clients: int, share: float) -> int:
-    """ceil(share * num_clients), at least one."""
+    """Return ceil(share * num_clients), at least one."""
     return max(1, math.ceil(share * num_clients - 1e-9))
 
 
+def require_all_clients(method: str, training: TrainingSettings) -> None:
+    """Raise ConfigError where a round would ask a part of the clients of a method that sums all."""
+    if training.participation < 1:
+        raise ConfigError(
+            f"training.participation: found {training.participation:g}; expected 1 for {method}, "
+            "in which every client contributes to every sum"
+        )
+
+
 def participants(info: PublicInfo, training: TrainingSettings, number: int) -> Clients:
-    """The clients that are asked in a round."""
+    """Return the clients that are asked in a round."""
     stream = torch_stream(info.seed, "participation", number)
     return sample_clients(info.num_clients, training.participation, stream)
 
@@ -286,9 +299,10 @@ def one_step_of_adam(training: TrainingSettings, optimizer: str) -> Disclosure |
 
 
 class AveragingServer(Server):
-    """W := the mean of the models that came back, or W plus the mean of their changes.
+    """A server with W := the mean of the models that came back, or W plus the mean of their
+    changes.
 
-    `request` makes the message that carries the weights; the reply's field `weights` is averaged as
+    `request` makes the message that carries the weights. The reply's field `weights` is averaged as
     its declaration says. A method that averages writes its messages and its clients, and no server.
     """
 

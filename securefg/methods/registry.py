@@ -9,7 +9,7 @@ from securefg.settings.methods import GROUP, SHIPPED
 
 
 def get_method(name: str) -> AnyMethod:
-    """The method that a config names."""
+    """Return the method that a config names."""
     method = getattr(find_module("method.name", name, SHIPPED, GROUP), "METHOD", None)
     if not isinstance(method, Method):
         raise ConfigError(f"method.name: module {name!r} exposes no METHOD (securefg.methods.base)")

@@ -1,7 +1,8 @@
 """Every party trains by itself: nothing is exchanged, so nothing leaks and nothing is gained.
 
-FedGL's baseline "Local"; with `centralised: true`, where one party holds what all hold together, it
-is "Centralized". With other networks it is the table of centralised baselines of GFL-APPNP's paper.
+This is FedGL's baseline "Local". With `centralised: true`, where one party holds what all hold
+together, it is "Centralized". With other networks it is the table of centralised baselines of
+GFL-APPNP's paper.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from securefg.methods.base import Method
 from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp
 from securefg.models.gat import Gat
 from securefg.models.network import Network, glorot, split
-from securefg.models.training import Trainer
+from securefg.models.training import Trainer, class_weights
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message, round_number
@@ -30,7 +31,7 @@ from securefg.settings.methods import MethodSettings
 
 
 def build_network(settings: Settings, graph: Graph, device: torch.device) -> Network:
-    """The network that the settings name, on a graph with one sample per node."""
+    """Return the network that the settings name, on a graph with one sample per node."""
     if graph.features.dim() != 2:
         raise ConfigError(
             f"method.name: alone wants one sample per node, found {graph.features.shape[1]}; "
@@ -51,19 +52,19 @@ def build_network(settings: Settings, graph: Graph, device: torch.device) -> Net
 
 
 class Go(Message, kind="alone.Go"):
-    """Train for a round."""
+    """A request to train for a round."""
 
     number: int = round_number()
 
 
 class Done(Message, kind="alone.Done"):
-    """Trained; nothing else is said."""
+    """A reply that training is done. Nothing else is said."""
 
     number: int = round_number()
 
 
 class Party(Host):
-    """One party with its own model and optimizer, kept over all rounds.
+    """A party with its own model and optimizer, kept over all rounds.
 
     It keeps the weights with the best validation score of its own, as anyone alone would.
     """
@@ -76,6 +77,7 @@ class Party(Host):
         self._network = build_network(self._settings, graph, site.device)
         self._train = graph.split.train.nonzero().flatten().to(site.device)
         self._classes = graph.labels.to(site.device)[self._train]
+        self._weights = class_weights(self._classes, graph.num_classes, site.training)
         initial = glorot(
             self._network.shapes, torch_stream(site.seed, "weights", self._shard.client)
         )
@@ -95,7 +97,12 @@ class Party(Host):
             self._seed, "dropout", self._shard.client, turn.round, device=str(self._device)
         )
         self._trainer.train(
-            self._training.local_epochs, self._train, self._classes, self._settings.dropout, stream
+            self._training.local_epochs,
+            self._train,
+            self._classes,
+            self._settings.dropout,
+            stream,
+            self._weights,
         )
         self._keep_best()
         return Done(number=request.number)
@@ -150,7 +157,7 @@ class Clock(Server):
         return {}
 
     def restore(self, state: State) -> None:
-        """Nothing to restore."""
+        """Do nothing, because there is nothing to restore."""
 
 
 def planned(
@@ -171,4 +178,5 @@ METHOD = Method(
     make_host=Party,
     make_server=Clock,
     answers_shown=lambda settings: False,
+    weighs_classes=True,
 )

@@ -14,7 +14,9 @@ class Settings(MethodSettings):
     validation loss are kept, else the most accurate ones."""
 
     name: Literal["alone"] = "alone"
-    network: Literal["gcn", "gat", "graphsage", "appnp", "mlp"] = "gcn"
+    network: Literal["gcn", "gat", "graphsage", "appnp", "mlp"] = Field(
+        "gcn", description="the network"
+    )
     hidden: int = Field(16, ge=1, description="number of hidden units; for gat, over all heads")
     heads: int = Field(8, ge=1, description="number of attention heads in gat's first layer")
     readout: Literal["attention", "linear"] = Field(
@@ -22,8 +24,8 @@ class Settings(MethodSettings):
     )
     teleport: float = Field(0.1, gt=0, le=1, description="alpha of appnp")
     steps: int = Field(10, ge=0, description="M of appnp: number of propagation steps")
-    dropout: float = Field(0.5, ge=0, lt=1)
-    optimizer: Optimizer = "adam"
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate")
+    optimizer: Optimizer = Field("adam", description="the clients' optimizer")
 
     @model_validator(mode="after")
     def _heads_are_alike(self) -> Self:

@@ -1,8 +1,8 @@
-"""FedAvg (McMahan et al. 2017) of any network over (x, edge_index); with `proximal`, FedProx.
+"""FedAvg (McMahan et al. 2017) of any network over (x, edge_index). With `proximal`, FedProx.
 
-Clients hold subgraphs and train the network on their own; the server averages. FedProx (Li et al.
-2020) adds mu/2 |w - w_global|^2 to the local loss. The local steps can be
-private per node, which is refused where a node is in other nodes' gradients.
+Clients hold subgraphs and train the network on their own. The server averages. FedProx (Li et al.
+2020) adds mu/2 |w - w_global|^2 to the local loss. The local steps can be private per node, which
+is refused where a node is in other nodes' gradients.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from securefg.methods.fedavg.settings import Settings
 from securefg.models import any_network
 from securefg.models.optimizers import Sgd, SteppedAdam
 from securefg.models.sparse import Incoming, batches
+from securefg.models.training import class_weights
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.private_training import (
     PrivateTraining,
@@ -38,7 +39,7 @@ from securefg.settings.execution import TrainingSettings
 
 
 class Globals(Message, kind="fedavg.Globals"):
-    """The model that the server distributes and releases."""
+    """A model that the server distributes and releases."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
 
@@ -49,7 +50,11 @@ class Update(Message, kind="fedavg.Update"):
     weights: Tensor = private(
         "sum",
         "trained model, or its change",
-        means=lambda s: Weights("network", change=s.upload == "update"),
+        means=lambda s: Weights(
+            "network",
+            change=s.upload == "update",
+            edges=any_network.EDGE_DIM in s.arguments or None,
+        ),
         weight="num_nodes",
     )
     num_nodes: Tensor | None = private(
@@ -77,7 +82,7 @@ def planned(
     trained = _private(training, settings)
     if trained is not None:
         trained.adopt(made)
-        _refuse_mixing(trained, made, info.num_features)
+        _refuse_mixing(trained, made, info.num_features, settings.arguments.get("edge_dim"))
         _refuse_wrong_gradients(trained, made, info)
     numbers, is_weighted = len(any_network.vector_of(made)), settings.weighting == "nodes"
     weights = PlannedRelease(
@@ -104,13 +109,15 @@ def _private(training: TrainingSettings, settings: Settings) -> PrivateTraining 
     return private_training(training, {"method.proximal": settings.proximal})
 
 
-def _refuse_mixing(trained: PrivateTraining, made: torch.nn.Module, num_features: int) -> None:
-    """On a ring of eight nodes: whatever reads neighbours shows there."""
+def _refuse_mixing(
+    trained: PrivateTraining, made: torch.nn.Module, num_features: int, edge_dim: int | None
+) -> None:
+    """Raise ConfigError if a network reads neighbours, which shows on a ring of eight nodes."""
     edges = any_network.ring(8)
+    numbers = None if edge_dim is None else torch.ones(edges.shape[1], edge_dim)
 
     def logits(rows: Tensor) -> Tensor:
-        found: Tensor = made(rows, edges)
-        return found
+        return any_network.answers(made, rows, edges, numbers)
 
     refuse_where_samples_share_neighbours(
         f"{trained.key}: fedavg", logits, torch.zeros(8, num_features)
@@ -120,7 +127,8 @@ def _refuse_mixing(trained: PrivateTraining, made: torch.nn.Module, num_features
 def _refuse_wrong_gradients(
     trained: PrivateTraining, made: torch.nn.Module, info: PublicInfo
 ) -> None:
-    """As in training, without edges: few samples, and as many as a client may have."""
+    """Check gradients as in training, without edges: few samples, and as many as a client may
+    have."""
     stream = torch.Generator().manual_seed(0)
     for count in sorted({8, trained.num_samples}):
         rows = torch.randn(count, info.num_features, generator=stream)
@@ -133,7 +141,8 @@ def _refuse_wrong_gradients(
 
 
 def _refuse_other_depths(made: torch.nn.Module, settings: Settings) -> None:
-    """A network of torch-geometric says how many layers it has; one's own may not."""
+    """Raise ConfigError if a torch-geometric network has another number of layers than `fan_out`.
+    An own network may not tell its number."""
     layers, found = getattr(made, "num_layers", None), len(settings.sampling.fan_out)
     if layers is not None and layers != found:
         raise ConfigError(
@@ -142,8 +151,17 @@ def _refuse_other_depths(made: torch.nn.Module, settings: Settings) -> None:
         )
 
 
+def _refuse_numbers(numbers: Tensor | None) -> None:
+    """Raise ConfigError where neighbours would be sampled without the features of their edges."""
+    if numbers is not None:
+        raise ConfigError(
+            "method.sampling.above: found fewer than the client's nodes; expected more with "
+            "method.arguments.edge_dim, since sampled edges carry no features"
+        )
+
+
 class Client(Host):
-    """One client with its subgraph; it keeps nothing from round to round."""
+    """A client with its subgraph. It keeps nothing from round to round."""
 
     def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
@@ -159,11 +177,16 @@ class Client(Host):
         self._network = network(site.method, *sizes, site.seed).to(site.device)
         self._x = graph.features.to(site.device)
         self._edges = graph.edge_index.to(site.device)
+        numbers = any_network.read_edges(graph, site.method.arguments)
+        self._numbers = None if numbers is None else numbers.to(site.device)
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.nonzero().flatten().to(site.device)
+        trained = self._labels[self._train]
+        self._weights = class_weights(trained, graph.num_classes, site.training)
         sampled = len(self._x) > site.method.sampling.above
         self._incoming = Incoming.of(self._edges, len(self._x)) if sampled else None
         if sampled:
+            _refuse_numbers(self._numbers)
             _refuse_other_depths(self._network, site.method)
         self._private = _private(site.training, site.method)
         if self._private is not None:
@@ -196,7 +219,8 @@ class Client(Host):
         with any_network.seeded(derive_seed(self._seed, "dropout", self._shard.client, turn.round)):
             for x, edges, nodes, labels in self._batches(turn):
                 self._network.zero_grad()
-                loss = cross_entropy(self._network(x, edges)[nodes], labels)
+                scores = any_network.answers(self._network, x, edges, self._numbers)
+                loss = cross_entropy(scores[nodes], labels, self._weights)
                 if self._settings.proximal:
                     apart = torch.nn.utils.parameters_to_vector(self._network.parameters()) - start
                     loss = loss + self._settings.proximal / 2 * apart.square().sum()
@@ -206,7 +230,7 @@ class Client(Host):
                         optimizer.step([weights.grad])
 
     def _batches(self, turn: Turn) -> Iterator[tuple[Tensor, Tensor, Tensor | slice, Tensor]]:
-        """Features, edges, which nodes have labels, and these: for every step of a round."""
+        """Yield features, edges, which nodes have labels, and these: for every step of a round."""
         if self._incoming is None:
             whole = (self._x, self._edges, self._train, self._labels[self._train])
             yield from [whole] * self._training.local_epochs
@@ -221,17 +245,19 @@ class Client(Host):
                 yield self._x[known], edges, slice(len(nodes)), self._labels[nodes]
 
     def _private_steps(self, private: PrivateTraining, turn: Turn) -> None:
-        """Poisson samples of the training nodes, each by itself; noise in every step."""
+        """Take steps on Poisson samples of the training nodes, each by itself, with noise in every
+        step."""
         rows = (self._x[self._train], self._edges.new_zeros(2, 0))
         labels = self._labels[self._train]
         private.train_module(self._network, rows, labels, self._noise, turn.clients, turn.round)
 
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:
-        """The global model on the client's own nodes."""
+        """Return the scores of the global model on the client's own nodes."""
         assert isinstance(release, Globals)
         any_network.load_vector(self._network, release.weights.to(self._device))
-        logits = self._network.eval()(self._x, self._edges).cpu()
+        made = self._network.eval()
+        logits = any_network.answers(made, self._x, self._edges, self._numbers).cpu()
         graph = self._shard.graph
         return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
 
@@ -253,16 +279,16 @@ def make_server(
 
 
 def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
-    """The global model on the union graph."""
+    """Return the scores of the global model on the union graph."""
     made = network(settings, union.num_features, union.num_classes, 0).to(device)
     features, edges = union.features.to(device), union.edge_index.to(device)
+    numbers = any_network.read_edges(union.to(device), settings.arguments)
 
     @torch.no_grad()
     def logits(release: Message) -> Tensor:
         assert isinstance(release, Globals)
         any_network.load_vector(made, release.weights.to(device))
-        found: Tensor = made.eval()(features, edges)
-        return found.cpu()
+        return any_network.answers(made.eval(), features, edges, numbers).cpu()
 
     return UnionGoal(union, logits)
 
@@ -279,4 +305,5 @@ METHOD = Method(
     make_host=Client,
     make_server=make_server,
     make_evaluator=global_goal,
+    weighs_classes=True,
 )

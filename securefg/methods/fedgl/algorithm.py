@@ -1,6 +1,6 @@
 """FedGL: federated graph learning with global self-supervision (Chen et al. 2021).
 
-Clients hold overlapping subgraphs. Beside models they upload predictions and node embeddings; the
+Clients hold overlapping subgraphs. Beside models they upload predictions and node embeddings. The
 server fuses them into pseudo labels, which enrich the training labels, and a pseudo graph, which
 complements the structure. Comments give the line numbers of the paper's Algorithm 1. Without both
 halves this is federated averaging of a GCN, the paper's baseline "Federated".
@@ -39,7 +39,7 @@ from securefg.settings.execution import TrainingSettings
 
 
 class Client(Host):
-    """One client with its subgraph (lines 3-8)."""
+    """A client with its subgraph (lines 3-8)."""
 
     def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
@@ -76,7 +76,7 @@ class Client(Host):
         return torch_stream(self._seed, *names, device=str(self._device))
 
     def _complemented(self, request: Globals) -> Operator:
-        """Equation 9: A_k := A_hat_k + beta D^-1/2 A^(k) D^-1/2, once there is a pseudo graph A."""
+        """Return A_hat_k + beta D^-1/2 A^(k) D^-1/2 (equation 9), A being the pseudo graph."""
         pseudo, settings = request.graph, self._settings
         if pseudo is None:
             return self._adjacency
@@ -133,7 +133,7 @@ class Client(Host):
         return gcn(weights, self._complemented(release), self._features)[1].cpu()
 
     def measure(self, release: Message) -> list[LocalScore]:
-        """The local goal: the global model on the client's own nodes."""
+        """Return the scores of the local goal: the global model on the client's own nodes."""
         graph, logits = self._shard.graph, self.answers(release)
         return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
 
@@ -142,7 +142,7 @@ class Client(Host):
 
 
 class FedGLServer(Server):
-    """Aggregation and the discovery of global self-supervision (lines 1 and 10-16)."""
+    """A server of aggregation and the discovery of global self-supervision (lines 1 and 10-16)."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
@@ -176,18 +176,18 @@ class FedGLServer(Server):
         return Globals.made_of({"index_size": self._info.num_nodes, **found})
 
     def _pseudo_labels(self, replies: Replies[Update]) -> Tensor:
-        """Lines 12-13: fuse the predictions, keep the confident ones."""
+        """Fuse the predictions and return the confident ones (lines 12-13)."""
         confidence, label = self._fused(replies, "predictions").max(-1)
         return torch.where(confidence > self._settings.threshold, label, -1).to(torch.int16)
 
     def _pseudo_graph(self, replies: Replies[Update], number: int) -> PseudoGraph:
-        """Lines 14-15: fuse the embeddings, connect the similar."""
+        """Fuse the embeddings and connect the similar nodes (lines 14-15)."""
         seed = derive_seed(self._info.seed, "pseudo_graph", number)
         found, self._recall = self._search.graph_of(self._fused(replies, "embeddings"), seed)
         return found.to("cpu")
 
     def _fused(self, replies: Replies[Update], field: str) -> Tensor:
-        """Equations 11 and 13: sum_k N_k / M x_k; renormalised, M counts a node's holders alone."""
+        """Return sum_k N_k / M x_k (11, 13). Renormalised, M counts a node's holders alone."""
         if self._settings.fusion == "paper":
             return replies.mean(field)
         held = replies.sum("holds")
@@ -214,7 +214,7 @@ class FedGLServer(Server):
 
 
 def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
-    """The global model on the union graph, complemented as a client would complement its own."""
+    """Return the global model on the union graph, complemented as a client would do."""
     everything = Shard(0, torch.arange(union.num_nodes), union)
     client = Client(Site((everything,), settings, TrainingSettings(), 0, device))
     return UnionGoal(union, client.answers)

@@ -1,4 +1,4 @@
-"""What FedGL sends, what it means, and how often it leaves at most."""
+"""The messages of FedGL, their meanings, and how often each leaves at most."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _added(
 
 
 class Globals(Message, kind="fedgl.Globals"):
-    """What the server distributes (line 16); the pseudo graph in CSR form."""
+    """A message that the server distributes (line 16), with the pseudo graph in CSR form."""
 
     weights: Tensor = public("global model", means=meanings.Weights("network", change=False))
     index_size: int = public(
@@ -59,13 +59,13 @@ class Globals(Message, kind="fedgl.Globals"):
 
     @property
     def graph(self) -> PseudoGraph | None:
-        """The pseudo graph, if there is one; raises where its parts do not fit."""
+        """Return the pseudo graph, if there is one. Raise an error if its parts do not fit."""
         return received_graph(self.kind, self.graph_counts, self.graph_columns, self.graph_values)
 
 
 class Update(Message, kind="fedgl.Update"):
-    """What a client uploads (line 8). Arrays per node run over the global index, zero where the
-    client does not hold the node, so that a sum needs no list of who holds what."""
+    """An upload of a client (line 8). Arrays per node run over the global index, zero if the client
+    does not hold the node, so that a sum needs no list of who holds what."""
 
     weights: Tensor = private(
         "sum",

@@ -14,8 +14,8 @@ class Settings(WeightedSettings):
     `weighting`) defaults to what reproduces its tables."""
 
     name: Literal["fedgl"] = "fedgl"
-    hidden: int = Field(16, ge=1)
-    dropout: float = Field(0.5, ge=0, lt=1)
+    hidden: int = Field(16, ge=1, description="width of the hidden layer")
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate")
     pseudo_labels: bool = Field(True, description="train on pseudo labels too")
     pseudo_graph: bool = Field(True, description="add the pseudo graph to the clients' graphs")
     threshold: float = Field(
@@ -52,12 +52,12 @@ class Settings(WeightedSettings):
 
     @property
     def uploads_rows(self) -> bool:
-        """Whether clients upload a row for each of their nodes."""
+        """Return whether clients upload a row for each of their nodes."""
         return self.pseudo_labels or self.pseudo_graph
 
     @property
     def counts_holders(self) -> bool:
-        """Whether the fusion divides by the number of a node's holders."""
+        """Return whether the fusion divides by the number of a node's holders."""
         return self.uploads_rows and self.fusion == "renormalised"
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""FedMLP: federated averaging (McMahan et al. 2017) of perceptrons; nobody uses the graph.
+"""FedMLP: federated averaging (McMahan et al. 2017) of perceptrons. Nobody uses the graph.
 
 The baseline of GFL-APPNP's paper where every client is a node with samples of its own. Clients
 count alike, so that no size leaves a client, and the server needs nothing but the sum.
@@ -36,13 +36,13 @@ from securefg.settings.execution import TrainingSettings
 
 
 class Globals(Message, kind="fedmlp.Globals"):
-    """The model that the server distributes and releases."""
+    """A model that the server distributes and releases."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
 
 
 class Update(Message, kind="fedmlp.Update"):
-    """The models that users trained, or their changes."""
+    """A set of the models that users trained, or their changes."""
 
     weights: Tensor = private(
         "sum",
@@ -52,7 +52,7 @@ class Update(Message, kind="fedmlp.Update"):
 
 
 def require_one_node_each(info: PublicInfo) -> None:
-    """Clients are laid out as one tensor, which wants as many samples of each."""
+    """Raise ConfigError unless every client has one node. Clients are laid out as one tensor."""
     if info.num_clients != info.num_nodes:
         raise ConfigError(
             f"partition: {info.num_clients} clients for {info.num_nodes} nodes; perceptrons of "
@@ -79,7 +79,7 @@ def planned(
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
-    """ReLU(X W0) W1."""
+    """Return the layout of ReLU(X W0) W1."""
     first, second = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
     return {
         "network": Layout(
@@ -95,7 +95,7 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
 
 
 class Users(Host):
-    """Some of the clients, as one tensor; they keep nothing from round to round."""
+    """A host of some of the clients, as one tensor. They keep nothing from round to round."""
 
     def __init__(self, site: Site[Settings]) -> None:
         self._settings: Settings = site.method
@@ -133,7 +133,7 @@ class Users(Host):
     def _private_steps(
         self, private: PrivateTraining, vectors: Tensor, own: TrainingSet, turn: Turn
     ) -> Tensor:
-        """Poisson samples in place of batches; noise in every step."""
+        """Take steps on Poisson samples in place of batches, with noise in every step."""
         samples = Samples(own.inputs, own.labels)
         weights = tuple(split(vectors, self._shapes))
         done = private.train(weights, samples, mlp_loss, self._noise, turn.clients, turn.round)
@@ -141,7 +141,7 @@ class Users(Host):
 
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:
-        """The global model on every client's own samples."""
+        """Return the scores of the global model on every client's own samples."""
         assert isinstance(release, Globals)
         samples = self._samples
         logits = mlp(split(release.weights.to(self._device), self._shapes), samples.inputs)
@@ -151,7 +151,7 @@ class Users(Host):
 def make_server(
     info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
 ) -> AveragingServer:
-    """W := mean of the models that came back."""
+    """Return a server with W := mean of the models that came back."""
     shapes = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
     return AveragingServer(
         info,

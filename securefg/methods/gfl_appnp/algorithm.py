@@ -1,6 +1,6 @@
-"""GFL-APPNP: every client is a node; hidden representations are shared, raw data are not.
+"""GFL-APPNP: every client is a node. Hidden representations are shared, raw data are not.
 
-Client j uploads h_j = MLP(x_j; W), the mean over its samples, and its Jacobian; the server, which
+Client j uploads h_j = MLP(x_j, W), the mean over its samples, and its Jacobian. The server, which
 knows the graph, returns to client k its own sums C_k = sum_{j != k} A_tilde_kj h_j and dC_k alone;
 clients with labels then take local steps as if they held their neighbours' data, and their models
 are averaged. Comments give the line numbers of the paper's Algorithm 1, counted from "Require".
@@ -61,7 +61,7 @@ from securefg.settings.execution import TrainingSettings
 def own_noise(
     settings: Settings, info: PublicInfo, seed: int, request: Message, turn: Turn
 ) -> dict[str, Tensor]:
-    """V1's noise on the Jacobian, as every party can draw it again."""
+    """Return V1's noise on the Jacobian, as every party can draw it again."""
     if not settings.jacobian_noise or not isinstance(request, Globals):
         return {}
     layers = MlpShape(info.num_features, settings.hidden, info.num_classes).split(request.weights)
@@ -69,7 +69,7 @@ def own_noise(
 
 
 def jacobian_noise(settings: Settings, seed: int, layers: Layers, turn: Turn) -> Tensor:
-    """What noise on every entry of the Jacobian leaves of noise on its compact form.
+    """Return the noise on the compact form that noise on every entry of the Jacobian leaves.
 
     The C entries that W2[:, a] M[a, i] fills, each with noise of its own, tell of M[a, i] as much
     as their projection on W2[:, a]: noise of 1 / |W2[:, a]|. The C copies of m tell as much as
@@ -86,7 +86,8 @@ def jacobian_noise(settings: Settings, seed: int, layers: Layers, turn: Turn) ->
 
 
 class Users(Host):
-    """Some of the clients, as one tensor. Row i of everything is the i-th client of this host."""
+    """A host of some of the clients, as one tensor. Row i of everything is the i-th client of this
+    host."""
 
     def __init__(self, site: Site[Settings]) -> None:
         self._settings: Settings = site.method
@@ -129,7 +130,7 @@ class Users(Host):
         return _equal_rows(self._x, self._trains)
 
     def _represent(self, request: Globals, users: Tensor, turn: Turn) -> Representation:
-        """Lines 8 to 10: every client, whether it has labels or not."""
+        """Return the representations of every client, with labels or without (lines 8 to 10)."""
         samples = self._begin(request, users)
         assert self._layers is not None
         gates, mean = mean_hidden(self._layers.first, samples)
@@ -143,7 +144,7 @@ class Users(Host):
         return Representation(hidden=hidden, jacobian=jacobian)
 
     def _begin(self, request: Globals | Call, users: Tensor) -> Tensor:
-        """Take the round's model; returns the samples that these clients represent by it."""
+        """Take the round's model. Return the samples that these clients represent by it."""
         self._layers = self._shape.split(request.weights.to(self._device))
         self._number = request.number
         self._told[:] = False
@@ -162,7 +163,8 @@ class Users(Host):
         return Noted(number=turn.round)
 
     def _learn(self, request: Learn, users: Tensor, turn: Turn) -> Update:
-        """Lines 17 to 21: I steps of all clients with labels at once."""
+        """Take I steps of all clients with labels at once (lines 17 to 21), and return their
+        models."""
         assert self._layers is not None
         slope = request.slope
         if slope is not None:
@@ -178,7 +180,7 @@ class Users(Host):
         return Update(weights=trained)
 
     def _trains_on(self, users: Tensor) -> Tensor:
-        """Which samples train: a labelled node's all, or those labelled for it."""
+        """Return which samples train: a labelled node's all, or those labelled for it."""
         return self._trains[users].expand(-1, self._x.shape[1])
 
     def _targets(self, users: Tensor) -> Tensor:
@@ -187,7 +189,7 @@ class Users(Host):
         return one_hot(chosen, self._shape.num_classes).to(self._x.dtype)
 
     def _batches(self, turn: Turn, num_samples: int) -> Iterator[Tensor | None]:
-        """For every local step, which samples each client takes; drawn without replacement."""
+        """Yield for every local step which samples each client takes, drawn without replacement."""
         size = self._settings.batch_size
         places = turn.clients.array()[:, None] * num_samples + np.arange(num_samples)
         for step in range(self._training.local_epochs):
@@ -200,9 +202,12 @@ class Users(Host):
 
     @torch.no_grad()
     def measure(self, release: Message) -> list[LocalScore]:
-        """softmax(A_kk h_k + C_k) with the C_k that the client was sent: a node by the mean of its
-        samples, or each sample where these are labelled apart or `scored` says so. Only for the
-        round's own model: the sums for another one are gone."""
+        """Return the scores of softmax(A_kk h_k + C_k) with the C_k that the client was sent.
+
+        A node is scored by the mean of its samples, or by each sample if these are labelled apart
+        or `scored` says so. Only the round's own model can be scored: the sums for another model
+        are gone.
+        """
         assert isinstance(release, Globals)
         if release.number != self._number or not bool(self._told.any()):
             return []
@@ -220,13 +225,13 @@ class Users(Host):
 
 
 def _split_of(data: list[Any]) -> Split:
-    """The clients' masks, (n, 1), or (n, S) where samples are labelled apart."""
+    """Return the clients' masks, (n, 1), or (n, S) where samples are labelled apart."""
     parts = [[getattr(graph.split, name) for graph in data] for name in ("train", "val", "test")]
     return Split(*(torch.cat(part).reshape(len(data), -1) for part in parts))
 
 
 def _equal_rows(values: Tensor, chosen: Tensor) -> Tensor:
-    """The chosen of every client's samples, (n, T, ...): all must have chosen as many."""
+    """Return the chosen of every client's samples, (n, T, ...): all must have chosen as many."""
     counts = chosen.sum(1)
     if len(counts) and int(counts.min()) != int(counts.max()):
         raise ConfigError("gfl_appnp: clients with different numbers of training samples")
@@ -237,7 +242,7 @@ def _equal_rows(values: Tensor, chosen: Tensor) -> Tensor:
 
 
 class GflServer(Server):
-    """Averages models and forms, for every client, its own sums over the graph."""
+    """A server that averages models and forms, for every client, its own sums over the graph."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
@@ -256,7 +261,7 @@ class GflServer(Server):
         self._weights = shape.initial(torch_stream(info.seed, "weights"))
 
     def round(self, number: int) -> Globals:
-        """One communication. A client that does not reply is left out of this round's sums.
+        """Run one communication. A client that does not reply is left out of this round's sums.
 
         The model released is the one that the sums belong to, which clients can predict with.
         """
@@ -273,7 +278,7 @@ class GflServer(Server):
         return model
 
     def _form(self, model: Globals) -> tuple[Clients, Tensor | None]:
-        """Lines 10 to 14: the sums of all clients; returns who took its own, and dC_k of those
+        """Form the sums of all clients (lines 10 to 14). Return who took its own, and dC_k of those
         among them that train."""
         replies = require_replies(self._cohort.ask(model, Representation), model.number)
         present = torch.from_numpy(replies.clients.array()).to(self._info.device)
@@ -285,7 +290,7 @@ class GflServer(Server):
         return told, self.summed(replies.each("jacobian"), rows, present)  # line 13
 
     def _pass_on(self, number: int) -> Clients:
-        """The same sums, formed under masks and opened by their recipients alone."""
+        """Return the same sums, formed under masks and opened by their recipients alone."""
         call = Call(weights=self._weights, number=number, shares=self._others.T.cpu())
         replies = require_replies(self._cohort.ask(call, Parts), number)
         present = torch.from_numpy(replies.clients.array())
@@ -293,13 +298,14 @@ class GflServer(Server):
         return self._cohort.ask(sums, Noted, replies.clients).clients
 
     def _tell(self, hidden: Tensor, present: Tensor, clients: Clients) -> Clients:
-        """Lines 12 and 14; returns who took its sum."""
+        """Send the sums (lines 12 and 14). Return who took its sum."""
         context = self.summed(hidden, present, present)
         sums = Sums(context=context, own=self._own[present].cpu())
         return self._cohort.ask(sums, Noted, clients).clients
 
     def summed(self, values: Tensor, recipients: Tensor, present: Tensor) -> Tensor:
-        """sum_{j != k} A_tilde_kj values_j for every recipient k, over those that replied."""
+        """Return sum_{j != k} A_tilde_kj values_j for every recipient k, over those that
+        replied."""
         weights = self._others[recipients][:, present]
         return (weights @ values.to(weights)).cpu()
 

@@ -1,4 +1,4 @@
-"""What GFL-APPNP sends, what it means, and how often it leaves at most."""
+"""The messages of GFL-APPNP, their meanings, and how often each leaves at most."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _by_class(settings: Settings, public: PublicSizes) -> Bound:
 
 
 class Globals(Message, kind="gfl_appnp.Globals"):
-    """The averaged model, to everybody (line 6)."""
+    """An averaged model, to everybody (line 6)."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
     number: int = round_number()
@@ -53,7 +53,7 @@ _SUMMED_BY = "method.sums: recipients and method.jacobian: none"
 
 
 class Representation(Message, kind="gfl_appnp.Representation"):
-    """What every client uploads (line 10); the Jacobian as [M | m], see `two_layer_mlp`."""
+    """An upload of every client (line 10). The Jacobian is [M | m], see `two_layer_mlp`."""
 
     hidden: Tensor = private(
         "each",
@@ -70,7 +70,8 @@ class Representation(Message, kind="gfl_appnp.Representation"):
 
 
 class Call(Message, kind="gfl_appnp.Call"):
-    """Lines 6 and 10 with `sums: recipients`: the model, and what to multiply h_j by for whom."""
+    """A request of lines 6 and 10 with `sums: recipients`: the model, and the factors of h_j by
+    recipient."""
 
     weights: Tensor = public("global model", means=Weights("network", change=False))
     number: int = round_number()
@@ -82,7 +83,7 @@ class Call(Message, kind="gfl_appnp.Call"):
 
 
 class Parts(Message, kind="gfl_appnp.Parts"):
-    """Instead of h_j; the server sees neither it nor any sum of it."""
+    """A reply in place of h_j. The server sees neither it nor any sum of it."""
 
     parts: Tensor = private(
         "recipients",
@@ -92,7 +93,7 @@ class Parts(Message, kind="gfl_appnp.Parts"):
 
 
 class SealedSums(Message, kind="gfl_appnp.SealedSums"):
-    """To every client its own sum (line 14), which the server cannot read."""
+    """A message to every client with its own sum (line 14), which the server cannot read."""
 
     context: Tensor = personal(
         "C_k, under the client's own pads",
@@ -108,7 +109,7 @@ class SealedSums(Message, kind="gfl_appnp.SealedSums"):
 
 
 class Sums(Message, kind="gfl_appnp.Sums"):
-    """To every client its own sum (line 14)."""
+    """A message to every client with its own sum (line 14)."""
 
     context: Tensor = personal(
         "C_k: the neighbours' representations, weighted by the graph",
@@ -129,7 +130,7 @@ class Noted(Message, kind="gfl_appnp.Noted"):
 
 
 class Learn(Message, kind="gfl_appnp.Learn"):
-    """To clients with labels: train, with this compensation (line 14)."""
+    """A request to clients with labels: train, with this compensation (line 14)."""
 
     slope: Tensor | None = personal(
         "dC_k: the neighbours' Jacobians, weighted by the graph",
@@ -142,7 +143,7 @@ class Learn(Message, kind="gfl_appnp.Learn"):
 
 
 class Update(Message, kind="gfl_appnp.Update"):
-    """The trained models, or their changes."""
+    """A set of the trained models, or their changes."""
 
     weights: Tensor = private(
         "sum",
@@ -154,7 +155,8 @@ class Update(Message, kind="gfl_appnp.Update"):
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
-    """Which private fields leave, how often at most. Refuses data that do not fit the method."""
+    """Return which private fields leave, and how often at most. Raise ConfigError for data that do
+    not fit the method."""
     if info.num_clients != info.num_nodes:
         raise ConfigError(
             f"partition: {info.num_clients} clients for {info.num_nodes} nodes; "
@@ -199,7 +201,7 @@ def check(settings: Settings, public: PublicInfo, message: Message) -> None:
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
-    """h = W2 ReLU(W1 x); the loss sees it mixed with the neighbours'."""
+    """Return the layout of h = W2 ReLU(W1 x). The loss sees it mixed with the neighbours'."""
     hidden = settings.hidden
     first, second = (hidden, info.num_features), (info.num_classes, hidden)
     return {
@@ -217,7 +219,8 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
 def _refuse_private_training(
     key: str, settings: Settings, info: PublicInfo, shape: MlpShape
 ) -> None:
-    """A client's samples are in its neighbours' gradients through C_k and dC_k."""
+    """Raise ConfigError for private training: a client's samples are in its neighbours' gradients
+    through C_k and dC_k."""
     assert info.edge_index is not None
     matrix = propagation_matrix(info.edge_index, info.num_nodes, settings.teleport, settings.steps)
     layers = shape.split(matrix.new_zeros(shape.num_parameters))
@@ -230,7 +233,8 @@ def _refuse_private_training(
 
 
 def _refuse_open_sums(settings: Settings, info: PublicInfo, shape: MlpShape) -> None:
-    """Jacobians for every recipient weigh too much, and a sum of one or two hides nobody."""
+    """Raise ConfigError if Jacobians for every recipient weigh too much, or a sum of one or two
+    hides nobody."""
     if settings.jacobian == "full":
         trainers = info.num_trainers or info.num_clients
         mib = info.num_clients * trainers * shape.compact_size * 4 / 2**20

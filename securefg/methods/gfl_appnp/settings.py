@@ -13,7 +13,7 @@ class Settings(MethodSettings):
     """Appendix A.2.2 of the paper. `training.local_epochs` is its I: local steps per round."""
 
     name: Literal["gfl_appnp"] = "gfl_appnp"
-    hidden: int = Field(64, ge=1)
+    hidden: int = Field(64, ge=1, description="width of the hidden layer")
     teleport: float = Field(0.1, gt=0, le=1, description="alpha of APPNP")
     steps: int = Field(10, ge=0, description="M: number of propagation steps")
     jacobian: Literal["full", "none"] = Field(

@@ -29,10 +29,10 @@ LEAST = 1e-12
 
 
 class Silent(Host):
-    """Clients who are asked for nothing."""
+    """A host of clients who are asked for nothing."""
 
     def __init__(self, site: Site[Settings]) -> None:
-        """Nothing of the site is kept."""
+        """Keep nothing of the site."""
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Refuse: no client is asked for anything."""
@@ -40,7 +40,7 @@ class Silent(Host):
 
 
 class Propagator(Server):
-    """Solves in one round."""
+    """A server that solves in one round."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
@@ -60,11 +60,11 @@ class Propagator(Server):
         return {}
 
     def restore(self, state: State) -> None:
-        """The scores follow from what the server was given."""
+        """Do nothing, because the scores follow from what the server was given."""
 
 
 def known_rows(classes: Tensor, num_classes: int) -> Tensor:
-    """Y: a row per node, 1 at its class; zero where the class is not known (-1)."""
+    """Return Y: a row per node, 1 at its class, or zero if the class is not known (-1)."""
     known = classes >= 0
     return one_hot(classes.clamp_min(0), num_classes).float() * known[:, None]
 

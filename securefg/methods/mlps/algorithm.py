@@ -1,6 +1,6 @@
-"""MLPs: every client trains a perceptron on its own samples; nothing is exchanged.
+"""MLPs: every client trains a perceptron on its own samples. Nothing is exchanged.
 
-The baseline of GFL-APPNP's paper where every client is a node with samples of its own; `alone` is
+The baseline of GFL-APPNP's paper where every client is a node with samples of its own. `alone` is
 the like for clients with graphs.
 """
 
@@ -35,10 +35,11 @@ def planned(
 
 
 class Users(Host):
-    """Some of the clients, as one tensor: each its own weights, and the best it has had.
+    """A host of some of the clients, as one tensor: each has its own weights, and the best it has
+    had.
 
-    Best is the lowest validation loss with `training.monitor: val_loss`, else the highest accuracy;
-    a client without validation samples keeps its last weights.
+    Best is the lowest validation loss with `training.monitor: val_loss`, else the highest accuracy.
+    A client without validation samples keeps its last weights.
     """
 
     def __init__(self, site: Site[Settings]) -> None:

@@ -1,13 +1,13 @@
 """nFedGNN: every user is one node and keeps its feature vector to itself.
 
-User i uploads x'_i = x_i W_i; the server, which has the graph and some labels, runs the rest of a
-GCN or a GAT, updates its own weights, and returns dL/dx'_i; the user back-propagates and updates
+User i uploads x'_i = x_i W_i. The server, which has the graph and some labels, runs the rest of a
+GCN or a GAT, updates its own weights, and returns dL/dx'_i. The user back-propagates and updates
 W_i. A smoothness term pulls neighbours' latents together. CNFGNN, the paper's baseline, also sends
 all W_i.
 
 The server needs every single latent, so masking them is refused and noise is the defence. A GCN
 without the smoothness term gets by with sums over closed neighbourhoods, and these can be masked
-(`upload: neighbourhood_sums`); how many latents follow from the sums is among the run's facts.
+(`upload: neighbourhood_sums`). How many latents follow from the sums is among the run's facts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ NEIGHBOURS = ("whose", "weight")
 
 
 class Users(Host):
-    """Some of the users, as one tensor. Row i of everything is the i-th user of this host."""
+    """A host of some of the users, as one tensor. Row i of everything is the i-th user of this
+    host."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Users(Host):
         training: TrainingSettings,
         seed: int,
     ) -> None:
-        """`clients`: the users' numbers, ascending."""
+        """Take `clients`, the users' numbers, ascending."""
         self._clients = clients
         if settings.init == "shared":
             weights = shared_rows(features, settings.width, seed)
@@ -81,7 +82,7 @@ class Users(Host):
 
     @classmethod
     def of(cls, site: Site[Settings]) -> Host:
-        """Return the users of a host; with `average`, those of CNFGNN."""
+        """Return the users of a host. With `average`, those of CNFGNN."""
         features, clients = features_of(site.shards).to(site.device), clients_of(site.shards)
         if site.method.average:
             return AveragedUsers(features, clients, site.method, site.training, site.seed)
@@ -120,7 +121,8 @@ class Users(Host):
 
 
 class AveragedUsers(Host):
-    """Users of CNFGNN: each goes on from the broadcast mean, and sends its whole matrix."""
+    """A host of users of CNFGNN: each goes on from the broadcast mean, and sends its whole
+    matrix."""
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class AveragedUsers(Host):
 
 
 def places(clients: Ints, turn: Turn) -> Tensor:
-    """Which users of a host were asked."""
+    """Return which users of a host were asked."""
     return torch.from_numpy(np.searchsorted(clients, turn.clients.array()))
 
 
@@ -164,11 +166,13 @@ def places(clients: Ints, turn: Turn) -> Tensor:
 
 
 class Network(Protocol):
-    """Everything after the users' own layer."""
+    """A network of everything after the users' own layer."""
 
     parameters: list[Tensor]
 
-    def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor: ...
+    def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor:
+        """Return class scores of every node from the received rows, a row per node. Dropout acts if
+        a stream is given."""
 
 
 def make_network(info: PublicInfo, settings: Settings) -> Network:
@@ -183,7 +187,8 @@ def make_network(info: PublicInfo, settings: Settings) -> Network:
 
 
 class LatentServer(Server):
-    """Algorithm 1, the server's lines. `received` is a row per node: its latent, or its sum."""
+    """A server with its lines of Algorithm 1. `received` is a row per node: its latent, or its
+    sum."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
@@ -219,7 +224,7 @@ class LatentServer(Server):
             return Predictions(logits=self._network.logits(self._received).cpu())
 
     def _gather(self, number: int, clients: Clients) -> Clients:
-        """Bring `received` up to date; who took part."""
+        """Bring `received` up to date. Return who took part."""
         if self._sums is not None:
             return self._gather_sums(self._sums, number, clients)
         call = Call(number=number, weights=self._mean)
@@ -241,7 +246,7 @@ class LatentServer(Server):
         return replies.clients
 
     def _learn(self, number: int) -> Tensor:
-        """One step of the server's own weights; returns dL/dx' for all users."""
+        """Take one step of the server's own weights. Return dL/dx' for all users."""
         received = self._received.clone().requires_grad_()
         stream = torch_stream(self._info.seed, "dropout", number, device=str(received.device))
         logits = self._network.logits(received, stream)
@@ -280,7 +285,7 @@ class LatentServer(Server):
 
 
 class NodeGoal(Evaluator):
-    """The server's predictions on the held-out nodes."""
+    """A goal: the server's predictions on the held-out nodes."""
 
     def __init__(self, graph: Graph, settings: MethodSettings, device: torch.device) -> None:
         self._graph = graph

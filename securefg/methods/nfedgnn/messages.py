@@ -1,4 +1,4 @@
-"""What nFedGNN sends, what it means, and how often it leaves at most."""
+"""The messages of nFedGNN, their meanings, and how often each leaves at most."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from securefg.settings.execution import TrainingSettings
 
 
 class Call(Message, kind="nfedgnn.Call"):
-    """Asks for latents."""
+    """A request for latents."""
 
     number: int = round_number()
     weights: Tensor | None = public(
@@ -40,7 +40,7 @@ class Call(Message, kind="nfedgnn.Call"):
 
 
 class Latents(Message, kind="nfedgnn.Latents"):
-    """The latents of users."""
+    """A set of the latents of users."""
 
     latent: Tensor = private(
         "each",
@@ -52,7 +52,7 @@ class Latents(Message, kind="nfedgnn.Latents"):
 
 
 class Neighbours(Message, kind="nfedgnn.Neighbours"):
-    """Once, before sums are asked for: whose sums a user is in."""
+    """A message, once before sums are asked for: whose sums a user is in."""
 
     whose: Tensor = personal(
         "the nodes of whose sums the user is a part; -1 fills up",
@@ -73,7 +73,7 @@ class Noted(Message, kind="nfedgnn.Noted"):
 
 
 class CallParts(Message, kind="nfedgnn.CallParts"):
-    """Asks for parts of sums."""
+    """A request for parts of sums."""
 
     number: int = round_number()
     num_nodes: int = public("how many sums there are", bounds=lambda s, p: exactly(p.num_nodes))
@@ -92,7 +92,7 @@ class Parts(Message, kind="nfedgnn.Parts"):
 
 
 class Learn(Message, kind="nfedgnn.Learn"):
-    """The gradients by which users learn."""
+    """A set of the gradients by which users learn."""
 
     gradient: Tensor = personal(
         "derivative of the loss by the user's latent",
@@ -102,7 +102,7 @@ class Learn(Message, kind="nfedgnn.Learn"):
 
 
 class Learnt(Message, kind="nfedgnn.Learnt"):
-    """The weights after a step, where they are averaged."""
+    """A set of the weights after a step, if they are averaged."""
 
     number: int = round_number()
     weights: Tensor | None = private(
@@ -113,7 +113,7 @@ class Learnt(Message, kind="nfedgnn.Learnt"):
 
 
 class Predictions(Message, kind="nfedgnn.Predictions"):
-    """What the server releases: its view of every node."""
+    """A release of the server: its view of every node."""
 
     logits: Tensor = public(
         "class scores per node",
@@ -144,7 +144,8 @@ def check(settings: Settings, public: PublicInfo, message: Message) -> None:
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
-    """The users' own layer x W; alike for all at first where `init` is shared."""
+    """Return the layout of the users' own layer x W, which is alike for all at first if `init` is
+    shared."""
     layer, width = "weight", settings.width
 
     def initial() -> Tensor:
@@ -164,7 +165,8 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
 
 
 def exposed_uploads(settings: Settings, info: PublicInfo, survivors: list[int]) -> int:
-    """One sum over all users is a sum for every neighbourhood, and these are linear equations."""
+    """Return how many uploads follow from one sum over all users. It is a sum for every
+    neighbourhood, and these are linear equations."""
     if settings.upload != "neighbourhood_sums":
         return int(len(survivors) == 1)
     assert info.edge_index is not None

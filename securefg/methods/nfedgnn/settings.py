@@ -13,7 +13,7 @@ class Settings(MethodSettings):
     """The paper's networks; `smoothness` is its lambda."""
 
     name: Literal["nfedgnn"] = "nfedgnn"
-    network: Literal["gcn", "gat"] = "gcn"
+    network: Literal["gcn", "gat"] = Field("gcn", description="the network")
     hidden: int = Field(16, ge=1, description="dimension of a latent, per head")
     heads: int = Field(
         8, ge=1, description="number of heads in a GAT's first layer; not used by GCN"
@@ -36,7 +36,7 @@ class Settings(MethodSettings):
 
     @property
     def width(self) -> int:
-        """How many numbers a user uploads."""
+        """Return how many numbers a user uploads."""
         return self.hidden * (self.heads if self.network == "gat" else 1)
 
     @model_validator(mode="after")
@@ -47,7 +47,8 @@ class Settings(MethodSettings):
 
     @model_validator(mode="after")
     def _sums_suffice(self) -> Self:
-        """A server with sums alone cannot do what needs a single latent."""
+        """Raise an error if sums are asked for and a setting needs single latents. Return the
+        settings."""
         needs = {
             "network: gat": self.network == "gat" and "attention compares every two latents",
             "smoothness > 0": self.smoothness > 0 and "it compares every two neighbours' latents",

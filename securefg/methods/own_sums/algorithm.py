@@ -31,7 +31,7 @@ RIDGES: Final = (1.0, 0.1, 10.0, 100.0)
 
 
 class Party(Host):
-    """One party with its own model; there is nothing to keep."""
+    """A party with its own model. There is nothing to keep."""
 
     def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards

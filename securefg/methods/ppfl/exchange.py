@@ -60,7 +60,8 @@ def _rows(settings: ExchangeSettings) -> NodeRows:
 
 
 class Aligned(Message, kind="public_rows.Aligned"):
-    """Train on; `rows` are to stand in for the client's own rows of the public nodes."""
+    """A request to train on. `rows` are to stand in for the client's own rows of the public
+    nodes."""
 
     number: int = round_number()
     upload: bool = public("whether rows are asked for")
@@ -80,7 +81,7 @@ _SUMMED_BY = "method.alignment: reference and method.start: shared"
 
 
 class Rows(Message, kind="public_rows.Rows"):
-    """Rows of the public nodes, and how much each counts."""
+    """A set of rows of the public nodes, and how much each counts."""
 
     rows: Tensor = private(
         "each", "embedding per public node", means=_rows, rows="node", summed_by=_SUMMED_BY
@@ -95,7 +96,7 @@ class Rows(Message, kind="public_rows.Rows"):
 
 
 class Mean(Message, kind="public_rows.Mean"):
-    """Train on; every client rotates the mean into its own space itself."""
+    """A request to train on. Every client rotates the mean into its own space itself."""
 
     number: int = round_number()
     upload: bool = public("whether rows are asked for")
@@ -109,7 +110,7 @@ class Mean(Message, kind="public_rows.Mean"):
 
 
 class RotatedRows(Message, kind="public_rows.RotatedRows"):
-    """Rows in the common space, times how much each counts."""
+    """A set of rows in the common space, times how much each counts."""
 
     rows: Tensor = private(
         "sum", "rotated embedding per public node, times its weight", means=_rows, rows="node"
@@ -124,13 +125,13 @@ class RotatedRows(Message, kind="public_rows.RotatedRows"):
 
 
 class Trained(Message, kind="public_rows.Trained"):
-    """Trained; nothing else is said."""
+    """A reply that training is done. Nothing else is said."""
 
     number: int = round_number()
 
 
 class Iteration(Message, kind="public_rows.Iteration"):
-    """What the server releases: in pairwise alignment every client's result is its own affair."""
+    """A release of the server. In pairwise alignment every client's result is its own affair."""
 
     number: int = round_number()
     mean: Tensor | None = public(
@@ -167,7 +168,8 @@ def check(settings: ExchangeSettings, public: PublicInfo, message: Message) -> N
 
 
 def num_uploads(settings: ExchangeSettings, rounds: int) -> int:
-    """Rows are uploaded in all rounds but the last: what nobody would use is not sent."""
+    """Return the number of uploads. Rows are uploaded in all rounds but the last, since nobody
+    would use the last."""
     return rounds - 1 if settings.exchange else 0
 
 
@@ -201,7 +203,8 @@ def planned_rows(
 
 
 def rows_of(settings: ExchangeSettings, shard: Shard) -> Tensor:
-    """The public nodes in whose rows a client has a say: by degree, those with an edge there."""
+    """Return the public nodes in whose rows a client has a say: by degree, those with an edge
+    there."""
     assert shard.public is not None
     if settings.aggregation == "mean":
         return torch.arange(len(shard.public))
@@ -221,7 +224,7 @@ class ClientRows:
         self._degrees = degrees.clamp_max(DEGREE_CAP).to(start.dtype) / DEGREE_CAP
 
     def received(self, request: Message, own: Tensor) -> Tensor | None:
-        """The others' view of the client's rows, in its own space, where one came."""
+        """Return the others' view of the client's rows, in its own space, if one came."""
         if isinstance(request, Aligned):
             if request.rows is None or request.known is None or not bool(request.known[0]):
                 return None
@@ -250,7 +253,8 @@ class ClientRows:
 
 
 def alignment_figures(scores: list[LocalScore]) -> dict[str, float]:
-    """P@k over all ordered pairs of clients: a figure of the experiment, no server computes it."""
+    """Return P@k over all ordered pairs of clients: a figure of the experiment, no server computes
+    it."""
     rows = [torch.tensor(s.rows) for s in scores if s.rows]
     return {f"alignment_p{k}": p for k, p in alignment_precision(rows, NEIGHBOURS).items()}
 
@@ -259,7 +263,8 @@ def alignment_figures(scores: list[LocalScore]) -> dict[str, float]:
 
 
 class RowServer(Server):
-    """Lines 10-18 of the paper's algorithms, for rows of `dim` columns in one or more blocks."""
+    """A server of lines 10-18 of the paper's algorithms, for rows of `dim` columns in one or more
+    blocks."""
 
     def __init__(
         self,
@@ -314,7 +319,8 @@ class RowServer(Server):
         self._held["fresh"][came] = True
 
     def _mean_for(self, client: int) -> Tensor:
-        """Lines 11-16; a client that dropped out counts as last seen in its own mean alone."""
+        """Return a client's mean (lines 11-16). A client that dropped out counts as last seen in
+        its own mean alone."""
         others = self._held["fresh"].clone()
         others[client] = False
         rows, weights = self._held["rows"], self._held["weights"]

@@ -1,4 +1,4 @@
-"""What both methods of PPFL-GNN say about the exchange."""
+"""The settings of the exchange in both methods of PPFL-GNN."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class ExchangeSettings(MethodSettings):
     @property
     @abstractmethod
     def embedding_columns(self) -> int:
-        """Columns of an upload that are the embedding; further ones are skip-gram's contexts."""
+        """Return columns of an upload that are the embedding. Further ones are skip-gram's
+        contexts."""
 
     @property
     def width(self) -> int:
-        """Columns of an upload."""
+        """Return columns of an upload."""
         return self.embedding_columns
 
     @property
     @abstractmethod
     def layer(self) -> Literal["hidden", "walks"]:
-        """What made the rows: a network's hidden layer, or random walks."""
+        """Return what made the rows: a network's hidden layer, or random walks."""

@@ -1,9 +1,9 @@
 """PPFL-GNN, federated DeepWalk (Algorithm 1): clients share the embeddings of public nodes.
 
 Public nodes are held by every client, private ones by one. Each client trains skip-gram over random
-walks of its own graph and uploads its rows of the public nodes; the server aligns and averages
-them; each client writes the mean over its rows and trains on. Labels play no part until embeddings
-are scored. `exchange: false` is the paper's LOC; with one client that holds the whole graph, its
+walks of its own graph and uploads its rows of the public nodes. The server aligns and averages
+them. Each client writes the mean over its rows and trains on. Labels play no part until embeddings
+are scored. `exchange: false` is the paper's LOC. With one client that holds the whole graph, its
 "full".
 """
 
@@ -59,7 +59,7 @@ def planned(
 
 
 class Client(Host):
-    """One client with its graph and its skip-gram (lines 2-7 and 20-26)."""
+    """A client with its graph and its skip-gram (lines 2-7 and 20-26)."""
 
     def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
@@ -89,14 +89,15 @@ class Client(Host):
         return self._rows.reply(request, self._own())
 
     def _own(self) -> Tensor:
-        """Lines 4-5: the client's rows of the public nodes."""
+        """Return the client's rows of the public nodes (lines 4-5)."""
         rows = self._model.embedding[self._public]
         if self._settings.share == "model":
             rows = np.concatenate([rows, self._model.contexts[self._public]], 1)
         return torch.from_numpy(rows)
 
     def _substitute(self, request: Message) -> None:
-        """Lines 22-24; after a round that came to nothing, a mean written before comes again."""
+        """Write the mean over the client's rows (lines 22-24). After a round that came to nothing,
+        a mean written before comes again."""
         if isinstance(request, Mean) and request.made == self._written:
             return
         rows = self._rows.received(request, self._own())
@@ -108,7 +109,7 @@ class Client(Host):
             self._written = request.made if isinstance(request, Mean) else 0
 
     def _train(self, number: int) -> None:
-        """Lines 3 and 25."""
+        """Train skip-gram over fresh walks (lines 3 and 25)."""
         stream = numpy_stream(self._seed, "walks", self._shard.client, number)
         settings, training = self._settings, self._training
         walks = random_walks(self._neighbours, training.local_epochs, settings.walk_length, stream)
@@ -119,11 +120,13 @@ class Client(Host):
         self._model.train(walks, stream, *(max(rate, 1e-4) for rate in rates))
 
     def measure(self, release: Message) -> list[LocalScore]:
-        """A linear probe on the client's own nodes; its public rows, to be compared."""
+        """Return the scores of a linear probe on the client's own nodes, with its public rows to be
+        compared."""
         return [self._score({})]
 
     def measure_at_end(self, release: Message) -> list[LocalScore]:
-        """MLP and SVC, on the embeddings as they stand after the last round."""
+        """Return the scores of MLP and SVC, on the embeddings as they stand after the last
+        round."""
         graph, embedding = self._shard.graph, torch.from_numpy(self._model.embedding)
         seed = derive_seed(self._seed, "scoring", self._shard.client)
         if self._settings.scoring == "cross_validation":
@@ -156,7 +159,7 @@ class Client(Host):
 
 
 class DeepWalkServer(RowServer, Server):
-    """Lines 10-18, for embeddings, or for embeddings and contexts side by side."""
+    """A server of lines 10-18, for embeddings, or for embeddings and contexts side by side."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort

@@ -14,10 +14,10 @@ class Settings(ExchangeSettings):
     rate of skip-gram."""
 
     name: Literal["ppfl_deepwalk"] = "ppfl_deepwalk"
-    dim: int = Field(16, ge=1)
-    walk_length: int = Field(40, ge=2)
-    window: int = Field(5, ge=1)
-    negatives: int = Field(5, ge=1)
+    dim: int = Field(16, ge=1, description="dimensions of an embedding")
+    walk_length: int = Field(40, ge=2, description="nodes of a walk")
+    window: int = Field(5, ge=1, description="context window of skip-gram")
+    negatives: int = Field(5, ge=1, description="negative samples per pair")
     start: Literal["own", "shared"] = Field(
         "own",
         description="initial public rows: drawn by each client, or from a seed that all share",
@@ -45,15 +45,15 @@ class Settings(ExchangeSettings):
 
     @property
     def embedding_columns(self) -> int:
-        """Columns of an embedding."""
+        """Return columns of an embedding."""
         return self.dim
 
     @property
     def layer(self) -> Literal["walks"]:
-        """Random walks make the rows."""
+        """Return the layer that made the rows: random walks."""
         return "walks"
 
     @property
     def width(self) -> int:
-        """Columns of an upload."""
+        """Return columns of an upload."""
         return self.dim if self.share == "embedding" else 2 * self.dim

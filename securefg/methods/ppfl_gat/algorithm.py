@@ -2,9 +2,9 @@
 
 As federated DeepWalk, but the rows are the first GAT layer's output, and the mean that comes back
 enters the loss, L = CE + beta (1 - cos), instead of the model. Training uses the labels of
-`data.split`'s training nodes alone; with `kind: folds` every run leaves one fold unseen at all
-clients, and is scored on it. `exchange: false` is the paper's LOC; with one client that
-holds the whole graph, its "full".
+`data.split`'s training nodes alone. With `kind: folds` every run leaves one fold unseen at all
+clients, and is scored on it. `exchange: false` is the paper's LOC. With one client that holds the
+whole graph, its "full".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def planned(
 
 
 class Client(Host):
-    """One client with its graph and its GAT."""
+    """A client with its graph and its GAT."""
 
     def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
@@ -99,12 +99,13 @@ class Client(Host):
         return self._network.hidden(self._trainer.weights)
 
     def measure(self, release: Message) -> list[LocalScore]:
-        """The GAT's own predictions on the client's nodes; its public rows, to be compared."""
+        """Return the scores of the GAT's own predictions on the client's nodes, with its public
+        rows to be compared."""
         return [self._score({})]
 
     def measure_at_end(self, release: Message) -> list[LocalScore]:
-        """MLP and SVC on the hidden rows, fitted to the training nodes, scored on the fold that
-        nobody trained on."""
+        """Return the scores of MLP and SVC on the hidden rows, fitted to the training nodes, scored
+        on the fold that nobody trained on."""
         graph, seed = self._shard.graph, derive_seed(self._seed, "scoring", self._shard.client)
         parts = (graph.split.train, graph.split.test)
         return [self._score(held_out_f1(self._hidden(), graph.labels, *parts, seed))]
@@ -129,7 +130,7 @@ class Client(Host):
 
 
 class GatServer(RowServer, Server):
-    """The same server as federated DeepWalk's."""
+    """A server, the same as federated DeepWalk's."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort

@@ -14,8 +14,8 @@ class Settings(ExchangeSettings):
 
     name: Literal["ppfl_gat"] = "ppfl_gat"
     hidden: int = Field(16, ge=1, description="number of units in the first layer, over all heads")
-    heads: int = Field(4, ge=1)
-    dropout: float = Field(0.6, ge=0, lt=1)
+    heads: int = Field(4, ge=1, description="attention heads")
+    dropout: float = Field(0.6, ge=0, lt=1, description="dropout rate")
     beta: float = Field(1.0, ge=0, description="weight of the embedding loss")
     start: Literal["own", "shared"] = Field(
         "own", description="initial weights: drawn by each client, or from a seed that all share"
@@ -34,10 +34,10 @@ class Settings(ExchangeSettings):
 
     @property
     def embedding_columns(self) -> int:
-        """Columns of an embedding."""
+        """Return columns of an embedding."""
         return self.hidden
 
     @property
     def layer(self) -> Literal["hidden"]:
-        """A hidden layer makes the rows."""
+        """Return the layer that made the rows: a hidden layer."""
         return "hidden"

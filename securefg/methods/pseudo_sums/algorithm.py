@@ -1,34 +1,42 @@
 """A classifier for users with one node each, from one noisy sum by pseudo label.
 
 The server has the graph and some labels; every user has one feature vector (nFedGNN's setting). The
-server propagates the labels and tells every user its own pseudo label q_v. Each user answers once:
+server propagates the labels and tells every user its own pseudo label q_v. Each user answers once
+in a round:
 
-    1. q_v = sharpened propagation of the known labels, |q_v| <= 1      server, no user is asked
-    2. M = sum over all users of x_v q_v^T,  |x_v| <= 1                 one masked, noisy sum
+    1. q_v = sharpened propagation of the known labels                  server, no user is asked
+    2. M = sum over all users of x_v r_v^T,  |x_v| <= 1, |r_v| <= 1     one masked, noisy sum
     3. P = class scores of features from M                              server, released
     4. user v predicts from  log q_v + w P^T x_v                        at home, never sent
 
-One user moves M by |x_v| |q_v| <= 1, for any number of links and whatever q_v the server sends. The
-noise for epsilon therefore does not grow with the graph, and all users speak, not only those whose
-label is known. Epsilon covers a user's features. The server knows the graph and the labels, so no
-epsilon covers these, and the claim per node is infinite.
+In the first round r_v = q_v. In later rounds, if there are any, the rounds share the budget, and by
+the P of the round before r_v is the user's own prediction, or with `later_rounds: residuals`
+
+    r_v = q_v - softmax(P^T x_v),   and P moves by  C/2 M / (a feature's total + smoothing)
+
+One user moves M by |x_v| |r_v| <= 1, for any number of links and whatever q_v and P the server
+sends. The noise for epsilon therefore does not grow with the graph, and all users speak, not only
+those whose label is known. Epsilon covers a user's features. The server knows the graph and the
+labels, so no epsilon covers these, and the claim per node is infinite.
 """
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from securefg.data.shard import clients_of, features_of
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
-from securefg.methods.base import Method
-from securefg.methods.label_propagation.algorithm import LEAST, known_rows
-from securefg.methods.nfedgnn.algorithm import places
+from securefg.methods.base import Method, require_all_clients
 from securefg.methods.pseudo_sums.settings import Settings
 from securefg.models.appnp import propagate
-from securefg.models.discriminant import class_scores
+from securefg.models.discriminant import PSEUDO_COUNT, class_scores
 from securefg.models.gcn import normalized_adjacency
 from securefg.privacy.influence import Fixed, Influence
 from securefg.privacy.releases import PlannedRelease
@@ -37,6 +45,13 @@ from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import Public, Statistic
 from securefg.protocol.messages import Message, personal, private, public, round_number
 from securefg.settings.execution import TrainingSettings
+
+LEAST = 1e-12
+"""A class that no known label reaches keeps this share."""
+
+STEP = 0.5
+LEAST_TOTAL = 10.0
+"""Length of a step along residuals, and what a feature's total is smoothed by beside the noise."""
 
 # ---------------------------------------------------------------------------------------- messages
 
@@ -49,6 +64,11 @@ class AskSums(Message, kind="pseudo_sums.AskSums"):
         "the user's class shares, propagated from known labels",
         means=Public("the graph and the known labels"),
         bounds=lambda s, p: reals((p.num_classes,), 0.0, 1.0),
+    )
+    projection: Tensor | None = public(
+        "P of the round before; none in the first round",
+        means=Statistic("features", "by_class"),
+        bounds=lambda s, p: reals((p.num_features, p.num_classes)),
     )
 
 
@@ -75,12 +95,8 @@ class Model(Message, kind="pseudo_sums.Model"):
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
-    """Return the one sum, to which every user contributes once."""
-    if training.rounds != 1:
-        raise ConfigError(
-            f"training.rounds: found {training.rounds}; expected 1 for pseudo_sums. One sum "
-            "determines the model, and a second round would only spend epsilon"
-        )
+    """Return the sum, to which every user contributes once in a round."""
+    require_all_clients("pseudo_sums", training)
     if info.num_clients != info.num_nodes:
         raise ConfigError(
             f"partition.name: found {info.num_clients} clients with {info.num_nodes} nodes; "
@@ -90,7 +106,7 @@ def planned(
         PlannedRelease(
             ClassSums,
             "sums",
-            count=1,
+            count=training.rounds,
             dim=info.num_features * info.num_classes,
             norm=1.0,
             node=Influence(moved=Fixed(1.0)),
@@ -122,18 +138,34 @@ class Users(Host):
         self._pseudo = torch.full((len(features), classes), 1 / classes, dtype=torch.float64)
 
     def handle(self, request: Message, turn: Turn) -> Message:
-        """Return x_v q_v^T of every user that is asked."""
+        """Return x_v r_v^T of every user that is asked."""
         assert isinstance(request, AskSums)
-        users = places(self._clients, turn)
+        users = torch.from_numpy(np.searchsorted(self._clients, turn.clients.array()))
         self._pseudo[users] = request.pseudo.double()
-        shares = unit_rows(self._pseudo[users])
-        return ClassSums(sums=(self._rows[users][:, :, None] * shares[:, None, :]).float())
+        shares = self._pseudo[users]
+        if request.projection is not None:
+            shares = self._later_shares(request.projection, users)
+        rows, shares = self._rows[users].float(), unit_rows(shares).float()
+        return ClassSums(sums=rows[:, :, None] * shares[:, None, :])
+
+    def _later_shares(self, projection: Tensor, users: Tensor) -> Tensor:
+        """Return what users contribute by once they have a P."""
+        if self._settings.later_rounds == "predictions":
+            return self._logits(projection, users).softmax(1)
+        guessed = (self._rows[users] @ projection.double()).softmax(1)
+        residuals: Tensor = self._pseudo[users] - guessed
+        return residuals
+
+    def _logits(self, projection: Tensor, users: Tensor) -> Tensor:
+        """Return log q_v + w P^T x_v."""
+        scores = self._rows[users] @ projection.double()
+        weighted: Tensor = self._settings.feature_weight * scores
+        return self._pseudo[users].clamp_min(LEAST).log() + weighted
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Predict at home, every user for its own node."""
         assert isinstance(release, Model)
-        scores = self._rows @ release.projection.double()
-        logits = self._pseudo.clamp_min(LEAST).log() + self._settings.feature_weight * scores
+        logits = self._logits(release.projection, torch.arange(len(self._rows)))
         graphs = [shard.graph for shard in self._shards]
         labels = torch.stack([graph.labels for graph in graphs])
         split = type(graphs[0].split)(
@@ -163,11 +195,12 @@ def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     """
     assert info.edge_index is not None
     assert info.known_labels is not None
-    known = known_rows(info.known_labels, info.num_classes).double()
+    is_known = (info.known_labels >= 0)[:, None]
+    known = one_hot(info.known_labels.clamp_min(0), info.num_classes).double() * is_known
     adjacency = normalized_adjacency(info.edge_index, info.num_nodes)
     reached = propagate(adjacency, known.float(), settings.teleport, settings.steps).double()
     shares = _shares(_shares(reached) ** settings.sharpness)
-    return torch.where(known.sum(1, keepdim=True) > 0, known, shares)
+    return torch.where(is_known, known, shares)
 
 
 def _shares(scores: Tensor) -> Tensor:
@@ -177,7 +210,7 @@ def _shares(scores: Tensor) -> Tensor:
 
 
 class SumServer(Server):
-    """Propagates labels, asks for one sum, and releases class scores of features."""
+    """Propagates labels, asks for one sum a round, and releases class scores of features."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
@@ -185,22 +218,45 @@ class SumServer(Server):
         self._settings, self._cohort = settings, cohort
         self._pseudo = pseudo_labels(info, settings).float()
         self._shape = info.num_features, info.num_classes
+        self._projection: Tensor | None = None
+        self._totals: Tensor | None = None
 
     def round(self, number: int) -> Message:
         """Ask every user once, and compute P from the sum."""
-        asked = self._cohort.ask(AskSums(number=number, pseudo=self._pseudo), ClassSums)
-        replies = require_replies(asked, number)
+        request = AskSums(number=number, pseudo=self._pseudo, projection=self._projection)
+        replies = require_replies(self._cohort.ask(request, ClassSums), number)
         noise = self._cohort.noise_stddev(replies, "sums")
         sums = replies.sum("sums").double().reshape(self._shape)
-        rates = self._settings.encoding == "rates"
-        return Model(projection=class_scores(sums, noise, rates).float())
+        if self._settings.later_rounds == "residuals":
+            self._projection = self._improved(sums, noise)
+        else:
+            rates = self._settings.encoding == "rates"
+            self._projection = class_scores(sums, noise, rates).float()
+        return Model(projection=self._projection)
+
+    def _improved(self, sums: Tensor, noise: float) -> Tensor:
+        """Return P after a step along the sum, each feature at the rate that its total allows. The
+        first sum holds the totals."""
+        num_classes = sums.shape[1]
+        if self._totals is None:
+            self._totals = sums.sum(1, keepdim=True).clamp_min(0)
+            expected = self._totals * sums.sum(0) / sums.sum().clamp_min(LEAST)
+        else:
+            expected = sums.mean(1, keepdim=True)
+        smoothing = PSEUDO_COUNT * noise * math.sqrt(num_classes) + LEAST_TOTAL
+        step: Tensor = STEP * num_classes * (sums - expected) / (self._totals + smoothing)
+        if self._projection is not None:
+            step = step + self._projection.double()
+        return step.float()
 
     def state(self) -> State:
-        """Return nothing: there is one round."""
-        return {}
+        """Return P and the features' totals, which the next round needs."""
+        kept = {"projection": self._projection, "totals": self._totals}
+        return {name: value.clone() for name, value in kept.items() if value is not None}
 
     def restore(self, state: State) -> None:
-        """One round: there is nothing between rounds."""
+        """Take up what `state` gave."""
+        self._projection, self._totals = state.get("projection"), state.get("totals")
 
 
 METHOD = Method(

@@ -13,7 +13,7 @@ class Settings(MethodSettings):
     """Propagation of the known labels, and the weight of a user's own features at home.
 
     The defaults of `sharpness` and `feature_weight` were compared on CiteSeer and PubMed, never on
-    Cora (docs/private_users.md).
+    Cora (docs/reference/private_users.md).
     """
 
     name: Literal["pseudo_sums"] = "pseudo_sums"
@@ -24,6 +24,11 @@ class Settings(MethodSettings):
     )
     feature_weight: float = Field(
         3.0, ge=0, description="weight of the class scores of a user's features in its prediction"
+    )
+    later_rounds: Literal["predictions", "residuals"] = Field(
+        "predictions",
+        description="with several rounds: users contribute by their own prediction, or by what "
+        "their pseudo label has beyond it, which improves P step by step and needs many users",
     )
     encoding: Literal["rates", "sums"] = Field(
         "rates",

@@ -1,8 +1,8 @@
-"""A common classifier from two noisy sums, with epsilon per node; predictions stay at home.
+"""A common classifier from two noisy sums, with epsilon per node. Predictions stay at home.
 
 Every client holds a subgraph. Two sums over all training nodes are asked for, once each, under
 masks, with noise for one node: its features, its label and its links. They determine the model, so
-nothing else has to leave a client. docs/private.md has the proof of what a node moves.
+nothing else has to leave a client. docs/reference/private.md has the proof of what a node moves.
 
     1. M = sum x_v y_v^T                          from which P scores the classes of any features
     2. A = sum phi_v phi_v^T,  B = sum phi_v y_v^T    from which a linear head follows
@@ -47,7 +47,8 @@ from securefg.federation.roles import (
     require_replies,
 )
 from securefg.foundation.errors import ConfigError, ProtocolError
-from securefg.methods.base import Method
+from securefg.methods.at_home import predict_with
+from securefg.methods.base import Method, require_all_clients
 from securefg.methods.two_sums.features import (
     CONSTANT,
     class_sums,
@@ -76,7 +77,7 @@ BY_CLASS: Final = Statistic("both", "by_class")
 MOMENTS: Final = Statistic("both", "moments")
 
 FIRST_SHARE: Final = 0.25
-"""Of the budget (shares of 1 / multiplier^2 add up), for the first sum; see docs/private.md."""
+"""The first sum takes this part of the budget. Parts of 1 / multiplier^2 add up."""
 
 OWN_WEIGHTS: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
 CLEARLY: Final = 2.0
@@ -95,13 +96,13 @@ def _products(settings: Settings, public: PublicSizes) -> Bound:
 
 
 class AskSums(Message, kind="two_sums.AskSums"):
-    """Asks for the first sum."""
+    """A request for the first sum."""
 
     number: int = round_number()
 
 
 class ClassSums(Message, kind="two_sums.ClassSums"):
-    """The first sum, M."""
+    """A first sum, M."""
 
     sums: Tensor = private(
         "sum",
@@ -112,7 +113,7 @@ class ClassSums(Message, kind="two_sums.ClassSums"):
 
 
 class AskMoments(Message, kind="two_sums.AskMoments"):
-    """Asks for the second sum, over features that P maps."""
+    """A request for the second sum, over features that P maps."""
 
     projection: Tensor | None = public(
         "P: features to class scores", means=BY_CLASS, bounds=_projection
@@ -120,13 +121,17 @@ class AskMoments(Message, kind="two_sums.AskMoments"):
 
 
 class Products(Message, kind="two_sums.Products"):
-    """The second sum, A and B in one vector."""
+    """A second sum, A and B in one vector."""
 
-    products: Tensor = private("sum", "second moments of phi, and its sums by class", means=MOMENTS)
+    products: Tensor = private(
+        "sum",
+        "second moments of phi, and its sums by class",
+        means=lambda s: replace(MOMENTS, edges=s.link_columns > 0 or None),
+    )
 
 
 class Model(Message, kind="two_sums.Model"):
-    """`noise` is the standard deviation on every entry of the products."""
+    """A released model. `noise` is the standard deviation on every entry of the products."""
 
     projection: Tensor | None = public(
         "P: features to class scores", means=BY_CLASS, bounds=_projection
@@ -150,6 +155,26 @@ def check(settings: Settings, public: PublicInfo, message: Message) -> None:
             )
 
 
+def _refuse_link_columns(settings: Settings, info: PublicInfo) -> None:
+    """Sums over links are covered beside own columns alone, and where edges have a holder."""
+    count, key = settings.link_columns, "method.link_columns"
+    if not count:
+        return
+    if settings.graph:
+        raise ConfigError(f"{key}: found {count} with graph: true; expected graph: false")
+    if not count < info.num_features <= settings.narrow:
+        raise ConfigError(
+            f"{key}: found {count} of {info.num_features} features; expected fewer than all, and "
+            f"at most method.narrow ({settings.narrow}) features"
+        )
+    # A link moves the rows of its ends at all clients that hold them, whoever holds the edge.
+    if info.edge_holders is not None and info.edge_holders < (info.node_holders or math.inf):
+        raise ConfigError(
+            f"{key}: found an edge with at most {info.edge_holders} clients and a node with "
+            f"{info.node_holders}; expected as many clients for an edge as for a node"
+        )
+
+
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
@@ -159,6 +184,8 @@ def planned(
             f"training.rounds: {training.rounds}; allowed for two_sums: 1, since the two sums "
             "determine the model and a second round would only spend"
         )
+    require_all_clients("two_sums", training)
+    _refuse_link_columns(settings, info)
     dim = width(settings, info.num_features, info.num_classes)
     products = PlannedRelease(
         Products,
@@ -167,7 +194,9 @@ def planned(
         dim=dim * (dim + 1) // 2 + dim * info.num_classes,
         norm=math.sqrt(2) * info.num_nodes,
         node=Influence(moved=partial(moved_by_node, settings), links=settings.links),
-        edge=Influence(moved=Fixed(2 * neighbour_moves(settings))) if settings.graph else NOTHING,
+        edge=Influence(moved=Fixed(2 * neighbour_moves(settings)))
+        if settings.reads_links
+        else NOTHING,
     )
     if info.num_features <= settings.narrow:
         return [products]
@@ -188,8 +217,8 @@ def planned(
 
 
 def best_of(shard: Shard, logits: list[Tensor]) -> LocalScore:
-    """The first, unless another's loss on the client's own validation nodes is clearly lower: by
-    `CLEARLY` in all, so that a handful of nodes does not choose by luck."""
+    """Return the first, unless another's loss on the client's own validation nodes is clearly
+    lower: by `CLEARLY` in all, so that a handful of nodes does not choose by luck."""
     graph = shard.graph
     first, *others = [
         score_locally(shard.client, each, graph.labels, graph.split) for each in logits
@@ -198,8 +227,15 @@ def best_of(shard: Shard, logits: list[Tensor]) -> LocalScore:
     return best if first.val_count * (first.val_loss - best.val_loss) > CLEARLY else first
 
 
+def apply_head(release: Model, rows: Tensor) -> Tensor:
+    """Return the logits of rows under the released head, (n, C)."""
+    dim, flat = rows.shape[1], release.weights.double()
+    num_classes = len(flat) // (dim + 1)
+    return rows @ flat[: dim * num_classes].reshape(dim, -1) + flat[dim * num_classes :]
+
+
 class Client(Host):
-    """One client with its subgraph; it answers two sums, and keeps nothing."""
+    """A client with its subgraph. It answers two sums, and keeps nothing."""
 
     def __init__(self, site: Site[Settings]) -> None:
         (self._shard,) = site.shards
@@ -216,13 +252,18 @@ class Client(Host):
         return Products(products=packed(moments_of(self._graph, rows))[None])
 
     def measure(self, release: Message) -> list[LocalScore]:
-        """At home: the common sums, and the client's own as often again as serves it best.
+        """Return the scores at home, where the client's own data correct the common model.
 
-        Its clean sums never leave, so they cost nothing. How often is chosen by the loss on its own
-        validation nodes; 0 is the common model as it is.
+        With links, a regression around the common model's scores and averages over links do so.
+        Without links, the client adds its clean sums to the common ones, as often as serves its own
+        validation nodes best. Both stay at home, so they cost nothing.
         """
         assert isinstance(release, Model)
         rows = rows_of(self._graph, release.projection, self._settings)
+        if self._settings.graph:
+            logits = predict_with(self._graph, apply_head(release, rows))
+            graph = self._graph
+            return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
         own = moments_of(self._graph, rows)
         common = unpacked(release.products, rows.shape[1])
         constant = CONSTANT / length()
@@ -237,7 +278,7 @@ class Client(Host):
 
 
 class Solver(Server):
-    """Asks for two sums, and solves."""
+    """A server that asks for two sums, and solves."""
 
     def __init__(
         self, info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
@@ -268,17 +309,17 @@ class Solver(Server):
         return {}
 
     def restore(self, state: State) -> None:
-        """One round: there is nothing between rounds."""
+        """Do nothing, because a single round leaves nothing between rounds."""
 
 
 class AtHome(Evaluator):
-    """The common model, every node by the links that its own client holds."""
+    """A goal: the common model, with every node scored by the links that its own client holds."""
 
     def __init__(self, union: Graph, settings: Settings, device: torch.device) -> None:
         self._graph, self._settings = union, settings
 
     def score(self, release: Message) -> Scores:
-        """Score the common model; with two classes, also by the area under the curve."""
+        """Score the common model. With two classes, also by the area under the curve."""
         logits, graph = self.answers(release), self._graph
         scores = score_logits(logits, graph.labels, graph.split)
         if graph.num_classes > 2 or not bool(graph.split.test.any()):
@@ -291,10 +332,7 @@ class AtHome(Evaluator):
     def answers(self, release: Message) -> Tensor:
         """Return the logits of all nodes, (N, C)."""
         assert isinstance(release, Model)
-        rows = rows_of(self._graph, release.projection, self._settings)
-        flat = release.weights.double()
-        split = rows.shape[1] * self._graph.num_classes
-        return rows @ flat[:split].reshape(rows.shape[1], -1) + flat[split:]
+        return apply_head(release, rows_of(self._graph, release.projection, self._settings))
 
 
 def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:

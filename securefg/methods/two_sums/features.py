@@ -4,7 +4,7 @@
 
 d0, by which neighbours' sums are divided, trades noise for detail: the larger it is, the less one
 node moves. It is k/8 where that leaves the second sum clear of its noise, else k/3, and at least 1.
-Which nodes were looked at for this rule is told in docs/private.md.
+Which nodes were looked at for this rule is told in docs/reference/private.md.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ COARSE: Final = 3.0
 
 
 def length() -> float:
-    """sqrt(a^2 + b^2 + g^2 + c^2), so that no phi is longer than 1."""
+    """Return sqrt(a^2 + b^2 + g^2 + c^2), so that no phi is longer than 1."""
     return math.hypot(OWN, LABELS, NEIGHBOURS, CONSTANT)
 
 
 def parts(settings: FeatureSettings) -> tuple[float, float]:
-    """b and g; both 0 where links do not count."""
-    return (LABELS, NEIGHBOURS) if settings.graph else (0.0, 0.0)
+    """Return b and g, which are both 0 if links do not count. Sums over links have the length of
+    both."""
+    return (LABELS, NEIGHBOURS) if settings.reads_links else (0.0, 0.0)
 
 
 def width(settings: FeatureSettings, num_features: int, num_classes: int) -> int:
-    """m: numbers in phi."""
+    """Return m, the count of numbers in phi."""
     own = num_features if num_features <= settings.narrow else num_classes
     return own + (num_classes + own if settings.graph else 0) + 1
 
@@ -56,32 +57,34 @@ def refuse_samples(graph: Graph) -> None:
         raise ConfigError("method.name: sums over nodes want one sample per node, found several")
 
 
-def own_rows(graph: Graph) -> Tensor:
-    """x_v: a node's features, of length 1, or 0 where it has none."""
-    rows = graph.features.double()
+def own_rows(graph: Graph, link_columns: int = 0) -> Tensor:
+    """Return x_v: a node's features, without sums over links, of length 1, or 0 if it has none."""
+    rows = graph.features[:, : graph.num_features - link_columns].double()
     scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
     return scaled
 
 
 def known_labels(graph: Graph) -> Tensor:
-    """y_v, zero for nodes whose label does not train; those without one (-1) never do."""
+    """Return y_v, zero for nodes whose label does not train. Nodes without a label (-1) never
+    train."""
     named = graph.labels.clamp_min(0)
     return one_hot(named, graph.num_classes).double() * graph.split.train[:, None]
 
 
 def class_sums(graph: Graph) -> Tensor:
-    """M: (d, C)."""
+    """Return the sum M, (d, C)."""
     return own_rows(graph).T @ known_labels(graph)
 
 
 def cut(rows: Tensor) -> Tensor:
-    """Into the unit ball; no two rows get further apart by it."""
+    """Return the rows cut into the unit ball. No two rows get further apart by it."""
     inside: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1.0)
     return inside
 
 
 def links_of(graph: Graph) -> csr_array:
-    """1 where two nodes are linked: a link counts once however often it is listed, a loop never."""
+    """Return 1 where two nodes are linked: a link counts once however often it is listed, a loop
+    never."""
     source, target = graph.edge_index.numpy()
     apart = source != target
     once = (np.ones(int(apart.sum())), (source[apart], target[apart]))
@@ -92,8 +95,10 @@ def links_of(graph: Graph) -> csr_array:
 
 
 def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) -> Tensor:
-    """phi of every node, (N, m)."""
-    own = own_rows(graph)
+    """Return phi of every node, (N, m)."""
+    if projection is not None and settings.link_columns:
+        raise ConfigError("method.link_columns: found a first sum; expected fewer features")
+    own = own_rows(graph, settings.link_columns)
     z = own if projection is None else cut(own @ projection.double())
     columns = [OWN * z]
     if settings.graph:
@@ -101,18 +106,22 @@ def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) 
         sent = torch.cat([known_labels(graph), z], 1)
         met = torch.from_numpy(links_of(graph) @ sent.numpy()) / settings.divisor
         columns += [b * cut(met[:, : graph.num_classes]), g * cut(met[:, graph.num_classes :])]
+    if settings.link_columns:
+        sums = graph.features[:, graph.num_features - settings.link_columns :].double()
+        columns.append(math.hypot(*parts(settings)) * cut(sums / settings.divisor))
     constant = torch.full((graph.num_nodes, 1), CONSTANT, dtype=torch.float64)
     return torch.cat([*columns, constant], 1) / length()
 
 
 def moments_of(graph: Graph, rows: Tensor) -> Moments:
-    """Sums over the training nodes."""
+    """Return sums over the training nodes."""
     train = graph.split.train
     return Moments(rows[train].T @ rows[train], rows[train].T @ known_labels(graph)[train])
 
 
 def packed(moments: Moments) -> Tensor:
-    """One vector of the same length: the upper triangle, off the diagonal times sqrt 2, then B."""
+    """Return one vector of the same length: the upper triangle, off the diagonal times sqrt 2, then
+    B."""
     upper = torch.triu_indices(len(moments.second), len(moments.second))
     once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
     return torch.cat([moments.second[upper[0], upper[1]] * once, moments.by_class.flatten()])
@@ -132,19 +141,21 @@ def unpacked(vector: Tensor, dim: int) -> Moments:
 
 
 def neighbour_moves(settings: FeatureSettings) -> float:
-    """The distance by which one neighbour's (phi phi^T, phi y^T) moves when a link goes.
+    """Return the distance by which one neighbour's (phi phi^T, phi y^T) moves when a link goes.
 
     phi moves by delta = sqrt(b^2 + g^2) / (d0 length), within its graph part, which is no longer
-    than beta = sqrt(b^2 + g^2) / length: delta sqrt(2 (1 + beta^2) + 1).
+    than beta = sqrt(b^2 + g^2) / length: delta sqrt(2 (1 + beta^2) + 1). Sums over links take the
+    place of H and G with the weight sqrt(b^2 + g^2): a link adds at most 1 to them before d0.
     """
-    if not settings.graph:
+    if not settings.reads_links:
         return 0.0
     beta = math.hypot(*parts(settings)) / length()
     return beta / settings.divisor * math.sqrt(2 * (1 + beta**2) + 1)
 
 
 def moved_by_node(settings: FeatureSettings, links: int) -> float:
-    """S(k) = sqrt 2 + k delta sqrt(2 (1 + beta^2) + 1): its own term, and its k neighbours'."""
+    """Return S(k) = sqrt 2 + k delta sqrt(2 (1 + beta^2) + 1): its own term, and its k
+    neighbours'."""
     return math.sqrt(2) + links * neighbour_moves(settings)
 
 
@@ -153,13 +164,13 @@ def moved_by_node(settings: FeatureSettings, links: int) -> float:
 
 def with_divisor(settings: S, outlook: Outlook) -> S:
     """Return the settings with d0 chosen, unless it is set or links do not count."""
-    if not settings.graph or settings.scale is not None:
+    if not settings.reads_links or settings.scale is not None:
         return settings
     return settings.with_divisor(_divisor(settings, outlook))
 
 
 def _divisor(settings: FeatureSettings, outlook: Outlook) -> Divisor:
-    """d0 for these sizes, this number of links and this noise."""
+    """Return d0 for these sizes, this number of links and this noise."""
     fine, coarse = (max(1.0, settings.links / share) for share in (FINE, COARSE))
     if outlook.num_training is None:
         return Divisor(coarse, "links / 3, since the config does not say how many nodes train")

@@ -11,7 +11,7 @@ from securefg.settings.methods import MethodSettings
 
 
 class Divisor(NamedTuple):
-    """d0 as a rule chose it, and why, in words."""
+    """A divisor d0 as a rule chose it, and why, in words."""
 
     value: float
     why: str
@@ -39,18 +39,24 @@ class FeatureSettings(MethodSettings):
     narrow: int = Field(
         32, ge=0, description="up to this many features, nodes keep them and no first sum is taken"
     )
+    link_columns: int = Field(
+        0,
+        ge=0,
+        description="so many features, the last ones, are sums over links to which each link adds "
+        "a vector no longer than 1 (`transfers` in tables.yaml); they need graph: false",
+    )
     _by_rule: Divisor | None = PrivateAttr(None)
 
     def with_divisor(self, chosen: Divisor) -> Self:
-        """The same settings, which still say that the rule was asked."""
+        """Return the same settings, which still say that the rule was asked."""
         found = self.model_copy()
         found._by_rule = chosen
         return found
 
     @property
     def divisor(self) -> float:
-        """d0. Refused before the rule was asked: what a node moves hangs on it, and parties that
-        took different ones would break the claim."""
+        """Return d0. Raise ConfigError before the rule was asked: the distance that a node moves
+        depends on it, and parties with different divisors would break the claim."""
         if self.scale is not None:
             return self.scale
         if self._by_rule is None:
@@ -58,22 +64,27 @@ class FeatureSettings(MethodSettings):
         return self._by_rule.value
 
     @property
+    def reads_links(self) -> bool:
+        """Whether a link moves anything but its own ends' labels and columns."""
+        return self.graph or self.link_columns > 0
+
+    @property
     def chosen(self) -> dict[str, str]:
-        """What a rule chose, with its reason, by the setting's name."""
+        """Return what a rule chose, with its reason, by the setting's name."""
         if self.scale is not None or self._by_rule is None:
             return {}
         return {"method.scale": f"{self._by_rule.value:.4g}: {self._by_rule.why}"}
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What helps where noise drowns the sums."""
+        """Return what helps where noise drowns the sums."""
         fewer = "fewer links covered", "features alone (method.graph=false)"
         return ("more nodes", *fewer, "a larger epsilon")
 
     @property
     def baseline(self) -> str:
-        """The same features, head and care, without others' sums."""
-        return "own_sums"
+        """Return the method that shows what clients reach alone."""
+        return "best_alone"
 
 
 class Settings(FeatureSettings):

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from securefg.engines.inprocess import InProcess
 from securefg.federation.engine import Answer, Dropped
-from securefg.federation.federation import Federation, Secure
+from securefg.federation.federation import Federation
 from securefg.federation.roles import Host
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript
 from securefg.runs.assembly import Experiment, enrol, prepare, start_engine
 from securefg.runs.folder import RunFolder
+from securefg.secagg.forms import Secure
 from securefg.settings.config import RunConfig
 
 

@@ -364,6 +364,13 @@ def test_private_steps_are_clipped_gradients_of_single_nodes_and_noise(
     assert (wanted - start).abs().max() > 0.1
 
 
+def test_masked_census_of_all_clients_opens_where_rounds_ask_a_part(tmp_path: Path) -> None:
+    part = ("partition={name: louvain, num_clients: 5}", "training.participation=0.8")
+    run = finished(fedavg(tmp_path, "method.weighting=nodes", MASKED, *part, "training.rounds=2"))
+    released = [r for r in read_ledger(run.ledger_path) if "Census" in r.mechanism.field]
+    assert Clients.joined(release.clients for release in released) == Clients.of(range(5))
+
+
 def test_masks_leave_the_epsilon_per_node(tmp_path: Path) -> None:
     masks = "privacy.secure_aggregation={}"
     plain, masked = (finished(private(tmp_path / m, *o)) for m, o in (("a", ()), ("b", (masks,))))

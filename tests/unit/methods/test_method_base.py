@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from securefg.methods.registry import get_method
 from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
+from securefg.runs import runner
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods import SHIPPED
+from tests.small import config
 
 START = torch.tensor([1.0, -2.0, 0.5])
 INFO = PublicInfo(10, 3, 2, num_clients=6, seed=4, device=torch.device("cpu"))
@@ -173,3 +176,10 @@ def test_every_tensor_that_comes_from_data_has_a_meaning_in_every_shipped_method
             for field, declaration in message.declarations.items():
                 if declaration.is_private or declaration.scope == "personal":
                     assert (message.kind, field) in said
+
+
+@pytest.mark.parametrize("method", ["two_sums", "noisy_counts"])
+def test_methods_that_sum_all_clients_refuse_to_ask_a_part(method: str, tmp_path: Path) -> None:
+    one = ("training.rounds=1", "training.participation=0.8")
+    with pytest.raises(ConfigError, match=f"expected 1 for {method}"):
+        runner.start(config(tmp_path, *one, method=method))

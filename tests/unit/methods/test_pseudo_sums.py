@@ -11,7 +11,13 @@ from torch import Tensor
 
 from securefg.federation.roles import Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
-from securefg.methods.pseudo_sums.algorithm import AskSums, ClassSums, Users, pseudo_labels
+from securefg.methods.pseudo_sums.algorithm import (
+    AskSums,
+    ClassSums,
+    SumServer,
+    Users,
+    pseudo_labels,
+)
 from securefg.methods.pseudo_sums.settings import Settings
 from securefg.protocol.codec import Clients, Turn
 from securefg.runs import runner
@@ -37,11 +43,11 @@ def config(root: Path, privacy: dict[str, Any] | None = None, **method: Any) -> 
     return parse_config(whole)
 
 
-def users_of(root: Path) -> tuple[Users, int, int]:
+def users_of(root: Path, **method: Any) -> tuple[Users, int, int]:
     experiment = prepare(config(root))
     site = Site(
         experiment.shards,
-        Settings(),
+        Settings(**method),
         experiment.config.training,
         0,
         torch.device("cpu"),
@@ -50,9 +56,9 @@ def users_of(root: Path) -> tuple[Users, int, int]:
     return Users(site), info.num_nodes, info.num_classes
 
 
-def answered(users: Users, pseudo: Tensor) -> Tensor:
+def answered(users: Users, pseudo: Tensor, projection: Tensor | None = None) -> Tensor:
     turn = Turn(round=1, step=1, clients=Clients(((0, len(pseudo)),)))
-    reply = users.handle(AskSums(number=1, pseudo=pseudo), turn)
+    reply = users.handle(AskSums(number=1, pseudo=pseudo, projection=projection), turn)
     assert isinstance(reply, ClassSums)
     return reply.sums
 
@@ -71,6 +77,61 @@ def test_upload_for_any_pseudo_label_moves_at_most_one(kind: str, tmp_path: Path
     assert float(lengths.max()) <= 1 + 1e-6
     if kind in ("ones", "corner"):
         assert float(lengths.max()) > 0.999  # the bound is reached, so no noise is wasted
+
+
+@pytest.mark.parametrize("later", ["predictions", "residuals"])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e30, -1e30])
+def test_upload_for_any_projection_moves_at_most_one(
+    size: float, later: str, tmp_path: Path
+) -> None:
+    """The server may send any finite P, in later rounds or in the first."""
+    users, count, classes = users_of(tmp_path, later_rounds=later)
+    features = prepare(config(tmp_path)).public.num_features
+    uploads = answered(users, torch.ones(count, classes), size * torch.randn(features, classes))
+    lengths = uploads.flatten(1).norm(dim=1)
+    assert bool(uploads.isfinite().all())
+    assert float(lengths.max()) <= 1 + 1e-6
+
+
+def test_later_round_sends_own_prediction_in_place_of_pseudo_label(tmp_path: Path) -> None:
+    users, count, classes = users_of(tmp_path)
+    features = prepare(config(tmp_path)).public.num_features
+    equal = torch.full((count, classes), 1 / classes)
+    first = torch.zeros(features, classes)
+    first[:, 0] = 100.0
+    assert not torch.allclose(answered(users, equal), answered(users, equal, first))
+
+
+def test_residuals_vanish_where_the_prediction_is_the_pseudo_label(tmp_path: Path) -> None:
+    users, count, classes = users_of(tmp_path, later_rounds="residuals")
+    features = prepare(config(tmp_path)).public.num_features
+    equal = torch.full((count, classes), 1 / classes)
+    assert float(answered(users, equal, torch.zeros(features, classes)).abs().max()) < 1e-6
+
+
+def test_residual_rounds_without_noise_improve_the_fit(tmp_path: Path) -> None:
+    """Each step lowers the squared residuals of counts of words, which are never negative."""
+    experiment = prepare(config(tmp_path, later_rounds="residuals"))
+    users, _, _ = users_of(tmp_path, later_rounds="residuals")
+    users._rows = users._rows.abs()
+    pseudo = pseudo_labels(experiment.public, Settings()).float()
+    server = SumServer.__new__(SumServer)
+    server._settings, server._projection, server._totals = Settings(), None, None
+    sizes = []
+    for _ in range(4):
+        uploads = answered(users, pseudo, server._projection)
+        sizes.append(float(uploads.flatten(1).norm(dim=1).square().sum()))
+        server._projection = server._improved(uploads.sum(0).double(), 0.0)
+    assert sizes[3] < sizes[2] < sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize("later", ["predictions", "residuals"])
+def test_two_rounds_share_the_budget(later: str, tmp_path: Path) -> None:
+    whole = config(tmp_path, NOISE, later_rounds=later).model_dump()
+    whole["training"]["rounds"] = 2
+    summary = runner.start(parse_config(whole)).summary
+    assert summary.rounds == 2
+    assert summary.epsilon["features"].epsilon == pytest.approx(4, rel=1e-3)
 
 
 def test_pseudo_labels_keep_known_labels_and_sum_to_one(tmp_path: Path) -> None:
@@ -107,7 +168,7 @@ def test_masks_without_noise_under_lying_server_are_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"training": {"rounds": 2}}, "expected 1 for pseudo_sums"),
+        ({"training": {"participation": 0.5}}, "expected 1 for pseudo_sums"),
         ({"partition": {"name": "louvain", "num_clients": 3}}, "expected one node per client"),
     ],
 )

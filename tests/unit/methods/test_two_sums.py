@@ -241,6 +241,16 @@ def test_a_run_without_noise_promises_nothing_and_is_as_good_as_all_data_in_one_
     assert abs(apart.test_accuracy - together.test_accuracy) < 0.2
 
 
+def test_exact_sums_under_masks_are_the_sums_without_masks(tmp_path: Path):
+    """Sums over a few dozen nodes pass 16, the usual bound of a masked number."""
+    masks = {"secure_aggregation": {"dropout": 0, "corrupt": 0}}
+    plain = summary_of(tree(tmp_path, name="plain"))
+    masked = summary_of(tree(tmp_path, name="masked", privacy=masks))
+    assert masked.masked["Products.products"]["value_bound"] == pytest.approx(300 * 2**0.5)
+    assert masked.test_accuracy == plain.test_accuracy
+    assert masked.val_loss == pytest.approx(plain.val_loss, abs=1e-3)
+
+
 def test_two_classes_have_an_area_under_the_curve(tmp_path: Path):
     folder = runner.start(parse_config(tree(tmp_path))).folder
     (line,) = folder.metrics()
