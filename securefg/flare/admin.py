@@ -22,6 +22,7 @@ from typing import Any
 
 from securefg.flare.guard.doors import ADMINISTRATOR
 from securefg.flare.guard.supported import require_supported
+from securefg.flare.overview import ANSWER, SHOW_STATUS, STOP_RUN, Overview, is_dead, read_overview
 from securefg.foundation.errors import ConfigError, RunFailed
 from securefg.foundation.quoting import shown
 
@@ -48,17 +49,36 @@ class Admin:
     _session: Any
     kit: Path
 
-    def sites(self) -> list[str]:
-        """The sites that are connected."""
-        return sorted(client.name for client in self._ask("get_system_info").client_info)
+    def show_status(self) -> Overview:
+        """Return how the run does, and when each site was last heard."""
+        return read_overview(self._command(SHOW_STATUS))
+
+    def stop_run(self, job_id: str) -> bool:
+        """Have the run end after its round. Return False where it has not begun."""
+        return self._command(f"{STOP_RUN} {job_id}").get("stops") is True
+
+    def abort_job(self, job_id: str) -> None:
+        """Have FLARE end the job's processes at the server and at all sites."""
+        self._ask("abort_job", job_id)
 
     def await_sites(self, sites: list[str], seconds: float) -> None:
-        """Wait until these sites are connected; raise `RunFailed` after so many seconds."""
+        """Wait until these sites are connected. Raise `RunFailed` after so many seconds.
+
+        A site is connected once FLARE registered it, and while it gives signs of life.
+        """
         end = time.monotonic() + seconds
-        while missing := sorted(set(sites) - set(self.sites())):
+        while missing := sorted(set(sites) - self._connected()):
             if time.monotonic() > end:
                 raise RunFailed(f"not connected after {seconds:g} s: {', '.join(missing)}")
-            time.sleep(0.1)
+            time.sleep(0.3)
+
+    def _connected(self) -> set[str]:
+        registered = {client.name for client in self._ask("get_system_info").client_info}
+        try:
+            silence = self.show_status().silence
+        except RunFailed:  # a server without the guard; the sites judge every job by themselves
+            return registered
+        return {name for name in registered if not is_dead(silence.get(name))}
 
     def submit(self, job: Path) -> str:
         """Submit the job's folder and return FLARE's id of the job."""
@@ -83,6 +103,14 @@ class Admin:
                 f"the FLARE server says that its result lies in {shown(told)}: not taken"
             )
         return Path(told)
+
+    def _command(self, command: str) -> dict[str, Any]:
+        """Return the server's answer to a command of ours."""
+        told = self._ask("_do_command", command)
+        found = told.get("meta", {}).get(ANSWER) if isinstance(told, dict) else None
+        if not isinstance(found, dict):
+            raise RunFailed(f"the FLARE server: {command}: found {shown(told)}; expected an answer")
+        return found
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with redirect_stdout(io.StringIO()):
@@ -122,7 +150,7 @@ def log_in(kit: Path, within: float = 30.0) -> Iterator[Admin]:
 
 
 def main(kit: str, job: str, seconds: str, *sites: str) -> int:
-    """Wait for the sites, submit and print the job's id; return the exit code."""
+    """Wait for the sites, submit and print the job's id. Return the exit code."""
     try:
         with log_in(Path(kit), float(seconds)) as admin:
             admin.await_sites(list(sites), float(seconds))

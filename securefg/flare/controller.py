@@ -1,8 +1,7 @@
-"""What FLARE loads at the server: its control flow is the whole run."""
+"""The part that FLARE loads at the server: its control flow is the whole run."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ from securefg.protocol.codec import Body
 from securefg.site.job import Job
 from securefg.site.packets import Packet
 
-RESULT = "securefg_run"
-
 
 class RunController(Controller):  # type: ignore[misc]
     """Runs the runner; sends packets to the job's process at each site."""
@@ -45,7 +42,7 @@ class RunController(Controller):  # type: ignore[misc]
     ) -> None: ...
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        """Run the whole job, and leave the run's folder where an administrator fetches it."""
+        """Run the whole job; the server's own process hands the run over (`results.py`)."""
         workspace, job_id = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT), fl_ctx.get_job_id()
         job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
         kit = ServerKit.load(Path(workspace.get_root_dir()))
@@ -54,14 +51,7 @@ class RunController(Controller):  # type: ignore[misc]
         except SecurefgError as refused:
             self.system_panic(str(refused), fl_ctx)
             return
-        folder, error = run.execute()
-        if not job.run_folder:
-            # What an admin fetches: all but what is private to the server's machine.
-            shutil.copytree(
-                folder,
-                Path(workspace.get_run_dir(job_id)) / RESULT,
-                ignore=shutil.ignore_patterns("private", "checkpoints"),
-            )
+        _, error = run.execute()
         if error is not None:
             self.system_panic(str(error), fl_ctx)
 

@@ -37,7 +37,7 @@ def write_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> None:
 
 
 def read_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> PublicInfo:
-    """The public facts with what the coordinator's own file has; raises where they do not fit."""
+    """The public facts with what the coordinator's own file has. Raise where they do not fit."""
     wanted = _fields(method)
     if not wanted:
         return public

@@ -32,6 +32,9 @@ Send = Callable[[str, Packet, float], Packet | None]
 Ping = Callable[[str, float], bool]
 """Whether a site gave a sign of life within so many seconds."""
 
+Tell = Callable[[dict[str, str]], None]
+"""Hear which sites are away, and why, whenever that changes."""
+
 PING_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 LEAST_BYTES_PER_SECOND = 20e6
@@ -91,12 +94,14 @@ class Courier:
         ping: Ping,
         timeout: float,
         patience: float,
+        tell: Tell = lambda away: None,
     ) -> None:
         self._job, self._signer, self._root = job, signer, root
         self._send, self._ping = send, ping
         self._timeout, self._patience = timeout, patience
         self._number = 0
         self._away = set(sites)  # nobody has been heard yet
+        self._tell, self._reasons = tell, dict[str, str]()
 
     def exchange(
         self, requests: Mapping[str, tuple[dict[str, Any], Body]]
@@ -109,7 +114,7 @@ class Courier:
             for site, (content, blob) in requests.items()
             if site not in self._away or site in back
         }
-        self._away -= back
+        self._welcome(back)
         # A ping waits in line behind the payloads of all sites: large ones earn more patience.
         load = sum(len(blob) for _, blob in requests.values())
         patience = self._patience + load / LEAST_BYTES_PER_SECOND
@@ -150,7 +155,7 @@ class Courier:
             elif not looks or now - looks[-1][0] > PING_SECONDS:
                 looks.append((now, _Look(self._ping, site, patience)))
             if now - heard > patience:
-                return self._give_up(site, f"silent for {patience:g} s")
+                return self._give_up(site, f"silent for {round(patience, 1):g} s")
             if now - began > self._timeout:
                 return self._give_up(site, f"no answer within {self._timeout:g} s")
         if exchange.reply is None:
@@ -162,7 +167,17 @@ class Courier:
 
     def _give_up(self, site: str, reason: str) -> Silent:
         self._away.add(site)
+        self._reasons[site] = reason
+        self._tell(dict(self._reasons))
         return Silent(reason)
+
+    def _welcome(self, back: set[str]) -> None:
+        self._away -= back
+        known = back & self._reasons.keys()
+        for site in known:
+            del self._reasons[site]
+        if known:
+            self._tell(dict(self._reasons))
 
 
 def _thread(work: Callable[..., None], *arguments: Any) -> threading.Thread:

@@ -43,7 +43,7 @@ class Request:
 
     @classmethod
     def read(cls, path: Path) -> Request:
-        """Return the request in a file; raise `DataError` unless its party signed all of it."""
+        """Return the request in a file. Raise `DataError` unless its party signed all of it."""
         try:
             data = read_json(path)
             wish = x509.load_pem_x509_csr(data["csr"].encode())
@@ -87,7 +87,7 @@ def make_request(name: str, folder: Path, num_clients: int) -> Path:
 
 
 def install(kit: Path, own: Path, keys: Path | None, hosts: dict[str, Clients]) -> None:
-    """Complete a kit with the party's own keys; raises unless the certificate is for them."""
+    """Complete a kit with the party's own keys. Raise unless the certificate is for them."""
     startup = kit / "startup"
     stem = "server" if (startup / "server.crt").exists() else "client"
     try:

@@ -1,4 +1,4 @@
-"""What FLARE loads at a site: it passes packets to the site's run, one after the other."""
+"""The part that FLARE loads at a site: it passes packets to the site's run, one after the other."""
 
 from __future__ import annotations
 

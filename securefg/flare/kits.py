@@ -238,7 +238,7 @@ class FederationPlan:
 
     @classmethod
     def read(cls, kits: Path) -> FederationPlan:
-        """Return the plan beside the kits; raise `DataError` where there is none."""
+        """Return the plan beside the kits. Raise `DataError` where there is none."""
         if not (kits / PLAN_FILE).exists():
             raise DataError(f"{kits}: no kits of `securefg deploy provision` (no {PLAN_FILE})")
         job = Job.read(kits / PLAN_FILE)
@@ -273,7 +273,7 @@ class Submissions:
 
     @property
     def last(self) -> str:
-        """FLARE's id of the last submission; raises `DataError` where there was none."""
+        """FLARE's id of the last submission. Raise `DataError` where there was none."""
         found = self.all()
         if not found:
             raise DataError(f"{self.path.parent}: nothing was submitted; `securefg deploy submit`")

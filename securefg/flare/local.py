@@ -275,7 +275,7 @@ def _follow(
     processes: LocalProcesses,
     meddle: Callable[[LocalProcesses], None] | None,
 ) -> Outcome:
-    """Show the rounds as they come; pass on a wish to stop; return or raise what the server did."""
+    """Show the rounds as they come; pass on a wish to stop. Return or raise what the server did."""
     attempts, told, started = folder.path / "attempts.jsonl", 0, False
     before = len(read_json_lines(attempts))
     watch = Watch(processes, 2 * experiment.config.engine.start_within)

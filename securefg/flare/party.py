@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from securefg.flare.guard.process import MODULE
+from securefg.flare.guard.pulse import INTERVAL_SECONDS
 from securefg.flare.guard.settings import settle
 from securefg.foundation.errors import DataError
 from securefg.foundation.json_text import read_json
@@ -23,7 +24,10 @@ def command_for(kit: Path) -> list[str]:
         raise DataError(f"{kit}: not a kit (it has no startup/fed_{kind}.json)")
     settle(kit)
     facts = read_json(settings)
-    name = [] if kind == "server" else [f"uid={facts['client']['fqsn']}"]
+    name = []
+    if not is_server:
+        beat = f"heart_beat_interval={INTERVAL_SECONDS}"
+        name = [f"uid={facts['client']['fqsn']}", beat]
     return [
         # -P: where one stands when a party is started may be anybody's folder.
         *(sys.executable, "-P", "-u", "-m", MODULE, "server" if is_server else "site"),

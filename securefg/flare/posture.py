@@ -1,4 +1,4 @@
-"""What a party can see of its own kit: open doors, ports, policy, books, keys and versions."""
+"""A party's view of its own kit: open doors, ports, policy, books, keys and versions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives import serialization
 
 from securefg.flare.guard.doors import DOORS, Kind
 from securefg.flare.guard.modes import problems
-from securefg.flare.guard.process import MODULE
 from securefg.flare.guard.settings import strange
 from securefg.flare.guard.supported import SUPPORTED, is_supported
 from securefg.flare.kits import home_of
+from securefg.flare.processes import find_processes
 from securefg.foundation.errors import DataError, SecurefgError
 from securefg.foundation.json_text import read_json
 from securefg.site.books import SiteBooks
@@ -122,15 +122,12 @@ def _doors(is_server: bool) -> Iterator[Line]:
 def _ports(kit: Path) -> Iterator[Line]:
     """Where the kit's processes listen now, if any run."""
     psutil: Any = importlib.import_module("psutil")
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if MODULE in words and str(kit.resolve()) in words:
-            found += [
-                f"{one.laddr.ip}:{one.laddr.port}"
-                for one in process.net_connections("inet")
-                if one.status == psutil.CONN_LISTEN
-            ]
+    found = [
+        f"{one.laddr.ip}:{one.laddr.port}"
+        for pid in find_processes(kit)
+        for one in psutil.Process(pid).net_connections("inet")
+        if one.status == psutil.CONN_LISTEN
+    ]
     yield Line("listens on", ", ".join(sorted(found)) or "nothing: not started")
 
 

@@ -74,8 +74,9 @@ A job below it is refused by your machine, with the reason, whatever the server 
 ## Start and stop
     securefg deploy start .
 
-Ctrl-C stops it. A round that is under way goes on without you, and what you sent in it so far stays
-masked if it was to be masked. Afterwards `securefg deploy ledger .` shows all that left.
+Ctrl-C stops it at once. A round that is under way goes on without you, and what you sent in it so
+far stays masked if it was to be masked. FLARE's log is in `console.log`.
+Afterwards `securefg deploy ledger .` shows all that left.
 """
 
 SERVER = """\
@@ -87,8 +88,8 @@ No data comes here: only what the sites' runbooks list. The run's folder grows i
 
     securefg deploy start .
 
-Ctrl-C stops it. After a crash start it again; the run goes on with a new submission by the admin,
-from its last checkpoint.
+Ctrl-C stops it at once. FLARE's log is in `console.log`. After a crash start it again; the run goes
+on with a new submission by the admin, from its last checkpoint.
 """
 
 ADMIN = """\
@@ -98,8 +99,10 @@ Give every party its own folder and nothing else, over a way that you trust, and
 root's key was written nowhere: for another party, provision anew.
 
     securefg deploy submit KITS     wait for all sites, start the run; again: go on with it
-    securefg deploy status KITS     who is connected, how the job does
-    securefg deploy fetch  KITS     bring the run's folder here
+    securefg deploy status KITS     round, epsilon spent, time left, each site's last sign of life
+    securefg deploy stop   KITS     end the run after its round; submit goes on with it
+    securefg deploy fetch  KITS     bring the run's folder here, whole or as far as it came
+    securefg deploy clean  KITS     remove logs and the traces of jobs; keys stay
 """
 
 
@@ -148,6 +151,12 @@ def _refuse_doubles(names: list[str]) -> None:
 def _plan(
     config: RunConfig, server: str, sizes: Sizes, sites: dict[str, dict[str, Clients]]
 ) -> FederationPlan:
+    masking = config.privacy.secure_aggregation
+    if masking is not None and masking.form != "session":
+        raise ConfigError(
+            f"privacy.secure_aggregation.form: found {masking.form}; expected session at sites: "
+            "members do not enrol their keys there"
+        )
     run = f"{config.name}-s{config.seed}-{config.hash}"
     return FederationPlan(run, server, config.model_dump(mode="json"), sizes, sites)
 
@@ -196,7 +205,7 @@ def reviewed(kit: Path) -> tuple[list[str], str | None]:
 
 
 def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> Path:
-    """Write a site's folder as the shard of its one client; return the shard's path.
+    """Write a site's folder as the shard of its one client. Return the shard's path.
 
     first_node  the federation's number of the folder's first node
     """

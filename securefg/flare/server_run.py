@@ -15,14 +15,14 @@ from typing import Any
 
 from securefg.engines.breaches import breach
 from securefg.federation.engine import Engine
-from securefg.federation.federation import Secure
 from securefg.flare.coordinator import FILE as COORDINATOR
 from securefg.flare.coordinator import read_entitled
 from securefg.flare.courier import Courier, Ping, Send
+from securefg.flare.progress import STATUS, Progress, ProgressFile
 from securefg.flare.server_side import Flare
 from securefg.flare.standings import Standings
 from securefg.foundation.errors import RunFolderError, SecurefgError
-from securefg.foundation.files import write_json
+from securefg.foundation.files import PRIVATE, write_json
 from securefg.foundation.lock import owned
 from securefg.methods.registry import get_method
 from securefg.runs.assembly import Setup, prepare
@@ -30,7 +30,8 @@ from securefg.runs.checkpoint import last_checkpoint
 from securefg.runs.device import choose_device
 from securefg.runs.execution import Outcome, Run
 from securefg.runs.folder import RunFolder
-from securefg.runs.observing import Silent
+from securefg.runs.observing import RoundReport, Silent
+from securefg.secagg.forms import Secure
 from securefg.settings.config import parse_config
 from securefg.site.certificates import Root, Signer
 from securefg.site.job import Job
@@ -62,10 +63,27 @@ class ServerKit:
 
 
 class _Watcher(Silent):
-    """Stops a run when FLARE aborts the job, or when a file asks for it."""
+    """Tells how far a run is; stops it when FLARE aborts the job, or when a file asks for it."""
 
-    def __init__(self, aborted: Callable[[], bool], stop_file: Path) -> None:
-        self._aborted, self._stop_file = aborted, stop_file
+    def __init__(
+        self,
+        aborted: Callable[[], bool],
+        folder: Path,
+        progress: ProgressFile,
+    ) -> None:
+        self._aborted, self._progress = aborted, progress
+        self._stop_file = folder / "private" / STOP
+
+    def started(self, experiment: Setup, first_round: int) -> None:
+        self._progress.update_progress(state="running", round=first_round - 1)
+
+    def round_done(self, report: RoundReport) -> None:
+        self._progress.update_progress(
+            round=report.round,
+            seconds=report.seconds,
+            epsilon=report.epsilon,
+            dropped=report.dropped,
+        )
 
     def stop_requested(self) -> bool:
         return self._aborted() or self._stop_file.exists()
@@ -87,6 +105,7 @@ class ServerRun:
         self._kit, self._job, self._job_id = kit, job, job_id
         self._send, self._ping, self._aborted = send, ping, aborted
         self._engine: Flare | None = None
+        self._progress: ProgressFile | None = None
         self._folder = RunFolder(Path(job.run_folder) if job.run_folder else kit.runs / job.run)
 
     def execute(self) -> tuple[Path, Exception | None]:
@@ -103,16 +122,29 @@ class ServerRun:
         told.mkdir(parents=True, exist_ok=True)
         complaints = self._engine.complaints if self._engine else {}
         about = {"submission": self._job.submission, "complaints": complaints}
-        write_json(told / OUTCOME, {**about, **ended})
+        write_json(told / OUTCOME, {**about, **ended}, mode=PRIVATE)
+        self._tell_end(ended)
         return self._folder.path, error
+
+    def _tell_away(self, away: dict[str, str]) -> None:
+        if self._progress is not None:
+            self._progress.update_progress(away=away)
+
+    def _tell_end(self, ended: dict[str, Any]) -> None:
+        """Say in the status how the submission ended."""
+        whole = "finished" if ended.get("finished") else "interrupted"
+        state = "failed" if "breach" in ended else whole
+        if self._progress is not None:
+            self._progress.update_progress(state=state, reason=ended["reason"])
 
     def _run(self) -> Outcome:
         config = self._job.parsed()
         setup = prepare(config) if self._job.has_truth else self._deployed()
         folder = self._open(setup)
-        watcher = _Watcher(self._aborted, folder.path / "private" / STOP)
         # Whoever started the federation on this machine holds the folder itself.
         with owned(folder.path / "private" if self._job.run_folder else folder.path):
+            self._progress = self._begin_progress(folder)
+            watcher = _Watcher(self._aborted, folder.path, self._progress)
             checkpoint = last_checkpoint(folder.checkpoints, config.hash)
             return Run(
                 setup,
@@ -123,6 +155,19 @@ class ServerRun:
                 partial(self._start_engine, setup, folder),
                 None if self._job.run_folder else GOES_ON,
             ).execute()
+
+    def _begin_progress(self, folder: RunFolder) -> ProgressFile:
+        """Say that this submission begins; forget a wish to stop an earlier one."""
+        private, config = folder.path / "private", self._job.parsed()
+        stop = private / STOP
+        if not self._job.run_folder and stop.exists() and stop.read_text() != self._job_id:
+            stop.unlink()
+        lines = folder.metrics()
+        done = {key: lines[-1][key] for key in ("round", "seconds", "epsilon")} if lines else {}
+        first = Progress(
+            submission=self._job.submission, state="starting", rounds=config.training.rounds, **done
+        )
+        return ProgressFile(private / STATUS, first)
 
     def _deployed(self) -> Setup:
         """Return the job's rules and public facts, with what the method entitles the server to."""
@@ -172,6 +217,7 @@ class ServerRun:
             self._ping,
             settings.timeout,
             settings.patience,
+            self._tell_away,
         )
         attempts = (folder.path / "attempts.jsonl").read_text().splitlines()
         after_round = json.loads(attempts[-1])["after_round"]

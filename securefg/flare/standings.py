@@ -32,7 +32,7 @@ class Standings:
             self._links.setdefault(line["site"], {})[line["count"]] = line["link"]
 
     def note(self, site: str, told: Any) -> None:
-        """Keep a site's standing; raise `ProtocolError` where its home is not the one before."""
+        """Keep a site's standing. Raise `ProtocolError` where its home is not the one before."""
         count, link = _parsed(site, told)
         links = self._links.setdefault(site, {})
         last = max(links, default=0)

@@ -79,7 +79,7 @@ class SiteBooks:
         return without_corrections(self._jobs.lines())
 
     def correct_clock(self, signer: Signer, reason: str) -> int:
-        """Lift the lock of a clock that ran ahead; return how many books were corrected."""
+        """Lift the lock of a clock that ran ahead. Return how many books were corrected."""
         return correct_clock([self.home / name for name in LOGS], signer, reason, self._now)
 
     def check_corrections(self, site: str, root: Root) -> None:
@@ -88,7 +88,7 @@ class SiteBooks:
             check_corrections(log.lines(), site, root)
 
     def take_up(self, job: Job, most: int) -> None:
-        """Note a job; refuse one that was taken up before, is older, or comes once too often."""
+        """Note a job. Refuse one that was taken up before, is older, or comes once too often."""
         with self._turn("jobs"):
             self._take_up(job, most)
 
@@ -178,7 +178,7 @@ class SiteBooks:
         return [len(lines), str(lines[-1]["link"]) if lines else ""]
 
     def booked(self, run: str) -> Ledger | None:
-        """What a run has released here, by client; None where nothing was."""
+        """What a run has released here, by client, or None where nothing was."""
         return self._ledgers(self._of(run)).get(run)
 
     def released(self, run: str) -> list[Release]:

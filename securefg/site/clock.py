@@ -68,7 +68,7 @@ def open_book(path: Path, now: Clock = utc_now) -> Log:
 
 
 def correct_clock(paths: list[Path], signer: Signer, reason: str, now: Clock = utc_now) -> int:
-    """Return how many books were behind the clock's correction; raise where none is ahead."""
+    """Return how many books were behind the clock's correction. Raise where none is ahead."""
     reason = printable(reason.strip(), keep="")
     if not 0 < len(reason) <= LONGEST_REASON:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a site shares of its audit: findings, no rows, signed with the key of its certificate.
+"""Parts of its audit that a site shares: findings, no rows, signed with the key of its certificate.
 
 site_findings.json   {statement, certificate, signature}; the statement holds the site's name, the
                      run, the last link of the site's own record, and the findings

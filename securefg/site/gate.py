@@ -35,9 +35,8 @@ from securefg.site.policy import (
 Array = NDArray[np.generic] | Tensor
 Arrays = Mapping[str, Array]
 
-FIELD: Final = "nvflare.update"
 METHOD: Final = "nvflare"
-"""The name by which a floor's `methods` allows jobs that pass the gate."""
+"""The name by which a floor's `methods` allows jobs that pass the gate, where no other is given."""
 _ONE: Final = Clients.of([0])
 TAILS: Final = 40
 """No draw of Gaussian noise lies so many standard deviations away."""
@@ -47,29 +46,44 @@ TAILS: Final = 40
 class Gate:
     """What a site does to every update: y = base + clip(x - base, C) + N(0, (z S)^2).
 
-    base  the model that the server sent, which it knows: it moves no neighbour
+    base    the model that the server sent, which it knows: it moves no neighbour
+    method  the framework whose jobs pass, as the floor and the books name it
     """
 
     home: Path
     rule: NoisyUpload
+    method: str = METHOD
+
+    @property
+    def field(self) -> str:
+        """Return the name of an update in the books."""
+        return update_field(self.method)
 
     @classmethod
-    def of(cls, home: Path, clip_l2: float, noise_multiplier: float, adjacency: Adjacency) -> Gate:
-        """Return a gate that noises the whole update; raise where the settings protect nothing."""
+    def of(
+        cls,
+        home: Path,
+        clip_l2: float,
+        noise_multiplier: float,
+        adjacency: Adjacency,
+        method: str = METHOD,
+    ) -> Gate:
+        """Return a gate that noises the whole update. Raise where the settings protect nothing."""
         for name, value in (("clip_l2", clip_l2), ("noise_multiplier", noise_multiplier)):
             if type(value) not in (int, float) or not 0 < value < float("inf"):
                 raise ConfigError(f"{name}: wanted a positive number, found {value!r}")
         if adjacency not in ("replace_one", "zero_out"):
             raise ConfigError(f"adjacency: wanted replace_one or zero_out, found {adjacency!r}")
-        asked = Asked(FIELD, GATE_DEFENCE, clip_l2, noise_multiplier, "message", adjacency)
+        field = update_field(method)
+        asked = Asked(field, GATE_DEFENCE, clip_l2, noise_multiplier, "message", adjacency)
         rule = find_defence(GATE_DEFENCE).settle(asked)
         assert isinstance(rule, NoisyUpload)
-        return cls(home, rule)
+        return cls(home, rule, method)
 
     def pass_on(
         self, run: str, base: Arrays, update: Arrays, *, is_change: bool
     ) -> dict[str, Array]:
-        """The update that may leave, booked; raises, and notes it, where it may not.
+        """Return the update that may leave, booked. Raise, and note it, where it may not.
 
         is_change  whether `update` is a difference from `base`, or the weights themselves
         """
@@ -81,7 +95,7 @@ class Gate:
             self._book(books, policy, run)
             # Booked before any value is looked at: NaN and infinities count as 0 in the clip.
             change = _flat(update) if is_change else _flat(update) - _flat(base)
-            noised = self.rule.apply(change[None], SystemNoise(), _ONE, (FIELD,))[0]
+            noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
             return _shaped(noised if is_change else _flat(base) + noised, update)
         except Exception as error:
             if self.home.is_dir():
@@ -107,10 +121,10 @@ class Gate:
 
     def _book(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
         number = len(books.released(run)) + 1
-        reasons = policy.about(FIELD, self.rule, masked=False)
-        if policy.methods != "any" and METHOD not in policy.methods:
+        reasons = policy.about(self.field, self.rule, masked=False)
+        if policy.methods != "any" and self.method not in policy.methods:
             reasons.append(
-                f"a job of {METHOD}; allowed here: {', '.join(policy.methods) or 'none'}"
+                f"a job of {self.method}; allowed here: {', '.join(policy.methods) or 'none'}"
             )
         if "client" not in policy.units:
             reasons.append(f"epsilon is per client; allowed here: {', '.join(policy.units)}")
@@ -118,16 +132,22 @@ class Gate:
             reasons.append(f"update {number} of {run}; allowed here: {policy.max_rounds}")
         if reasons:
             raise JobRefused("; ".join(reasons))
-        mechanism = self.rule.fact(FIELD, 1, 1, protects=True)
+        mechanism = self.rule.fact(self.field, 1, 1, protects=True)
         release = Release(mechanism, _ONE, round=number, step=1)
-        books.spend(policy, {mechanism: 1}, run, 1, [Booked(METHOD, FIELD, number, 1, [release])])
+        booked = Booked(self.method, self.field, number, 1, [release])
+        books.spend(policy, {mechanism: 1}, run, 1, [booked])
 
 
-def open_home(home: Path) -> Path:
+def update_field(method: str) -> str:
+    """Return the name of a framework's update in the books."""
+    return f"{method}.update"
+
+
+def open_home(home: Path, method: str = METHOD) -> Path:
     """A floor, strict, and empty books in a new folder; the path of the floor."""
     if home.exists() and any(home.iterdir()):
         raise ConfigError(f"{home} is not empty; wanted a new folder for a site's floor and books")
-    write_policy(home / POLICY_FILE, SitePolicy(methods=(METHOD,), masking="optional"))
+    write_policy(home / POLICY_FILE, SitePolicy(methods=(method,), masking="optional"))
     open_books(home)
     return home / POLICY_FILE
 

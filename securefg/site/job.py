@@ -118,7 +118,7 @@ class Job:
 
     @classmethod
     def read(cls, path: Path) -> Job:
-        """Return the job in a file, with the file's digest; raise `DataError` for another file."""
+        """Return the job in a file, with the file's digest. Raise `DataError` for another file."""
         try:
             raw = path.read_bytes()
             data = json.loads(raw)

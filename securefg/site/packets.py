@@ -153,7 +153,7 @@ class Control:
 
 
 def read_begin(content: dict[str, Any]) -> Begin:
-    """Return the request to take up the job; raise unless all its parts are there."""
+    """Return the request to take up the job. Raise unless all its parts are there."""
     digest = content.get("digest")
     numbers = [content.get(name) for name in ("attempt", "after_round")]
     if not isinstance(digest, str) or not all(_is_number(number) for number in numbers):
@@ -162,7 +162,7 @@ def read_begin(content: dict[str, Any]) -> Begin:
 
 
 def read_control(content: dict[str, Any], site: str, own: Collection[str]) -> Control:
-    """Return the request; raise unless it is for this site and names hosts of it, each once."""
+    """Return the request. Raise unless it is for this site and names hosts of it, each once."""
     hosts, lengths = content.get("hosts"), content.get("lengths")
     if content.get("to") != site or not isinstance(hosts, list):
         raise ProtocolError(f"a request for {content.get('to')!r:.60}; here is {site}")

@@ -26,7 +26,7 @@ def plan_path(kit: Path) -> Path:
 
 
 def read_plan(kit: Path) -> dict[str, Any]:
-    """Return the plan in a kit as JSON has it; raise `DataError` where there is none."""
+    """Return the plan in a kit as JSON has it. Raise `DataError` where there is none."""
     path = plan_path(kit)
     try:
         plan: dict[str, Any] = read_json(path)

@@ -12,6 +12,7 @@
     max_clip_l2: 100
     masking: required               # every private field travels under masks
     masking_mode: malicious         # the server may lie; `honest` trusts it
+    masking_keys: hybrid            # masks hold if X25519 breaks later; `any` takes X25519 alone
     least_cohort: 3                 # no sum of fewer organisations is opened
     least_corrupt: 0.05             # share of all clients that masks must count as colluding
     max_dropout: 0.34               # share of a cohort that may fall silent
@@ -105,6 +106,7 @@ class SitePolicy(_Floor):
     max_clip_l2: PositiveFloat = 100.0
     masking: Literal["optional", "required"] = "required"
     masking_mode: Literal["malicious", "honest"] = "malicious"
+    masking_keys: Literal["hybrid", "any"] = "hybrid"
     least_cohort: PositiveInt = 3
     least_corrupt: float = Field(0.05, ge=0, lt=1)
     max_dropout: float = Field(0.34, ge=0, lt=1)
@@ -134,6 +136,7 @@ class SitePolicy(_Floor):
             max_clip_l2=1e18,
             masking="optional",
             masking_mode="honest",
+            masking_keys="any",
             least_cohort=1,
             least_corrupt=0,
             max_dropout=0.99,
@@ -224,8 +227,14 @@ class SitePolicy(_Floor):
         if settings is None:
             return []  # where masks are required, every field says so
         reasons = []
+        if settings.form != "session":
+            reasons.append(
+                f"secure_aggregation.form: found {settings.form}; expected session at a site"
+            )
         if self.masking_mode == "malicious" and not settings.malicious:
             reasons.append("masking trusts the server; wanted malicious: true")
+        if self.masking_keys == "hybrid" and settings.keys != "hybrid":
+            reasons.append(f"secure_aggregation.keys: found {settings.keys}; expected hybrid")
         if settings.min_clients < self.least_cohort:
             reasons.append(
                 f"sums of {settings.min_clients} clients are opened; wanted {self.least_cohort}"

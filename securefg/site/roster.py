@@ -79,7 +79,7 @@ def write_roster(path: Path, entries: list[Entry]) -> None:
 
 
 def read_roster(path: Path, root: Root, sites: Mapping[str, Hosts]) -> list[bytes]:
-    """Everybody's key by client number; raises unless every site signed for its own clients."""
+    """Everybody's key by client number. Raise unless every site signed for its own clients."""
     try:
         entries = [Entry.from_json(data) for data in read_json(path)]
     except (OSError, ValueError, KeyError, TypeError) as error:

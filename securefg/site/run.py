@@ -25,12 +25,14 @@ from typing import Any, Final
 
 from securefg.engines.endpoint import Admitted, Endpoint
 from securefg.federation.engine import Answer
+from securefg.federation.evaluation import LocalScore
 from securefg.foundation.errors import ProtocolError
 from securefg.privacy.ledger import Mechanism
 from securefg.protocol import codec
 from securefg.protocol.codec import Body
 from securefg.site.books import Booked, SiteBooks
 from securefg.site.job import Job
+from securefg.site.own_scores import has_own_scores, own_score, write_own_scores
 from securefg.site.packets import (
     REPLY,
     REQUEST,
@@ -222,23 +224,33 @@ class SiteRun:
     def _scores(
         self, taken: TakenUp, chosen: Mapping[str, Endpoint], framed: Body, at_end: bool
     ) -> tuple[Content, Body]:
-        """Return rounded scores, booked, once for the model that the site last trained."""
+        """Return rounded scores, booked, once for the model that the site last trained.
+
+        The site keeps exact scores of the run's last model for itself, whether it tells any or not.
+        """
         taken.terms.check_release(framed)
         models = {name: endpoint.admit_release(framed) for name, endpoint in chosen.items()}
+        keeps = at_end and not has_own_scores(self._folder)
         results: list[Content] = []
+        own: list[LocalScore] = []
         for name, endpoint in chosen.items():
-            told: list[dict[str, Any]] = []
-            round, clients = taken.terms.round_of(name), str(endpoint.clients)
-            if self._policy.scores and self._books.book_scores(
-                self._job.run, round, at_end, clients
-            ):
+            tells = self._policy.scores and self._books.book_scores(
+                self._job.run, taken.terms.round_of(name), at_end, str(endpoint.clients)
+            )
+            scores: list[LocalScore] = []
+            if tells or keeps:
                 try:
-                    told = [rounded_score(score) for score in endpoint.score(models[name], at_end)]
+                    scores = endpoint.score(models[name], at_end)
+                    own += scores
                 except Exception as error:
                     self._note_refusal(error, "host")
-                    results.append(FAILED)
-                    continue
-            results.append({"scores": told})
+                    if tells:
+                        results.append(FAILED)
+                        continue
+            results.append({"scores": [rounded_score(score) for score in scores if tells]})
+        if keeps:
+            alerts = self._job.parsed().training.alerts
+            write_own_scores(self._folder, [own_score(score, alerts) for score in own])
         return {"results": results, "lengths": [0] * len(results)}, b""
 
     def _save(self, chosen: Mapping[str, Endpoint], tag: str) -> tuple[Content, Body]:

@@ -92,7 +92,7 @@ class TakingUp:
         self.policy = SitePolicy()
 
     def take_up(self, begin: Begin) -> TakenUp:
-        """Check all that can be checked, then build the hosts; raise the first fault."""
+        """Check all that can be checked, then build the hosts. Raise the first fault."""
         job, config = self._job, self._job.parsed()
         hosts = self._check_plan(begin)
         self.policy = load_policy(self._kit.home / POLICY_FILE)
@@ -134,7 +134,7 @@ class TakingUp:
         return str(error).replace(str(self._kit.home), "its home")
 
     def _check_plan(self, begin: Begin) -> Mapping[str, Clients]:
-        """Return this site's hosts; raise unless the job is the deployed and the planned one."""
+        """Return this site's hosts. Raise unless the job is the deployed and the planned one."""
         if begin.digest != self._job.digest:
             raise JobRefused("the server runs another job than the one that was deployed here")
         check_planned(self._kit.plan, self._job.to_json())
@@ -144,19 +144,19 @@ class TakingUp:
         return hosts
 
     def _request_plan(self, policy: Policy, planned: list[PlannedRelease]) -> RequestPlan:
-        """Return what requests may hold; raise for a method whose requests cannot be checked."""
+        """Return what requests may hold. Raise for a method whose requests cannot be checked."""
         config, public = self._job.parsed(), self._job.public(torch.device("cpu"))
         method = get_method(config.method.name)
         lacking = method.unbounded(config.method, public)
         if lacking:
             raise JobRefused(
                 f"method {method.name}: found no bounds on {', '.join(lacking)}; expected "
-                "bounds= on every field that a server sends (docs/own_method.md)"
+                "bounds= on every field that a server sends (docs/howto/own_method.md)"
             )
         if not method.has_known_replies:
             raise JobRefused(
                 f"method {method.name}: found no replies; expected METHOD.replies, the reply that "
-                "every request brings (docs/own_method.md)"
+                "every request brings (docs/howto/own_method.md)"
             )
         settled_by = (public, policy, planned)
         return RequestPlan.of(method, config.method, config.training, *settled_by)
@@ -164,7 +164,7 @@ class TakingUp:
     def _resume_ledger(
         self, booked: list[Release], policy: Policy, masked: bool, after_round: int
     ) -> Ledger:
-        """Return the run's own ledger; raise where it has releases that the books do not have."""
+        """Return the run's own ledger. Raise where it has releases that the books do not have."""
         fresh_noise = masked or (
             policy.protects and any(not r.is_bare for r in policy.rules.values())
         )

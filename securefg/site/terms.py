@@ -1,4 +1,4 @@
-"""What the plan lets a server ask of a site: whose, when, how often, and how large.
+"""The requests that the plan allows a server: whose, when, how often, and how large.
 
 The server of a federation may ask for anything that its job's config could ask for. Everything
 here is counted by the site itself, from its own plan and its own books, over all submissions.
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from securefg.engines.endpoint import STAGES
 from securefg.foundation.errors import ProtocolError
 from securefg.methods.registry import get_method
 from securefg.privacy.ledger import Ledger, Release
 from securefg.protocol import codec
 from securefg.protocol.codec import Body, Clients, Envelope
+from securefg.secagg.forms import STAGES
 from securefg.secagg.messages import REDO
 from securefg.site.job import Job
 from securefg.site.policy import JobRefused
@@ -106,7 +106,7 @@ class Terms:
         return self._answered.get(host, 0)
 
     def count(self, releases: list[Release]) -> None:
-        """Count what hosts are about to be asked for; raises where the plan has less."""
+        """Count what hosts are about to be asked for. Raise where the plan has less."""
         now, ever = self._now.copy(), self._ever.copy()
         for release in releases:
             name = release.mechanism.field

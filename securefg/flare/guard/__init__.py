@@ -1,4 +1,4 @@
-"""What stands between FLARE's network and a party: only the doors listed here are open.
+"""The guard between FLARE's network and a party: only the doors listed here are open.
 
 NVIDIA FLARE relays messages between all parties and answers whatever topic it knows, from whoever
 asks. Our processes are FLARE's, started by an entry point of ours (`process.py`) that puts a guard

@@ -32,6 +32,7 @@ from securefg.flare.guard.doors import (
     may_be_registered,
     refusal,
 )
+from securefg.flare.guard.pulse import Pulse
 from securefg.flare.guard.visits import Visits
 
 OPEN_AT_ONCE: Final = 16
@@ -89,6 +90,7 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
     """Stands where FLARE would use its own `CoreCell`."""
 
     visits: Visits
+    pulse = Pulse()
 
     def register_request_cb(self, channel: str, topic: str, cb: Any, *args: Any, **kw: Any) -> None:
         """Register a handler if a door leads to it, behind its checks."""
@@ -106,6 +108,7 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
         if reason is not None:
             self.visits.refused(arrival, reason)
             return
+        self.pulse.hear_site(arrival.neighbour, arrival.certificate)
         if arrival.channel != STREAM or not arrival.is_request:
             super()._process_received_msg(endpoint, connection, message)
             return
@@ -150,7 +153,7 @@ def _arrival(neighbour: str, certificate: str, message: Any) -> Arrival:
     )
 
 
-def install(visits: Visits) -> None:
+def install(visits: Visits, pulse: Pulse) -> None:
     """Guard every cell that this process makes from now on."""
-    GuardedCell.visits = visits
+    GuardedCell.visits, GuardedCell.pulse = visits, pulse
     cell_module.CoreCell = GuardedCell

@@ -47,6 +47,9 @@ ADMIN_COMMANDS = frozenset(
         "list_jobs",
         "download_job",
         "abort_job",
+        # Ours, in `operating.py`:
+        "securefg_status",
+        "securefg_stop",
     }
 )
 
@@ -172,7 +175,7 @@ def require_stored(path: Path) -> None:
 
 
 def plain(name: str) -> str:
-    """A file's name without a way in it; raises where there is one."""
+    """A file's name without a way in it. Raise where there is one."""
     if name in ("", ".", "..") or PurePath(name).name != name or "\0" in name:
         raise ValueError(f"the server named a file {name[:100]!r}: not taken")
     return name

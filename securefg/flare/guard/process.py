@@ -8,15 +8,19 @@ can read or change the kit.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import resource
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 from securefg.flare.guard.modes import check_modes
 from securefg.flare.guard.settings import check_settings
 from securefg.flare.guard.supported import require_supported
+from securefg.flare.guard.terminal import CONSOLE, end_on_signals, take_terminal, tell_user
 from securefg.foundation.errors import SecurefgError
 
 MODULE = "securefg.flare.guard.process"
@@ -35,35 +39,59 @@ def guard(kind: str, kit: Path) -> None:
     if kind != "admin":
         check_settings(kit)
     from securefg.flare.guard import cell, commands, repairs
+    from securefg.flare.guard.pulse import Pulse
     from securefg.flare.guard.visits import Visits
 
-    cell.install(Visits(kit, kind))
+    pulse = Pulse()
+    cell.install(Visits(kit, kind), pulse)
     repairs.make_frames_without_copies()
+    repairs.drop_late_connections()
     if kind == "site":
         from securefg.flare.app_files import admitter
 
         commands.strip_site(admitter(kit))
         repairs.ask_again()
     if kind == "server":
+        from securefg.flare.guard.operating import offer_commands
+        from securefg.flare.results import hand_over_runs
+
+        offer_commands(kit, pulse)
+        hand_over_runs(kit)
         commands.strip_server()
+        repairs.let_dead_sites_go()
         repairs.sign_with_the_key()
     if kind == "admin":
         commands.stay_in_folder()
 
 
 def main() -> None:
-    """Start FLARE's program behind the guard; exit with 2 where the guard refuses."""
+    """Start FLARE's program behind the guard. Exit with 2 where the guard refuses."""
     kind = sys.argv.pop(1)
     kit = Path(sys.argv[sys.argv.index("-m") + 1])
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold keys and rows
     os.environ["PYTHONSAFEPATH"] = "1"  # for the job's process: nothing is imported from here
+    take_terminal()
     try:
         guard(kind, kit)
     except SecurefgError as error:
-        sys.stderr.write(f"{kit}: not started: {error}\n")
+        tell_user(f"{kit}: not started: {error}")
         sys.exit(2)
-    runpy.run_module(PROGRAMS[kind], run_name="__main__", alter_sys=True)
+    if kind in ("site", "server"):
+        end_on_signals(kit.name, kill_children)
+    try:
+        runpy.run_module(PROGRAMS[kind], run_name="__main__", alter_sys=True)
+    finally:
+        if kind in ("site", "server"):
+            tell_user(f"{kit.name}: ended; {CONSOLE} and log.txt in {kit} say why")
+
+
+def kill_children() -> None:
+    """Kill the processes of jobs, which FLARE starts in sessions of their own."""
+    psutil: Any = importlib.import_module("psutil")
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,13 @@ Signatures: until FLARE's server has read its key it signs with a word in place 
 keeps that word for all that it ever sends: administrators refuse it until it is started anew. What
 it receives until then it takes for genuine. Here a server signs and checks with its key, or not at
 all.
+
+Late connections: a session that FLARE closes while its connection is being made waits for that
+connection for ever. `securefg deploy submit` hung when the server had just been started.
+
+Dead sites: FLARE's server holds a job's result back for 10 to 15 minutes while a site that died has
+not told how its part ended, and then may call the job failed. For us such a site is a drop-out, and
+the result is there after a few seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +28,8 @@ from typing import Any, Final
 from nvflare.fuel.f3.drivers.socket_conn import SocketConnection
 from nvflare.fuel.f3.sfm.prefix import PREFIX_LEN
 from nvflare.fuel.f3.sfm.sfm_conn import SfmConnection
+
+from securefg.flare.guard.terminal import tell_user
 
 LARGE: Final = 64 * 1024
 """Smaller frames are FLARE's own: it decodes some of them as objects, for which it wants bytes."""
@@ -55,6 +64,19 @@ def make_frames_without_copies() -> None:
     SfmConnection.send_frame = send_frame
 
 
+def drop_late_connections() -> None:
+    """Do not read from a connection that was made after its connector was stopped."""
+    read_loop = SocketConnection.read_loop
+
+    def read_unless_stopped(self: Any) -> None:
+        # A stop marks the connector first and closes the connections that it knows afterwards; a
+        # connection is known before it is read.
+        if not self.connector.stopped.is_set():
+            read_loop(self)
+
+    SocketConnection.read_loop = read_unless_stopped
+
+
 PATIENCE_SECONDS = 300.0
 PAUSE_SECONDS = 1.0
 
@@ -72,6 +94,8 @@ def ask_again() -> None:
             time.sleep(PAUSE_SECONDS)
             self.communicator.heartbeat_done = False  # FLARE gave up with the first refusal
             register(self, project_name, fl_ctx)
+        if self.token:
+            tell_user(f"{self.client_name}: connected to the server")
 
     FederatedClientBase.client_register = client_register
 
@@ -96,3 +120,25 @@ def sign_with_the_key() -> None:
 
     FederatedServer._add_auth_headers = add_auth_headers
     FederatedServer.verify_auth_token = verify_auth_token
+
+
+OUTCOME_SECONDS = 10.0
+"""How long a job's result waits for sites that have not told how their part ended."""
+
+
+def let_dead_sites_go() -> None:
+    """Let this server finish a job by its own outcome, whatever became of a site."""
+    from nvflare.private.fed.server.fed_server import FederatedServer
+    from nvflare.private.fed.server.job_runner import JobRunner
+
+    begin = JobRunner.__init__
+
+    def init(self: Any, *args: Any, **kw: Any) -> None:
+        begin(self, *args, **kw)
+        self.client_outcome_wait_timeout = OUTCOME_SECONDS
+
+    def resolve(self: Any, client: Any, job_id: str, reason: str) -> None:
+        self.engine.job_runner.resolve_client_outcome(job_id, client.name)
+
+    JobRunner.__init__ = init
+    FederatedServer._resolve_missing_client_outcome = resolve

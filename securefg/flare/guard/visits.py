@@ -15,8 +15,10 @@ import time
 from pathlib import Path
 
 from securefg.flare.guard.doors import Arrival
+from securefg.flare.guard.terminal import tell_user
 from securefg.foundation.files import write_json
 
+TOLD = {"train.start_job": "the run's job begins here", "train.abort": "the job is ended here"}
 LINES_PER_SECOND = 5.0
 BURST = 50.0
 
@@ -46,7 +48,9 @@ class Visits:
         self._write(arrival.neighbour, arrival.origin, door, f"refused: {reason}")
 
     def command(self, name: str, outcome: str) -> None:
-        """Note a command of the server's, and what became of it."""
+        """Note a command of the server's, and what became of it; tell the operator of jobs."""
+        if name in TOLD and outcome == "taken":
+            tell_user(f"{self._path.parent.name}: {TOLD[name]}")
         self._write("server", "server", name, outcome)
 
     def _write(self, neighbour: str, origin: str, door: str, outcome: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,16 @@ def test_what_cannot_be_provisioned_is_refused_with_the_reason(tmp_path: Path, k
         call("submit", tmp_path)
     with pytest.raises(DataError, match="not a kit"):
         call("start", tmp_path)
+
+
+def test_start_of_open_kit_is_refused_on_the_terminal(kits: Path) -> None:
+    """The reason is shown although FLARE's output is folded away."""
+    kit = kits / "bank-c"
+    kit.chmod(0o755)
+    command = [sys.executable, "-m", "securefg.cli.main", "deploy", "start", str(kit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    kit.chmod(0o700)
+    assert done.returncode == 2
+    assert f"the whole log is in {kit / 'console.log'}" in done.stdout
+    assert "not started" in done.stderr
+    assert "mode 0755; wanted 0700" in done.stderr

@@ -7,16 +7,20 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from securefg.cli.main import app
+from securefg.cli.summary import summary_table
 from securefg.flare import launch
 from securefg.flare.server_run import STOP
 from securefg.flare.server_side import Flare
-from securefg.foundation.errors import ConfigError, RunFailed, RunFolderError
+from securefg.foundation.errors import ConfigError, DataError, RunFailed, RunFolderError
 from securefg.foundation.log import read_log
 from securefg.privacy.ledger import LOG
 from securefg.runs import runner
 from securefg.runs.execution import Run
 from securefg.runs.folder import RunFolder
+from securefg.site.own_scores import read_own_scores
 from securefg.site.packets import Packet
 from tests.e2e.dying import STAGES
 from tests.small import config
@@ -189,6 +193,35 @@ def test_a_deployed_server_has_no_data_and_scores_come_from_the_sites(tmp_path: 
     assert states == []  # the sites keep their own
     kept = list((world.kits.home("site-1") / "runs" / folder.path.name / "states").iterdir())
     assert [tag.name for tag in kept] == ["round-000002", "round-000004"]
+
+
+RARE = ("training.class_shares=[0.9, 0.1]", "training.alerts=5", "data.csbm.num_nodes=900")
+
+
+def test_sites_of_a_rare_class_tell_average_precision_and_keep_alerts(tmp_path: Path) -> None:
+    world = World(tmp_path, config(tmp_path, *RARE, method="fedavg"))
+    world.policy("site-2", "scores: false")
+    folder = world.run(world.job(has_truth=False))
+    summary = folder.summary()
+    assert summary.monitor == "val_average_precision"
+    assert summary.test_scores is not None
+    assert set(summary.test_scores.figures()) == {"average_precision", "majority"}
+    rows = [str(cell) for column in summary_table(summary).columns for cell in column.cells]
+    assert any("(always one class 0.1000)" in cell for cell in rows)
+    assert summary.alerts == {}
+    for site in ("site-1", "site-2"):  # the one that tells no score keeps its own as well
+        path = world.kits.home(site) / "runs" / folder.path.name
+        (own,) = read_own_scores(path)
+        assert own.first is not None
+        assert own.first.alerts == 5
+        assert (path / "own_scores.json").stat().st_mode & 0o777 == 0o600
+        assert any("5 alerts (first): precision" in line for line in own.lines)
+    shown = CliRunner().invoke(app, ["deploy", "scores", str(world.kits.site("site-2"))])
+    assert shown.exit_code == 0, shown.output
+    assert "5 alerts (first)" in shown.output
+    (path / "own_scores.json").write_text("[{}]")
+    with pytest.raises(DataError, match="no scores of this site"):
+        read_own_scores(path)
 
 
 def test_each_site_keeps_its_own_books_of_what_left(tmp_path: Path) -> None:

@@ -46,9 +46,13 @@ import sys
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors as C
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules as S
 from nvflare.fuel.hci.server.reg import ServerCommandRegister
+from pathlib import Path
 from securefg.flare.guard.commands import strip_server, strip_site
+from securefg.flare.guard.operating import offer_commands
+from securefg.flare.guard.pulse import Pulse
 if sys.argv[1] == "stripped":
     strip_site(lambda *job: None)
+    offer_commands(Path("kit"), Pulse())
     strip_server()
 register = ServerCommandRegister(None)
 for module in S.cmd_modules:
@@ -79,5 +83,7 @@ def test_flare_has_the_commands_that_were_reviewed_and_a_site_keeps_six() -> Non
         "download_job",
         "get_job_meta",
         "list_jobs",
+        "securefg_status",
+        "securefg_stop",
         "submit_job",
     }

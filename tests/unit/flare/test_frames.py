@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,3 +77,26 @@ def test_a_connection_that_fails_is_not_said_to_be_sending() -> None:
         repairs.send_frame(connection, Prefix(0, 0, Types.DATA, 0, 0, 1, 2, 0), None, b"x")
     assert connection.get_send_stall_seconds() == 0
     assert not connection.lock.locked()
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_connection_made_after_stop_is_not_read(
+    is_stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLARE's session would wait for ever for the thread that reads it."""
+    monkeypatch.setattr(SocketConnection, "read_loop", SocketConnection.read_loop)
+    repairs.drop_late_connections()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = object.__new__(SocketConnection)
+        connection.sock, connection.name, connection.closing = ours, "line", False
+        connection.connector = SimpleNamespace(stopped=threading.Event())
+        if is_stopped:
+            connection.connector.stopped.set()
+        reader = threading.Thread(target=connection.read_loop, daemon=True)
+        reader.start()
+        reader.join(1.0)
+        assert reader.is_alive() is not is_stopped
+        theirs.shutdown(socket.SHUT_RDWR)
+        reader.join(5.0)
+        assert not reader.is_alive()

@@ -157,6 +157,7 @@ def test_crafted_models_are_scored_once_a_round_without_the_training_loss(tmp_pa
     world.run(world.job(has_truth=False))
     assert scores[0]
     wanted = {"client", "val_loss", "val_correct", "val_count", "test_correct", "test_count"}
+    wanted |= {"val_precision", "test_precision"}
     assert all(set(score) == wanted for told in scores for score in told)
     assert all(score["val_loss"] == round(score["val_loss"], 2) for t in scores for score in t)
 

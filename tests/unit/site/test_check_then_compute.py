@@ -51,9 +51,12 @@ CASES: dict[str, tuple[str, ...]] = {
     "ppfl_deepwalk": ("method={name: ppfl_deepwalk, dim: 8, walk_length: 5}", *PUBLIC),
     "two_sums": ("method={name: two_sums, narrow: 2}", "training.rounds=1"),
     "pseudo_sums": ("method={name: pseudo_sums}", "training.rounds=1", *ONE_NODE),
+    "noisy_counts": ("method={name: noisy_counts, counts_share: 0.7}", "training.rounds=1"),
     "alone": ("method={name: alone}",),
     "mlps": ("method={name: mlps}", *ONE_NODE),
     "own_sums": ("method={name: own_sums}",),
+    "one_sum": ("method={name: one_sum}", "training.rounds=1"),
+    "best_alone": ("method={name: best_alone}",),
     "label_propagation": ("method={name: label_propagation}", *ONE_NODE),
 }
 
@@ -172,7 +175,7 @@ def shape_of_answer(content: Mapping[str, Any], blob: bytes) -> Any:
 
 @pytest.mark.parametrize("case", CASES)
 def test_site_every_field_within_and_beyond_bounds_answers_alike(case: str, tmp_path: Path) -> None:
-    rounds = 1 if case in ("two_sums", "pseudo_sums", "label_propagation") else 3
+    rounds = 1 if case in ("two_sums", "pseudo_sums", "noisy_counts", "label_propagation") else 3
     honest = honest_requests(World(tmp_path / "honest", chosen(tmp_path, case, rounds)))
     long = chosen(tmp_path, case)
     one = LyingServer(World(tmp_path / "one", long))

@@ -324,9 +324,9 @@ def test_the_documented_commands_open_a_home_and_show_its_books(tmp_path: Path) 
 
 def site_with_privacy(folder: Path, home: Path) -> Any:
     """FLARE's own reading of the documented `local/privacy.json`."""
-    page = Path("docs/flare_filter.md").read_text()
-    text = page.split("```json\n")[1].split("```")[0]
-    assert "/srv/securefg" in text
+    page = Path("docs/howto/flare_filter.md").read_text()
+    blocks = [block.split("```")[0] for block in page.split("```json\n")[1:]]
+    (text,) = [block for block in blocks if "/srv/securefg" in block]
     (folder / "local").mkdir(parents=True)
     (folder / "startup").mkdir()
     (folder / "local" / "privacy.json").write_text(text.replace("/srv/securefg", str(home)))

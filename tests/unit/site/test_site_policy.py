@@ -62,6 +62,11 @@ MASKED = "privacy.secure_aggregation={}"
             (PLAIN_FEDGL, "privacy.secure_aggregation={malicious: false}"),
             "masking trusts the server",
         ),
+        (
+            "masking_keys: hybrid",
+            (PLAIN_FEDGL, "privacy.secure_aggregation={keys: classical}"),
+            "keys: found classical; expected hybrid",
+        ),
         ("least_cohort: 9", (PLAIN_FEDGL, MASKED), "sums of 3 clients are opened; wanted 9"),
         ("max_local_epochs: 1", (), r"local_epochs: found 2; expected at most 1"),
         (
