@@ -1,4 +1,4 @@
-"""The attacks by family, found by what they need; none knows a method by its name."""
+"""The attacks, grouped by family. Each attack names what it needs, and no attack names a method."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ GROUP: Final = "securefg.attacks"
 
 @cache
 def shipped() -> dict[str, AnyAttack]:
-    """The attacks of this package, by name."""
+    """Return the attacks of this package, by name."""
     return _attacks_in(list(__path__), __name__)
 
 
 @cache
 def active() -> dict[str, AnyAttack]:
-    """The same for those of a server that lies, which rehearsals alone play."""
+    """Return the attacks of a lying server by name. Only rehearsals play them."""
     return _attacks_in([f"{folder}/active" for folder in __path__], f"{__name__}.active")
 
 
@@ -35,19 +35,20 @@ def _attacks_in(folders: list[str], package: str) -> dict[str, AnyAttack]:
 
 
 def _exposed(module: object) -> tuple[AnyAttack, ...]:
-    """The attacks of a module: its `ATTACKS`, or its one `ATTACK`."""
+    """Return the attacks of a module, from its `ATTACKS` or its one `ATTACK`."""
     one = getattr(module, "ATTACK", None)
     found = getattr(module, "ATTACKS", () if one is None else (one,))
     return tuple(attack for attack in found if isinstance(attack, Attack))
 
 
 def attack_names() -> list[str]:
-    """All attacks that need no module path: of this package, and of installed ones."""
+    """Return the names of all attacks that need no module path, shipped or from an installed
+    package."""
     return sorted({*shipped(), *installed(GROUP)})
 
 
 def families() -> dict[str, list[str]]:
-    """The shipped attacks by the family of their secret, such as `links`."""
+    """Return the shipped attacks by the family of their secret, such as `links`."""
     found: dict[str, list[str]] = {}
     for name, attack in shipped().items():
         if attack.question.secret is not None:
@@ -63,7 +64,7 @@ def expand_families(names: Iterable[str]) -> list[str]:
 
 
 def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
-    """The attack of that name: shipped, of an installed package, or of a module path."""
+    """Return the attack of that name: shipped, from an installed package, or from a module path."""
     if name in own:
         return own[name]
     found = _exposed(find_module("attack", name, {key: key for key in own}, group))
@@ -78,7 +79,7 @@ def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
 
 
 def get_attack(name: str) -> AnyAttack:
-    """The attack of that name, or of that module where the name is a path."""
+    """Return the attack of that name. The name may be a module path."""
     own = shipped()
     is_shipped_lie = name not in own and name in active()
     attack = None if is_shipped_lie else _find(name, own, GROUP)
@@ -91,7 +92,7 @@ def get_attack(name: str) -> AnyAttack:
 
 
 def attack_or_error(name: str) -> AnyAttack | ConfigError:
-    """An attack that nobody asked for by name, or why it cannot be loaded."""
+    """Return an attack that nobody asked for by name, or the error that stops it from loading."""
     try:
         return get_attack(name)
     except ConfigError as error:
@@ -99,7 +100,7 @@ def attack_or_error(name: str) -> AnyAttack | ConfigError:
 
 
 def get_active(name: str) -> ActiveAttack:
-    """The active attack of that name, or of that module where the name is a path."""
+    """Return the active attack of that name. The name may be a module path."""
     attack = _find(name, active(), f"{GROUP}.active")
     if not isinstance(attack, ActiveAttack):
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK that is an ActiveAttack")

@@ -1,10 +1,11 @@
-"""What an attack is: a view and a question in, a guess out.
+"""An attack: it takes a view and a question and returns a guess.
 
 An attack gets what one party saw (`View`) and a question (`attacks.questions`): targets in shuffled
 order, and what the adversary is declared to know. It never gets the truth, a run's folder, or a
-live object; the game that scores the guess (package `audits`) holds those. It knows no method: it
-says which meanings it needs (`securefg.protocol.meanings`), and meets every run whose fields have
-them. Attacks are grouped by family here; one from outside is one file (docs/own_attack.md).
+live object. The game that scores the guess (package `audits`) holds those. An attack knows no
+method. It says which meanings it needs (`securefg.protocol.meanings`), and meets every run whose
+fields have them. Attacks are grouped by family here. An attack from outside is one file
+(docs/howto/own_attack.md).
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ AS_IT_IS = "plain"
 
 
 class CannotAttack(SecurefgError):
-    """The view does not hold what the attack needs; the verdict is then INCONCLUSIVE."""
+    """An error: the view does not hold what the attack needs. The verdict is then INCONCLUSIVE."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What the policy did to a field: every row, or every client's whole message, was clipped to
+    """A policy's change to a field. Every row, or every client's whole message, was clipped to
     `clip_l2`, and every number then got noise of standard deviation `sd`."""
 
     sd: float
     clip_l2: float
 
     def of_sum(self, count: int) -> Noise:
-        """Of the mean over so many clients, of which each added its own."""
+        """Return the noise of the mean over `count` clients, each of which added its own noise."""
         return Noise(self.sd / count**0.5, self.clip_l2)
 
 
 @dataclass(frozen=True)
 class Message:
-    """One field of one recorded message, a row per client where it has rows.
+    """A field of a recorded message, with a row per client where the field has rows.
 
     masked  the values are masked: nothing can be read off a single row
     summed  the values are the opened sum over `clients`, without an axis for them
@@ -71,14 +72,14 @@ class Message:
     step: int = 0
 
     def of(self, client: int) -> Tensor | None:
-        """This client's row, where it sent one."""
+        """Return this client's row, or None if it sent no row."""
         numbers = self.clients.numbers()
         return self.value[numbers.index(client)] if client in numbers else None
 
 
 @dataclass(frozen=True)
 class View:
-    """Exactly what an adversary saw, and what everybody may know.
+    """A record of exactly what an adversary saw, and what everybody may know.
 
     meanings  what every field of every message means
     networks  the layout of every network whose weights or rows cross; a configuration is agreed,
@@ -111,24 +112,25 @@ class View:
     seen: Sequence[Seen] = field(default=(), repr=False)
 
     def places(self, need: Meaning) -> list[Place]:
-        """The fields that mean what is needed, in the order of their declaration."""
+        """Return the fields that mean what is needed, in the order of their declaration."""
         return [place for place, meaning in self.meanings.items() if meaning.fits(need)]
 
     def uploads(self, need: Meaning) -> list[Message]:
-        """What clients sent of that meaning, in the order of recording; one field's, the first
-        that was sent at all."""
+        """Return what clients sent of that meaning, in the order of recording. If several fields
+        mean this, the first field that was sent counts."""
         return self._first(need, up=True)
 
     def downloads(self, need: Meaning) -> list[Message]:
-        """What the server sent of that meaning."""
+        """Return what the server sent of that meaning."""
         return self._first(need, up=False)
 
     def sums(self, need: Meaning) -> list[Message]:
-        """What the server opened of masked uploads: the sum alone; one field's, the first."""
+        """Return the sums that the server opened of masked uploads. If several fields mean this,
+        the first counts."""
         return next(filter(None, map(self._opened, self.places(need))), [])
 
     def all_sums(self, need: Meaning) -> list[Message]:
-        """The same of every field that means this."""
+        """Return the opened sums of every field that means this."""
         return [message for place in self.places(need) for message in self._opened(place)]
 
     def _opened(self, place: Place) -> list[Message]:
@@ -153,12 +155,13 @@ class View:
         return found
 
     def release(self, need: Meaning) -> Tensor | None:
-        """What the released model holds of that meaning."""
+        """Return what the released model holds of that meaning, or None."""
         names = [name for kind, name in self.places(need) if kind == self.release_kind]
         return next((self.released[name] for name in names if name in self.released), None)
 
     def readable(self, need: Meaning) -> list[Message]:
-        """Uploads whose single values can be read; raises where there are none, saying why."""
+        """Return the uploads whose single values can be read. Raise CannotAttack with the reason if
+        there are none."""
         found = self.uploads(need)
         plain = [message for message in found if not message.masked]
         if plain:
@@ -168,12 +171,13 @@ class View:
         raise not_seen(need)
 
     def best_rows(self, need: Meaning) -> list[Message]:
-        """Every client's value, or, where they were masked, the mean that the sum gives of all."""
+        """Return every client's value or, if the values were masked, the mean that the sum gives of
+        all."""
         found = [message for message in self.uploads(need) if not message.masked]
         return found or [_shared(message) for message in self.sums(need)] or self.readable(need)
 
     def network(self, name: str | None) -> Layout:
-        """What everybody knows of a network."""
+        """Return the public layout of a network."""
         if name is None or name not in self.networks:
             raise CannotAttack(
                 f"nothing is known of the network {name!r}: the method tells nothing"
@@ -182,7 +186,7 @@ class View:
 
     @property
     def recipe(self) -> TrainingSettings:
-        """How clients train."""
+        """Return the settings by which clients train."""
         if self.training is None:
             raise CannotAttack("how the clients train is not known")
         return self.training
@@ -229,7 +233,8 @@ def not_seen(need: Need) -> CannotAttack:
 
 
 def _shared(message: Message) -> Message:
-    """The mean of a sum, given to every client alike: the best that a sum tells of one of them."""
+    """Return the mean of a sum as every client's value, which is the best that a sum tells of a
+    client."""
     count = len(message.clients)
     value = (message.value / count).expand(count, *message.value.shape)
     noise = message.noise and message.noise.of_sum(count)
@@ -245,7 +250,7 @@ Need = Meaning | tuple[Meaning, ...]
 class Attack(Generic[Q]):
     """An attack, described so that a reader can judge a finding.
 
-    question    the type of question that `run` answers; the game for it scores the guess
+    question    the type of question that `run` answers (the game for it scores the guess)
 
     source      the paper or the derivation
     needs       what clients must upload, or the released model tell, by meaning
@@ -254,7 +259,7 @@ class Attack(Generic[Q]):
     floor       the gain over the prior that it must reach with the defence off, or its silence
                 says nothing
     expected    how strong it is on undefended runs
-    exposes     what it means for a person, for the page of all attacks (docs/attacks.md)
+    exposes     what it means for a person, for the page of all attacks (docs/reference/attacks.md)
     stopped_by  which defences stop it, and which do not
     rounds      rounds of a run that it wants to see with bodies
     applies_to  None where the view can be attacked, else the reason
@@ -297,7 +302,7 @@ class Attack(Generic[Q]):
 
 
 def options(need: Need) -> tuple[Meaning, ...]:
-    """The meanings of which one is enough."""
+    """Return the meanings of which one is enough."""
     return need if isinstance(need, tuple) else (need,)
 
 

@@ -40,7 +40,7 @@ def likelihood_by_models(view: View, ids: NDArray[np.int64], pool: Tensor) -> It
     """Yield (targets, pool) log likelihoods, for every round and field that a perceptron's clients
     upload.
 
-    Of Gaussian noise the log likelihood of y is -|y - clip(u(x))|^2 / 2 sd^2, u(x) being what a
+    For Gaussian noise the log likelihood of y is -|y - clip(u(x))|^2 / 2 sd^2, u(x) being what a
     client whose row is x computes from the model that it was sent. Rounds and fields have noise of
     their own, so their log likelihoods add. Without noise the same is taken with hardly any.
     """
@@ -55,7 +55,8 @@ def likelihood_by_models(view: View, ids: NDArray[np.int64], pool: Tensor) -> It
 
 
 def _layout(view: View, meaning: Meaning) -> Layout:
-    """The network that made rows; of a Jacobian the one whose first layer has as many units."""
+    """Return the network that made the rows. For a Jacobian this is the network whose first layer
+    has as many units."""
     if isinstance(meaning, NodeRows):
         return view.network(meaning.encoder)
     assert isinstance(meaning, Jacobian)
@@ -85,14 +86,14 @@ def _likelihood(
 
 
 def _compact(before: Tensor, rows: Tensor) -> Tensor:
-    """[M | m] of one sample, flat: the sample at every open gate, and the hidden layer."""
+    """Return [M | m] of one sample, flat: the sample at every open gate, and the hidden layer."""
     gates = (before > 0).to(rows.dtype)
     matrix = torch.cat([gates[:, :, None] * rows[:, None], before.relu()[..., None]], 2)
     return matrix.flatten(1)
 
 
 def _gaussian(seen: Tensor, made: Tensor, noise: Noise | None) -> Array:
-    """-|seen - clip(made)|^2 / 2 sd^2 without the term that all candidates share."""
+    """Return -|seen - clip(made)|^2 / 2 sd^2 without the term that all candidates share."""
     sd = HARDLY * float(seen.norm(dim=1).mean()) if noise is None else noise.sd
     if noise is not None:
         made = made * (noise.clip_l2 / made.norm(dim=1, keepdim=True).clamp_min(1e-30)).clamp_max(1)
@@ -204,8 +205,8 @@ def spanned_records(view: View, question: ListedRecords, rng: np.random.Generato
 
     This is the first step of GRAIN (Drencheva et al. 2025), our own code: a record that a label
     reaches lies in the span of the first layer's change (`models.Moved`), any other with chance
-    zero. Where a layer has several matrices (own and neighbours' rows), the matrix in whose span
-    the most records lie is the one over own rows.
+    zero. If a layer has several matrices (own and neighbours' rows), the matrix in whose span the
+    most records lie is the one over own rows.
     """
     clients, records = np.divmod(question.ids, len(question.known))
     rows = question.known.astype(np.float64)

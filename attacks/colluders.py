@@ -28,9 +28,9 @@ def remaining_client(view: View, question: RemainingClient, rng: np.random.Gener
     Pairwise alignment returns X'_i = (sum_{j != i} X_j W_ji + X_i) / K, with W_ji from X_j and X_i.
     A holder of X_i and X_j knows both, so K X'_i minus the colluders' terms is the sum of the
     others' rows in i's space. With reference alignment the same holds of the one mean that all are
-    sent. K - 1 colluders get the last client's rows, up to a rotation; fewer get the mean of the
-    rest. If rows count by degree, the weights of others are secret, and the sums are not known.
-    Noised rows count as far as rows like the colluders' own, which these know without noise,
+    sent. K - 1 colluders get the last client's rows, up to a rotation. Fewer colluders get the mean
+    of the rest. If rows count by degree, the weights of others are secret, and the sums are not
+    known. Noised rows count as far as rows like the colluders' own, which these know without noise,
     scatter more than the noise does. The colluders' own rows, the prior, count for the rest.
     """
     own = _own_uploads(view, question)

@@ -24,8 +24,8 @@ ROWS = (NodeRows(index="client"), NodeRows(index="nodes"), Predictions("nodes"))
 def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
     """Return the rows of the first readable rounds, over the global index of nodes.
 
-    Where one client holds one node, client k's upload is the row of node k. Where a client holds
-    many, its upload has a row for every node of the index or of the public ones.
+    If a client holds one node, client k's upload is the row of node k. If a client holds many
+    nodes, its upload has a row for every node of the index or of the public nodes.
     """
     found = found_rows(view, ROWS)
     if found[0].meaning.fits(NodeRows(index="client")):
@@ -37,7 +37,7 @@ def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Uploads of known nodes, to learn from, and of those to decode.
+    """A set of uploads of known nodes, to learn from, and uploads of the nodes to decode.
 
     rest   of the known nodes' features, what the prior does not say of them
     prior  what it says of the wanted ones
@@ -99,7 +99,7 @@ def ridge_decoded(known: Array, features: Array, wanted: Array) -> Array:
 
 
 def _ridge(left: Array, size: Array, features: Array, targets: Array) -> float:
-    """argmin of |residual|^2 / (n - degrees of freedom)^2."""
+    """Return the ridge that minimises |residual|^2 / (n - degrees of freedom)^2."""
     whole, explained = float((features**2).sum()), (targets**2).sum(1)
 
     def score(ridge: float) -> float:
@@ -179,7 +179,7 @@ def mlp_decoder(view: View, question: NodeFeatures, rng: np.random.Generator) ->
 def fitted_share(guess: Array, truth: Array) -> float:
     """Return the factor by which guesses of nodes that did not teach fit best.
 
-    Where no factor fits it is a trace, so that guesses break ties of the mean and no more.
+    If no factor fits, it is a trace, so that guesses only break ties of the mean.
     """
     share = float((guess * truth).sum() / max(float((guess**2).sum()), 1e-12))
     return min(max(share, TRACE), 1.0)

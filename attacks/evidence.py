@@ -66,7 +66,7 @@ def pair_shift(noise: Noise | None, width: int, rounds: int) -> float:
 
 
 class BadMetricInput(ValueError):
-    """Labels, scores or shares for which no metric is defined."""
+    """An error: no metric is defined for these labels, scores or shares."""
 
 
 def checked_scores(scores: ArrayLike) -> Floats:
@@ -87,7 +87,7 @@ def gaussian_log_ratio(
     out_mean: ArrayLike,
     out_sd: ArrayLike,
 ) -> Floats:
-    """Return log N(value; in) - log N(value; out): a ratio of densities.
+    """Return log N(value | in) - log N(value | out), the logarithm of a ratio of densities.
 
     This is LiRA's score (Carlini et al. 2022). The ratio grows without bound as the value leaves
     the mean of the non-members on the members' side or, for unequal sds, towards either side. A

@@ -1,4 +1,4 @@
-"""What uploads tell of features: the words of a client, of a neighbourhood, or of a user."""
+"""Attacks on features from uploads: the words of a client, of a neighbourhood, or of a user."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ UNSEEN = 1e-3
 def hidden_features(view: View, question: NeighbourhoodWords, rng: np.random.Generator) -> Array:
     """Return the words around each node, from hidden embeddings and the models that made them (F2).
 
-    H = ReLU(S W0) with S = A_hat X, the node's features mixed with its neighbours'. Where an entry
-    of H is positive it is a linear measurement of the node's row of S. S never changes while W0
-    does, so rounds add measurements until the non-negative sparse row is determined. Derived here.
+    H = ReLU(S W0) with S = A_hat X, the node's features mixed with its neighbours'. A positive
+    entry of H is a linear measurement of the node's row of S. S never changes while W0 does, so
+    rounds add measurements until the non-negative sparse row is determined. Derived here.
     """
     client, layout = question.client, layout_of(view)
     models, hidden = client_models(view, client), client_rounds(view, client, HIDDEN)
@@ -226,7 +226,7 @@ def linear_exposure(view: View, question: FirstLatents, rng: np.random.Generator
     knows A_hat, so these are linear equations, and A_hat is nearly invertible for most graphs: the
     least-squares solution of least norm has exactly those z_j for which e_j lies in the row space.
     `audits.exposure` tells without the run which ones are solvable. Bonawitz et al. 2017 open one
-    sum per round; many overlapping sums reveal more.
+    sum per round. Many overlapping sums reveal more.
     """
     if view.public.edge_index is None:
         raise CannotAttack("the graph is not known")
@@ -246,7 +246,8 @@ def _opened_sums(view: View) -> Tensor:
 
 
 def _adjacency(edge_index: Tensor, num_nodes: int) -> sparse.csr_array:
-    """A_hat, in double precision: rounded, it would look easier to invert than it is."""
+    """Return A_hat in double precision. In single precision it would look easier to invert than it
+    is."""
     loops = torch.arange(num_nodes)
     row, column = torch.cat([edge_index.cpu(), loops.expand(2, -1)], 1).numpy()
     sizes = np.bincount(row, minlength=num_nodes).astype(np.float64)

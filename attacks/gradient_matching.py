@@ -21,7 +21,7 @@ MOST_SAMPLES = 16
 
 
 class Layers(NamedTuple):
-    """W0 (d x h) and W1 (h x C) of ReLU(X W0) W1."""
+    """A pair of matrices, W0 (d x h) and W1 (h x C), of ReLU(X W0) W1."""
 
     first: Tensor
     second: Tensor
@@ -29,7 +29,7 @@ class Layers(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Local steps, and their rate."""
+    """A number of local steps, and their learning rate."""
 
     steps: int
     lr: float
@@ -43,7 +43,7 @@ def gradient_matching(view: View, question: TrainingSamples, rng: np.random.Gene
     is left to find are B x B numbers and the labels. Dummy samples and labels are moved, by Adam
     and from several starts, until they would cause the change that was uploaded: deep leakage from
     gradients (Zhu, Liu and Han 2019), within the span that the algebra gives. Several local steps
-    are simulated as steps on all dummies; where batches were drawn, that is an approximation.
+    are simulated as steps on all dummies, which is an approximation if batches were drawn.
     """
     count = question.num_samples
     if count > MOST_SAMPLES:
@@ -67,7 +67,8 @@ def hides(noise: Noise, numbers: int) -> bool:
 
 
 def _mostly_prior(view: View, question: TrainingSamples, rng: np.random.Generator) -> Array:
-    """The prior's samples, but for one direction of the change: no search is worth its time."""
+    """Return the prior's samples, moved along one direction of the change. A search would not pay
+    here."""
     assert question.prior is not None
     layout, (vector, changes) = layout_of(view), _changes(view, question)
     assert layout.output is not None
@@ -78,7 +79,7 @@ def _mostly_prior(view: View, question: TrainingSamples, rng: np.random.Generato
 
 
 def _changes(view: View, question: TrainingSamples) -> tuple[Tensor, Tensor]:
-    """The model that was sent first, and how each client changed it."""
+    """Return the model that was sent first, and how each client changed it."""
     recipe, (vector, changes) = view.recipe, first_changes(view, question.ids)
     kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
     return vector, changes + (1 - kept) * vector  # what decay took is in no sample's span
@@ -86,7 +87,8 @@ def _changes(view: View, question: TrainingSamples) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Seen:
-    """A change of W0, in coordinates of its own span, (n, B, h); of W1, (n, h, C); and W0 there."""
+    """A change of W0 in coordinates of its own span (n, B, h), a change of W1 (n, h, C), and W0 in
+    these coordinates."""
 
     basis: Tensor
     first: Tensor

@@ -21,7 +21,7 @@ def held_rows(view: View, question: HeldNodes, rng: np.random.Generator) -> Arra
 
     A client that uploads a row per node of a common index has rows of zeros for nodes that it does
     not hold, or says outright what it holds. Under noise no row is zero, and the sizes are averaged
-    over rounds. Of masked rows only the sum is seen, which tells how many clients hold a node.
+    over rounds. If rows are masked, only the sum is seen, which tells how many clients hold a node.
     """
     rounds, noise = client_rounds(view, question.client, ROWS), noise_of(view, ROWS)
     rows = torch.stack([value.double().flatten(1) for value in rounds.values()])
@@ -60,7 +60,7 @@ def node_owner(view: View, question: HeldNodes, rng: np.random.Generator) -> Arr
     times x is large there and small at clients without such records. The share divides out whatever
     moves all clients alike (classes, common words). The attack needs no equations of the network
     and excludes no optimizer. The question is CC-MIA's (which client a member belongs to, Hu et al.
-    2021 for horizontal federated learning); derived here.
+    2021 for horizontal federated learning). The attack was derived here.
     """
     if not question.known.size:
         raise CannotAttack("the targets' features are not known")

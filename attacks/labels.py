@@ -16,7 +16,7 @@ def class_pulls(view: View) -> dict[int, Array]:
 
     A step moves the weights into class c by sum_i (y_ic - p_ic) h_i, and rectified h are not
     negative: a client with more of a class than others pulls its column further up (Zhao et al.
-    2020). Rounds are added up, each in units of the spread over clients, above their mean. Where
+    2020). Rounds are added up, each in units of the spread over clients, above their mean. If
     uploads were masked, all clients have the same pull.
     """
     layout, sent = layout_of(view), sent_models(view)

@@ -88,12 +88,13 @@ FAR_SDS = 5.0
 
 @dataclass(frozen=True)
 class Paths:
-    """How latents move: uploads[t] (n, q) of the rounds from the first on, and moves[t], their D_t.
+    """A record of how latents move: uploads[t] (n, q) of the rounds from the first on, and
+    moves[t], their D_t.
 
     Adam moves every stored row of W_i by the same step u_t, whatever the size of its feature, so
     that z_t = z_1 + s D_t with D_t = -eta sum_{r < t} u_r. The server computes D_t from the
-    gradients that it sent; s is the sum of the user's features. The upload is y_t = clip(z_t) +
-    noise.
+    gradients that it sent. The number s is the sum of the user's features. The upload is y_t =
+    clip(z_t) + noise.
     """
 
     uploads: list[Array]
@@ -148,7 +149,7 @@ def likeliest_latents(
 def _newton(
     found: Paths, noise: Noise, mean: Array, spread: Array, sizes: Array
 ) -> tuple[Array, Array]:
-    """z_1 of every user, and the squares of its residuals in variances of the noise."""
+    """Return z_1 of every user, and the squares of its residuals in variances of the noise."""
     count, width = mean.shape
     before = np.zeros((width + 1, width + 1))
     before[:width, :width] = np.linalg.pinv(spread)
@@ -168,7 +169,7 @@ def _newton(
 
 
 def _clipped(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
-    """clip(z_t), and its slope by (z_1, s)."""
+    """Return clip(z_t), and its slope by (z_1, s)."""
     factor = clip_factors(rows, noise)
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
     outside = np.where(factor < 1, factor, 0.0)[:, None, None]
@@ -180,7 +181,8 @@ def _clipped(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
 
 
 def _solved(normal: Array, pull: Array) -> Array:
-    """The shortest step, where rows that are all alike leave the equations open."""
+    """Return the shortest step that solves the normal equations. Equal rows leave the equations
+    open."""
     try:
         found = np.linalg.solve(normal, pull[..., None])
     except np.linalg.LinAlgError:
@@ -203,7 +205,7 @@ def drift(view: View, question: RowSizes, rng: np.random.Generator) -> Array:
     of them by the same step u_t, and the latent by the sum: z_{t+1} = z_t - eta s u_t, with s the
     number of words. The server sent all g_t and can compute u_t, which leaves s. All later rounds
     add this one number. Under noise, every number is rated by how likely it makes the clipped and
-    noised uploads; a number that is not clearly likelier than the prior's is not guessed.
+    noised uploads. A number that is not clearly likelier than the prior's is not guessed.
     """
     seen = latent_paths(view, question.ids)
     if len(seen.uploads) == 1:
@@ -237,8 +239,11 @@ def by_likelihood(seen: Paths, noise: Noise, prior: Array) -> Array:
 
 
 def _log_likelihood(seen: Paths, noise: Noise, number: Array) -> Array:
-    """Of the rounds after the first, whose upload stands for the latent that it began at: its noise
-    is in every prediction too."""
+    """Return the log likelihood of the rounds after the first.
+
+    The first round's upload stands for the latent that it began at, so its noise is in every
+    prediction too.
+    """
     squares = np.zeros(len(number))
     for upload, move in zip(seen.uploads[1:], seen.moves[1:], strict=True):
         latent = seen.uploads[0] + number[:, None] * move
@@ -287,12 +292,12 @@ def latent_inversion(view: View, question: NodeFeatures, rng: np.random.Generato
 
     z = x W_0 gives q equations in d unknowns. With m the guess without the run, and S the
     covariance of known rows about theirs, the linear minimum-mean-square-error guess is m + S W V^+
-    (z - m W), V = W^T S W. Of words, which are there or not, the same evidence is added to the odds
-    instead: logit p_r + v w_r V^+ (z - m W), v being what a word counts when it is there. Features
-    within 0 and 1 satisfy the equations at a point of a polytope: the linear programme min sum c_r
-    x_r over it, with c_r = log((1 - p_r) / p_r) from word frequencies, is the relaxed most likely
-    set of words. Where q is well above the number of words its solution is sparser than a chance
-    vertex, and the true row. Of latents that were clipped and noised, z is the most likely one
+    (z - m W), V = W^T S W. For words, which are present or absent, the same evidence is added to
+    the odds instead: logit p_r + v w_r V^+ (z - m W), v being the value of a word that is present.
+    Features within 0 and 1 satisfy the equations at a point of a polytope: the linear programme min
+    sum c_r x_r over it, with c_r = log((1 - p_r) / p_r) from word frequencies, is the relaxed most
+    likely set of words. If q is well above the number of words, its solution is sparser than a
+    chance vertex, and the true row. If latents were clipped and noised, z is the most likely latent
     given all rounds: it falls back to m W as noise grows, and no programme is solved.
     """
     weights, noise = first_weights(view).double().numpy(), noise_of(view, LATENT)
@@ -319,14 +324,14 @@ def latent_inversion(view: View, question: NodeFeatures, rng: np.random.Generato
 
 
 def _prior(question: NodeFeatures) -> Array:
-    """What is guessed of the targets without the run."""
+    """Return the guess of the targets' features without the run."""
     if question.prior is not None:
         return question.prior
     return np.tile(question.known.mean(0, dtype=np.float64), (len(question.ids), 1))
 
 
 def _known_prior(question: NodeFeatures) -> Array:
-    """And of the known rows."""
+    """Return the guess of the known rows without the run."""
     if question.known_prior is not None:
         return question.known_prior
     mean: Array = question.known.mean(0, dtype=np.float64)
@@ -355,7 +360,7 @@ def more_likely(prior: Array, evidence: Array, known: Array) -> Array:
 def programme(z: Array, weights: Array, cost: Array) -> Array | None:
     """Return the relaxed most likely row that gives z, or None if the equations leave it open.
 
-    A vertex that is there by chance has q entries between the bounds; the true row has fewer.
+    A vertex that is there by chance has q entries between the bounds. The true row has fewer.
     """
     from scipy.optimize import linprog  # loaded where it is used
 

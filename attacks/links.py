@@ -136,8 +136,8 @@ def shared_neighbour(view: View, question: SharedNeighbour, rng: np.random.Gener
     Skip-gram puts nodes together that walks see together, and attention mixes the rows around a
     node. A private node between two public nodes pulls their rows together, although they are not
     linked. The control is the cosine after the same training on the public nodes alone. Walks are
-    drawn anew in each round, so the mean over rounds tells more than any single round. Derived
-    here; He et al. 2021 do so for links.
+    drawn anew in each round, so the mean over rounds tells more than any single round. The attack
+    was derived here. He et al. 2021 do so for links.
     """
     rounds = embeddings(view, question.client, PUBLIC_ROWS)
     mean: Array = np.mean([cosines(rows, question.ids) for rows in rounds.values()], axis=0)
@@ -229,7 +229,7 @@ def adjacency_nnls(view: View, question: ClientLinks, rng: np.random.Generator) 
     centred. P and H are uploaded and W1 is in the uploaded model, so A_hat is the only unknown.
     A_hat is the same in every round, so rounds are stacked, and every row of A_hat solves a
     non-negative least-squares problem. The server sent the part that a pseudo graph adds to A_hat,
-    and this part is subtracted first. Derived here; not published elsewhere.
+    and this part is subtracted first. The attack was derived here and is not published elsewhere.
     """
     nodes, design, wanted = equations(view, question.client)
     noise = noise_of(view, HIDDEN)
@@ -335,7 +335,7 @@ def inverted_edges(view: View, question: SmallGraphEdges, rng: np.random.Generat
     matrices move by the same errors d_v behind them, summed over all local steps: W_r by D^T X, W_l
     by D^T M. With the records X known (the attack spanned_records finds them), D follows from the
     first, M from the second, and P from M = P X: P_vu is one over v's degree if u is its neighbour,
-    and zero otherwise. GRAIN (Drencheva et al. 2025) searches neighbourhoods by consistency; here
+    and zero otherwise. GRAIN (Drencheva et al. 2025) searches neighbourhoods by consistency. Here
     they are solved for. A layer of one matrix over A X (GCN) has A and D in one product, and is not
     solved.
     """

@@ -36,7 +36,7 @@ def learnt(
     """Return the targets' scores by a classifier trained on the shadow graph's pairs.
 
     shadow and wanted are the descriptions of the shadow pairs and of the targets. known holds
-    scores of the shadow pairs that need no learning; for the targets the prior stands for them.
+    scores of the shadow pairs that need no learning. For the targets the prior stands for them.
     """
     links = shadow_links(question)
     worth, spread = _worth(question, shadow, links)
@@ -65,7 +65,8 @@ def _worth(
 
 
 def shadow_links(question: ShadowPairsQuestion) -> NDArray[np.int64]:
-    """Return which pairs of the shadow graph are linked; raise if either kind is too rare."""
+    """Return which pairs of the shadow graph are linked. Raise CannotAttack if either kind is too
+    rare."""
     links = question.shadow_linked
     fewest = min(int(links.sum()), int((1 - links).sum()))
     if fewest < LEAST_LINKS:
@@ -123,7 +124,8 @@ def _scale(rows: Array) -> _Scale:
 
 
 def _trained(rows: Array, links: NDArray[np.int64]) -> Callable[[Array], Array]:
-    """Return a logistic regression by Newton's steps; links and non-links weigh the same in all."""
+    """Return a logistic regression, fitted by Newton's steps. Links and non-links have the same
+    total weight."""
     linear = _scale(rows)
     second = _scale(linear(rows) ** 2)
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_softmax, logsumexp
 from torch import Tensor
 
 from attacks.base import AS_IT_IS, Array, Attack, CannotAttack, View
+from attacks.confidence import log_confidence, scaled_confidence, standardised
 from attacks.evidence import gaussian_log_ratio, largest_shift, leaning
 from attacks.questions import Membership, Question
 from securefg.protocol.meanings import Answers, Predictions, Weights
@@ -37,9 +37,11 @@ def answered(view: View, question: Question) -> Array:
 
 
 def _uploaded(view: View) -> Tensor | None:
-    """The mean over a node's holders and the last rounds of log P, NaN where nobody holds it.
+    """Return the mean of log P over a node's holders and the last rounds, NaN if nobody holds the
+    node.
 
-    Only of predictions that left as they were: noisy ones say less than the released model.
+    Only predictions that left unchanged count, because noisy predictions say less than the released
+    model. Return None if there are none.
     """
     if view.adversary.kind != "server":
         return None
@@ -75,43 +77,23 @@ def share_of_one(view: View, question: Question) -> float:
     return min(1.0, math.sqrt(1 / each))
 
 
-def log_confidence(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> Array:
-    """Return log p_y, over any leading axes: minus the cross-entropy."""
-    rows = np.asarray(logits, np.float64)
-    own: Array = rows[..., np.arange(len(labels)), labels] - logsumexp(rows, axis=-1)
-    return own
-
-
-def scaled_confidence(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> Array:
-    """Return log p_y - log sum_{c != y} p_c: over models close to normal (Carlini et al. 2022)."""
-    rows = np.asarray(logits, np.float64)
-    own = rows[..., np.arange(len(labels)), labels]
-    others = rows.copy()
-    others[..., np.arange(len(labels)), labels] = -np.inf
-    found: Array = own - logsumexp(others, axis=-1)
-    return found
-
-
-def standardised(confidence: Array) -> Array:
-    """Return every model's confidences over the targets, on the scale of their own quartiles.
-
-    A model that trained longer, or an average of many, is surer of everything. Half the targets are
-    members for the target model and for every shadow, so their quartiles can be compared.
-    """
-    low, middle, high = np.quantile(confidence, [0.25, 0.5, 0.75], axis=-1, keepdims=True)
-    found: Array = (confidence - middle) / np.maximum(high - low, 1e-9)
-    return found
+def links_of(
+    nodes: NDArray[np.int64], edges: NDArray[np.int64], num_nodes: int
+) -> sparse.csr_matrix:
+    """Return (n, all nodes): 1 for every neighbour of a node, in either direction."""
+    shape = (num_nodes, num_nodes)
+    links = sparse.csr_matrix((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=shape)
+    links = (links + links.T)[nodes]
+    links.data[:] = 1.0
+    return links
 
 
 def said_around(
-    logits: NDArray[np.floating], edges: NDArray[np.int64], nodes: NDArray[np.int64]
+    logits: NDArray[np.floating], links: sparse.csr_matrix, nodes: NDArray[np.int64]
 ) -> Array:
     """Return (n, C): the mean of log p over every node's neighbours, its own if it has none."""
-    size = len(logits)
-    links = sparse.csr_matrix((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(size, size))
-    links = (links + links.T)[nodes]
-    links.data[:] = 1.0
-    counts, logs = np.asarray(links.sum(1)), log_softmax(np.asarray(logits, np.float64), axis=1)
+    logs = torch.from_numpy(np.asarray(logits, np.float64)).log_softmax(1).numpy()
+    counts = np.asarray(links.sum(1))
     found: Array = np.where(counts > 0, (links @ logs) / np.maximum(counts, 1), logs[nodes])
     return found
 
@@ -154,14 +136,14 @@ def membership_lira(view: View, question: Membership, rng: np.random.Generator) 
     Carlini et al., "Membership Inference Attacks From First Principles", S&P 2022. Over shadow
     models the confidence phi = log p_y - log sum_{c != y} p_c of a target is about normal, apart
     for those that trained on it and those that did not. The score is the log ratio of the two
-    densities at the target model's phi. Where a target was never in (or never out of) a shadow's
-    training set, the offline form: how far phi lies above what the others say. Below 64 shadows the
-    variances are shared by all targets. Confidences are put on a common scale first
+    densities at the target model's phi. If a target was never in (or never out of) a shadow's
+    training set, the offline form counts: how far phi lies above what the other shadows say. Below
+    64 shadows the variances are shared by all targets. Confidences are put on a common scale first
     (`standardised`).
     """
     shadows, labels = question.shadows, question.labels
     own = standardised(scaled_confidence(answered(view, question), labels))
-    theirs = standardised(scaled_confidence(shadows.logits, labels))
+    theirs = standardised(shadows.confidence)
     return beside_the_prior(view, question, likelihood_ratio(own, theirs, shadows.member))
 
 
@@ -180,7 +162,7 @@ def likelihood_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Ar
 
 
 def _normal(values: Array, chosen: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Mean and sd of every target over the chosen models; few models share one sd."""
+    """Return mean and sd of every target over the chosen models. Few models share one sd."""
     counts = chosen.sum(0)
     mean = np.where(chosen, values, 0).sum(0) / counts
     squares = np.where(chosen, (values - mean) ** 2, 0).sum(0)
@@ -222,7 +204,7 @@ def membership_rmia(view: View, question: Membership, rng: np.random.Generator) 
     """
     shadows, labels = question.shadows, question.labels
     own = _probability(scaled_confidence(answered(view, question), labels))
-    theirs = _probability(scaled_confidence(shadows.logits, labels))
+    theirs = _probability(shadows.confidence)
     return beside_the_prior(view, question, share_of_peers(own, theirs, shadows.member))
 
 
@@ -239,7 +221,7 @@ def share_of_peers(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Arra
 
 
 def _probability(confidence: Array) -> Array:
-    """p_y = 1 / (1 + exp(-phi)), of confidences on a common scale."""
+    """Return p_y = 1 / (1 + exp(-phi)) of confidences on a common scale."""
     found: Array = 1 / (1 + np.exp(-standardised(confidence)))
     return found
 
@@ -274,15 +256,16 @@ def membership_bayes(view: View, question: Membership, rng: np.random.Generator)
     over shadow models with one covariance for all targets. The shift of a target's mean is drawn
     halfway to the mean shift of all, since every target has few shadows of its own. Lassila et al.,
     "Practical Bayes-Optimal Membership Inference Attacks" 2025 (G-BASE), have the idea of
-    neighbourhoods; derived here.
+    neighbourhoods. The score was derived here.
     """
     shadows, labels = question.shadows, question.labels
     own = [standardised(scaled_confidence(answered(view, question), labels))]
-    theirs = [standardised(scaled_confidence(shadows.logits, labels))]
+    theirs = [standardised(shadows.confidence)]
     if shadows.around is not None and view.answers is not None:
-        around = said_around(view.answers.numpy(), question.edges, question.ids)
+        links = links_of(question.ids, question.edges, len(view.answers))
+        around = said_around(view.answers.numpy(), links, question.ids)
         own.append(standardised(scaled_confidence(around, labels)))
-        theirs.append(standardised(scaled_confidence(shadows.around, labels)))
+        theirs.append(standardised(shadows.confidence_around))
     scores = log_ratio(np.stack(own, -1), np.stack(theirs, -1), shadows.member)
     return beside_the_prior(view, question, scores)
 
@@ -290,7 +273,9 @@ def membership_bayes(view: View, question: Membership, rng: np.random.Generator)
 def log_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
     """Return (x - middle) C^-1 d, the ratio of two normals apart by d with a common covariance C.
 
-    own  signs (n, k) of the target model; theirs  (S, n, k) of the shadows
+    own     signs (n, k) of the target model
+    theirs  signs (S, n, k) of the shadows
+    member  (S, n) whether the target was in the shadow's training set
     """
     counts = member.sum(0)
     if min(int(counts.min()), len(member) - int(counts.max())) < LEAST_OF_EACH:

@@ -33,7 +33,7 @@ from securefg.protocol.meanings import Holdings, Layout, NodeRows, Predictions
 
 @dataclass(frozen=True)
 class Known:
-    """The graph as somebody knows it: global features, and edges among the nodes of a client."""
+    """A graph as somebody knows it: global features, and edges among the nodes of a client."""
 
     features: Tensor
     edges: Tensor
@@ -47,7 +47,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Around:
-    """Targets and what a two-layer network reads around them.
+    """A set of targets, and what a two-layer network reads around them.
 
     mixed    (A X) of the targets and their neighbours
     weights  A between the targets and these
@@ -122,9 +122,9 @@ LATEST = 30
 
 @dataclass(frozen=True)
 class Change:
-    """What a client, or the mean of several, made of the model that was sent in a round.
+    """A change that a client, or the mean of several clients, made to the model of a round.
 
-    moved   by how much; of a sum that is weighted by sizes, up to its scale
+    moved   by how much (for a sum that is weighted by sizes, up to its scale)
     summed  it is the mean of all clients
     """
 
@@ -135,8 +135,10 @@ class Change:
 
 
 def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[Change]]]:
-    """Every client's changes of so many rounds, the first that can be read and others spread over
-    the `LATEST` first; None for all clients' mean."""
+    """Return every client's changes of so many rounds. The key None stands for all clients' mean.
+
+    The rounds are the first that can be read and others spread over the `LATEST` first.
+    """
     sent, found = sent_models(view), dict[int | None, list[Change]]()
     uploads = [message for message in view.best_rows(MODEL) if message.round in sent]
     early = sorted({m.round for m in uploads if m.round <= uploads[0].round + LATEST})
@@ -159,7 +161,7 @@ def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[C
 
 
 def held_nodes(view: View, client: int | None) -> Tensor:
-    """The nodes that a client uploads rows about; all nodes where that cannot be read."""
+    """Return the nodes that a client uploads rows about, or all nodes if these cannot be read."""
     everything = torch.arange(view.public.num_nodes)
     if client is None:
         return everything
@@ -190,7 +192,7 @@ class Signs:
         self.count[places] += 1
 
     def scores(self) -> Array:
-        """Return normal scores of the mean; a target that nobody could show is in the middle."""
+        """Return normal scores of the mean. A target that no change could show is in the middle."""
         seen, found = self.count > 0, np.zeros(len(self.count))
         if seen.any():
             found[seen] = normal_scores(self.total[seen] / self.count[seen])
@@ -202,16 +204,16 @@ def membership_gradients(view: View, question: Membership, rng: np.random.Genera
 
     No shadow model is needed. Three signs are added as normal scores:
 
-    - words: of the words that its gradient touches, how many have a row of W0 that left the path of
-      weight decay in the first round; all of them, if the node was trained on;
+    - words: the share of the words touched by its gradient whose row of W0 left the path of weight
+      decay in the first round (all of them, if the node was trained on),
     - coefficient: the node's weight in the ridge regression of the first change on all targets'
-      gradients at once, so that a neighbour's pull is not taken for its own;
+      gradients at once, so that a neighbour's pull is not taken for its own,
     - cosine of its gradient with the change, averaged over rounds.
 
-    Clients' changes count where the client holds the node; of masked changes the mean is read.
-    Under noise the signs weigh as much as the policy's noise leaves of a member's pull, beside the
-    prior. Nasr et al. 2019 read gradients with trained networks; Melis et al. 2019 read words.
-    Derived here.
+    A client's changes count if the client holds the node. If changes are masked, their mean is
+    read. Under noise the signs weigh as much as the policy's noise leaves of a member's pull,
+    beside the prior. Nasr et al. 2019 read gradients with trained networks. Melis et al. 2019 read
+    words. The combination was derived here.
     """
     labels = torch.from_numpy(question.labels)
     known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
@@ -324,7 +326,7 @@ def membership_broadcasts(view: View, question: OthersMembers, rng: np.random.Ge
 
 
 def _own_parts(view: View) -> dict[int, Tensor]:
-    """By round, what the client itself moved the mean by, taking all clients to weigh alike."""
+    """Return by round how far the client itself moved the mean, if all clients weigh alike."""
     found: dict[int, Tensor] = {}
     for shard in view.own:
         try:

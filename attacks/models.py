@@ -26,7 +26,8 @@ MODEL = Weights()
 
 @dataclass(frozen=True)
 class Trained:
-    """The model a client was sent in a round, and the one it uploaded."""
+    """A pair of models: the model that a client was sent in a round, and the model that it
+    uploaded."""
 
     received: Tensor
     uploaded: Tensor
@@ -101,8 +102,8 @@ def first_changes(view: View, wanted: NDArray[np.int64]) -> tuple[Tensor, Tensor
 
 
 def off_the_path(view: View, received: Tensor, moved: Tensor) -> Tensor | None:
-    """Return how far every weight of the first layers, (inputs, outputs), ended from where decay
-    alone would have led it; None where that path cannot be followed."""
+    """Return how far every weight of the first layers, (inputs, outputs), ended from the path of
+    decay alone. Return None if that path cannot be followed."""
     layout, training = layout_of(view), view.recipe
     if not layout.inputs or layout.optimizer != "adam":
         return None
@@ -128,7 +129,7 @@ def first_layers(view: View) -> Iterator[tuple[int, int, Array, Array]]:
     """Yield (round, client, change of W (outputs, inputs), change of b) as recorded.
 
     Several matrices that read features are put one under the other. The bias is empty where there
-    is none. Where uploads were masked, every client has the mean of the sum.
+    is none. If uploads were masked, every client has the mean of the sum.
     """
     layout, sent = layout_of(view), sent_models(view)
     if not layout.inputs:
@@ -192,14 +193,14 @@ INSIDE_SPAN = 0.02
 
 @dataclass(frozen=True)
 class Moved:
-    """The change of one matrix over features, (units, inputs), without decay.
+    """A change of one matrix over features, (units, inputs), without decay.
 
     Plain gradient descent moves a first matrix by sum_v d_v x_v^T, however many local steps there
     are, so every row of the change lies in the span of the inputs x_v of nodes that a label
-    reaches. Weight decay is taken off exactly. Where fewer nodes are reached than the layer has
-    units and inputs, the span is small, and a record either lies in it or does not (GRAIN,
-    Drencheva et al. 2025, for graphs; Petrov et al. 2024 for text). Adam scales every weight by
-    itself and leaves no span.
+    reaches. Weight decay is taken off exactly. If fewer nodes are reached than the layer has units
+    and inputs, the span is small, and a record either lies in it or does not (GRAIN by Drencheva et
+    al. 2025 for graphs, Petrov et al. 2024 for text). Adam scales every weight by itself and leaves
+    no span.
     """
 
     change: Array
@@ -229,7 +230,8 @@ class Moved:
 
 
 def moved_by(view: View, clients: set[int]) -> dict[int, list[Moved]]:
-    """Return each client's first change, matrix by matrix; the mean of all where it was masked."""
+    """Return each client's first change, matrix by matrix. If changes were masked, each client has
+    the mean of all."""
     layout, sent = layout_of(view), sent_models(view)
     found: dict[int, list[Moved]] = {}
     for number, client, change, _ in first_layers(view):
@@ -276,10 +278,9 @@ def extraction(view: View, question: CopiedModel, rng: np.random.Generator) -> A
     """Return the class that a copy of the released model gives, (targets, numbers of queries).
 
     An adversary who may only ask learns the answers (logits) by ridge regression on a node's
-    features, mixed over its links no, one and two times (Tramer et al. 2016; for graphs Wu et al.
-    2022). The ridge is the one that leaves-one-out best. Several numbers of queries are tried.
-    Where left-out answers are foreseen no better than by the commonest answer, the prior is the
-    guess.
+    features, mixed over its links no, one and two times (Tramer et al. 2016, and Wu et al. 2022 for
+    graphs). The ridge is the one that leaves-one-out best. Several numbers of queries are tried. If
+    left-out answers are foreseen no better than by the commonest answer, the prior is the guess.
     """
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
@@ -326,19 +327,33 @@ def ridge_copy(rows: Array, said: Array, wanted: Array) -> tuple[Array, NDArray[
     without its own answer."""
     centre, level = rows.mean(0), said.mean(0)
     rows, wanted, said = rows - centre, wanted - centre, said - level
-    sizes, axes = np.linalg.eigh(rows @ rows.T)  # once for all ridges
-    gram_size = float(sizes.mean()) + 1e-300
+    sizes, axes = gram_axes(rows)  # once for all ridges
+    gram_size = float(sizes.sum() / len(rows)) + 1e-300
     along, squares = axes.T @ said, np.square(axes)
     best = (np.inf, np.zeros_like(said), said)
     for ridge in COPY_RIDGES:
         shrunk = 1 / (sizes.clip(0) + ridge * gram_size)
-        weights = axes @ (shrunk[:, None] * along)
-        left_out = said - weights / (squares @ shrunk)[:, None]
+        beside = 0.0 if len(sizes) == len(rows) else 1 / (ridge * gram_size)  # off the axes
+        weights = axes @ ((shrunk - beside)[:, None] * along) + beside * said
+        left_out = said - weights / (squares @ (shrunk - beside) + beside)[:, None]
         loss = float(np.square(left_out - said).mean())
         if loss < best[0]:
             best = (loss, weights, left_out)
     _, weights, left_out = best
     return wanted @ (rows.T @ weights) + level, (left_out + level).argmax(1)
+
+
+def gram_axes(rows: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues of rows @ rows.T and their eigenvectors, as columns.
+
+    With more rows than columns the eigenvectors of the value 0 are left out, so that the cost is
+    linear in the rows.
+    """
+    if len(rows) <= rows.shape[1]:
+        sizes, axes = np.linalg.eigh(rows @ rows.T)
+        return sizes, axes
+    axes, roots, _ = np.linalg.svd(rows, full_matrices=False)
+    return np.square(roots), axes
 
 
 EXTRACTION = Attack(

@@ -2,58 +2,111 @@
 
 from __future__ import annotations
 
-from attacks import active, get_active, get_attack, shipped
+from collections.abc import Iterable
+
+from attacks import active, families, get_active, get_attack, shipped
 from attacks.active.base import ActiveAttack
 from attacks.base import AnyAttack, in_words
 
 OPENING = """\
 # All attacks
 
-Made from the attacks' own declarations by `python -m attacks.page > docs/attacks.md`; a test
-compares. For every attack: who mounts it, what it needs, what it means for a person, and what stops
-it. How strong each was on which run is on the pages of [the server](adversaries/server.md),
-[other clients](adversaries/clients.md) and [outsiders](adversaries/outsider.md); how an attack is
-judged is in [from run to verdict](audit.md). What stops an attack here stops this attack: a
-stronger one may find what it misses.
+*For auditors and researchers who want to know what an attack needs, shows and is stopped by.*
+
+Attacks are grouped by the secret that they read. `securefg audit RUN --only links` runs one group.
+Each paragraph says who mounts the attack, which messages it reads, what it needs to know, what it
+shows about a person, what stops it, how strong it is without defences, and where it comes from.
+A defence that stops one attack may not stop a stronger attack. In lists, · separates the items.
+
+- Figures by run: [the server](../explanations/adversaries/server.md),
+  [other clients](../explanations/adversaries/clients.md),
+  [outsiders](../explanations/adversaries/outsider.md),
+  [measured attacks](../research/attacks_measured.md)
+- Rules: [from run to verdict](../howto/audit.md)
+
+`python -m attacks.page > docs/reference/attacks.md` makes this page, and a test compares both.
 """
 LIARS = """\
-# Servers that lie
+## Servers that lie
 
-What follows is played by `securefg rehearse CONFIG` alone, against a throw-away federation of real
-clients ([how](audit.md#servers-that-lie)).
+`securefg rehearse CONFIG` plays these attacks against a throw-away federation of real clients
+([how](../howto/audit.md#servers-that-lie)). An audit does not.
+"""
+CLOSING = """\
+Next: [measured attacks](../research/attacks_measured.md)
 """
 PLACES = {
     "server": "the server",
     "client": "other clients",
-    "wire": "whoever taps the wire",
-    "outsider": "whoever gets the released model",
+    "wire": "eavesdroppers",
+    "outsider": "people who get the model",
 }
 
 
 def page() -> str:
-    """The whole page."""
-    passive = [paragraph(get_attack(name)) for name in shipped()]
+    """Return the whole page."""
     lying = [paragraph(get_active(name)) for name in active()]
-    return "\n".join([OPENING, *passive, LIARS, *lying])
+    return "\n".join([OPENING, _index(), *_grouped(), LIARS, *lying, CLOSING])
 
 
 def paragraph(attack: AnyAttack) -> str:
-    """One attack: a heading and its paragraph."""
+    """Return the heading of an attack and its paragraph."""
     who = " or ".join(PLACES[kind] for kind in sorted(attack.adversaries))
-    reads = "; ".join(dict.fromkeys(map(in_words, (*attack.needs, *attack.hears))))
-    return (
-        f"## `{attack.name}`\n\n"
-        f"{_sentence(attack.summary)} Mounted by {who}; it reads {reads}. "
-        f"**Needs:** {attack.assumes}. **For a person:** it shows {attack.exposes}. "
-        f"**Stopped by:** {attack.stopped_by}. "
-        f"{_noticed(attack)}Without defences: {attack.expected}. Source: {attack.source}.\n"
-    )
+    reads = " · ".join(dict.fromkeys(map(in_words, (*attack.needs, *attack.hears))))
+    lines = [
+        f"### `{attack.name}`\n",
+        f"{_sentence(attack.summary)}\n",
+        f"- **By** {who}, **from** {reads}",
+        f"- **Needs** {_listed(attack.assumes)}",
+        f"- **Shows** {_listed(attack.exposes)}",
+        f"- **Stopped by** {_listed(attack.stopped_by)}",
+        *_noticed(attack),
+        f"- **Undefended** {_listed(attack.expected)}",
+        f"- **Source** {_listed(attack.source)}\n",
+    ]
+    return "\n".join(lines)
 
 
-def _noticed(attack: AnyAttack) -> str:
+def _index() -> str:
+    rows = [f"| {_title(names)} | {_links(names)} |" for names in _groups()]
+    rows.append(f"| Servers that lie | {_links(active())} |")
+    return "\n".join(["| secret | attacks |", "|---|---|", *rows, ""])
+
+
+def _grouped() -> list[str]:
+    parts: list[str] = []
+    for names in _groups():
+        parts.append(f"## {_title(names)}\n")
+        parts += [paragraph(get_attack(name)) for name in names]
+    return parts
+
+
+def _groups() -> list[list[str]]:
+    """Return the names of all attacks, group by group, those without a secret last."""
+    found = [sorted(names) for _, names in sorted(families().items())]
+    grouped = {name for names in found for name in names}
+    rest = [name for name in shipped() if name not in grouped]
+    return [*found, rest] if rest else found
+
+
+def _title(names: list[str]) -> str:
+    secret = get_attack(names[0]).question.secret
+    return f"{secret.title} (`{secret.family}`)" if secret else "Other secrets"
+
+
+def _links(names: Iterable[str]) -> str:
+    return ", ".join(f"[{name}](#{name})" for name in names)
+
+
+def _noticed(attack: AnyAttack) -> list[str]:
     if not isinstance(attack, ActiveAttack):
-        return ""
-    return f"**A client could notice:** {attack.noticed}. "
+        return []
+    return [f"- **A client could notice** {_listed(attack.noticed)}"]
+
+
+def _listed(words: str) -> str:
+    """Return the clauses of a declaration, which a semicolon separates, for a page."""
+    return words.replace("; ", " · ")
 
 
 def _sentence(words: str) -> str:

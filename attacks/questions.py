@@ -1,18 +1,21 @@
-"""Questions: what an attack is asked, in shuffled order, and what the adversary knows beforehand.
+"""The questions that attacks answer: targets in shuffled order, and what the adversary knows
+before.
 
 A question is a type. Its name draws the random targets, so that a file can move and a figure stays.
-The game that is played for it (package `audits.games`) fills it in from the truth; an attack takes
+The game that is played for it (package `audits.games`) fills it in from the truth. An attack takes
 the type that it declares, and never sees the truth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks.confidence import scaled_confidence
 from securefg.protocol.secrets import (
     GROUP,
     HOLDER,
@@ -33,15 +36,15 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Question:
-    """Something is asked of every target.
+    """A question about every target.
 
     ids    the targets: nodes or users (n,), or pairs of nodes (n, 2)
     prior  the guess that the adversary would make without the run, in the form of a guess; None for
            chance
 
-    A subclass has a `name`, which draws its targets, and the `secret` that it asks for. One from
-    outside the package names the module of its game as well (`played_in`); without a secret, each
-    of its attacks has a row of its own in the table of who learns what.
+    A subclass has a `name`, which draws its targets, and the `secret` that it asks for. A question
+    from outside the package names the module of its game as well (`played_in`). Without a secret,
+    each of its attacks has a row of its own in the table of who learns what.
     """
 
     name: ClassVar[str] = ""
@@ -61,14 +64,14 @@ class Question:
 
 @dataclass(frozen=True)
 class ClientQuestion(Question):
-    """The same about the data of one client."""
+    """A question about the data of one client."""
 
     client: int
 
 
 @dataclass(frozen=True)
 class SampleQuestion(Question):
-    """Samples are to be recovered; every client has `num_samples` of them."""
+    """A question that asks to recover samples. Every client has `num_samples` samples."""
 
     num_samples: int
 
@@ -82,7 +85,7 @@ class CandidateQuestion(Question):
 
 @dataclass(frozen=True)
 class KnownRowsQuestion(Question):
-    """The adversary has the features of some nodes from elsewhere.
+    """A question to an adversary who has the features of some nodes from elsewhere.
 
     known_ids    nodes whose rows it has (targets too, where their use is asked and not their
                  features), with
@@ -97,35 +100,48 @@ class KnownRowsQuestion(Question):
 
 @dataclass(frozen=True)
 class ClientRowsQuestion(KnownRowsQuestion):
-    """The same about the data of one client."""
+    """A question about one client's data, to an adversary who has the features of some nodes."""
 
     client: int
 
 
 @dataclass(frozen=True)
 class RowsQuestion(KnownRowsQuestion):
-    """The same about the rows of one client, or of all clients (None)."""
+    """A question about the rows of one client, or of all clients (None)."""
 
     client: int | None
 
 
 @dataclass(frozen=True)
 class Shadows:
-    """Models like the target's, trained by the adversary on data it drew itself.
+    """A set of models like the target's, trained by the adversary on data it drew itself.
 
     logits  (shadows, targets, classes): what each says of every target
     member  (shadows, targets): whether the target was in its training set
+    labels  (targets): the labels that the confidences are of
     around  (shadows, targets, classes): the mean log p that each says of a target's neighbours
     """
 
     logits: NDArray[np.float32]
     member: NDArray[np.bool_]
+    labels: Ids
     around: NDArray[np.float32] | None = None
+
+    @cached_property
+    def confidence(self) -> Array:
+        """Return the scaled confidence of every shadow in every target's label."""
+        return scaled_confidence(self.logits, self.labels)
+
+    @cached_property
+    def confidence_around(self) -> Array:
+        """Return the same of the answers around every target."""
+        assert self.around is not None
+        return scaled_confidence(self.around, self.labels)
 
 
 @dataclass(frozen=True)
 class TrainedOnQuestion(KnownRowsQuestion):
-    """Whether targets with these labels were trained on; the graph is known too.
+    """A question whether targets with these labels were trained on. The graph is known too.
 
     labels  of the targets
     edges   (2, E) of the whole graph
@@ -137,14 +153,16 @@ class TrainedOnQuestion(KnownRowsQuestion):
 
 @dataclass(frozen=True)
 class ShadowQuestion(TrainedOnQuestion):
-    """The same by an adversary who trained shadow models itself."""
+    """A question whether targets were trained on, to an adversary who trained shadow models
+    itself."""
 
     shadows: Shadows = field(repr=False)
 
 
 @dataclass(frozen=True)
 class PresenceQuestion(ClientQuestion):
-    """Whether targets are among a client's data, by uploads that the adversary made itself.
+    """A question whether targets are among a client's data, by uploads that the adversary made
+    itself.
 
     edges           (2, E), where it knows them: from targets to rows
     shadow_uploads  uploads like the client's, made on data that it drew, with
@@ -158,7 +176,7 @@ class PresenceQuestion(ClientQuestion):
 
 @dataclass(frozen=True)
 class ShadowPairsQuestion(Question):
-    """Whether pairs are linked, by an adversary who knows a graph of the same kind.
+    """A question whether pairs are linked, to an adversary who knows a graph of the same kind.
 
     client         the client whose data is attacked, where it is one client's
     shadow_pairs   (m, 2): pairs of nodes of a graph that the adversary knows, with
@@ -174,7 +192,7 @@ class ShadowPairsQuestion(Question):
 
 @dataclass(frozen=True)
 class SumQuestion(Question):
-    """Whether a target is in a sum, by an adversary who knows everybody else.
+    """A question whether a target is in a sum, to an adversary who knows everybody else.
 
     sum_without  (targets, ...): the sum without the target
     moves        (targets, ...): by how much the target moves it
@@ -186,57 +204,57 @@ class SumQuestion(Question):
 
 @dataclass(frozen=True)
 class ClientLinks(ClientQuestion, name="client_links", secret=LINK):
-    """Which of these pairs of nodes are linked with this client?"""
+    """A question: which of these pairs of nodes are linked with this client?"""
 
 
 @dataclass(frozen=True)
 class ClientWords(ClientQuestion, name="client_words", secret=GROUP):
-    """Which of these words are in the features of this client's nodes?"""
+    """A question: which of these words are in the features of this client's nodes?"""
 
 
 @dataclass(frozen=True)
 class LabelledNodes(ClientQuestion, name="labelled_nodes", secret=MEMBER):
-    """Which of these nodes have a label with this client?"""
+    """A question: which of these nodes have a label with this client?"""
 
 
 @dataclass(frozen=True)
 class NeighbourhoodWords(ClientQuestion, name="neighbourhood_words", secret=RECORD):
-    """Which words are in the neighbourhoods of these nodes?"""
+    """A question: which words are in the neighbourhoods of these nodes?"""
 
 
 @dataclass(frozen=True)
 class SharedNeighbour(ClientQuestion, name="shared_neighbour", secret=LINK):
-    """Which of these pairs have a private neighbour in common?"""
+    """A question: which of these pairs have a private neighbour in common?"""
 
 
 @dataclass(frozen=True)
 class TrainingLabels(ClientQuestion, name="training_labels", secret=LABEL):
-    """Which labels do these nodes of this client have?"""
+    """A question: which labels do these nodes of this client have?"""
 
 
 @dataclass(frozen=True)
 class ClientSamples(SampleQuestion, name="client_samples", secret=RECORD):
-    """What are the samples of these clients?"""
+    """A question: what are the samples of these clients?"""
 
 
 @dataclass(frozen=True)
 class TrainedSamples(SampleQuestion, name="trained_samples", secret=RECORD):
-    """Which samples did these clients train on?"""
+    """A question: which samples did these clients train on?"""
 
 
 @dataclass(frozen=True)
 class TrainingSamples(SampleQuestion, name="training_samples", secret=RECORD):
-    """Which samples did these clients train on, up to their order?"""
+    """A question: which samples did these clients train on, up to their order?"""
 
 
 @dataclass(frozen=True)
 class IsolatedSamples(TrainedSamples, name="isolated_samples"):
-    """Which samples do these clients have, where the server chose the weights?"""
+    """A question: which samples do these clients have, where the server chose the weights?"""
 
 
 @dataclass(frozen=True)
 class ColludedSamples(SampleQuestion, name="colluded_samples", secret=RECORD):
-    """What are the samples of these clients, to their colluding neighbours?
+    """A question: what are the samples of these clients, to their colluding neighbours?
 
     edges   (2, E) of the graph between the clients
     """
@@ -246,42 +264,42 @@ class ColludedSamples(SampleQuestion, name="colluded_samples", secret=RECORD):
 
 @dataclass(frozen=True)
 class CandidateRows(CandidateQuestion, name="candidate_rows", secret=IDENTITY):
-    """Which row of the pool is this user's?"""
+    """A question: which row of the pool is this user's?"""
 
 
 @dataclass(frozen=True)
 class Identify(CandidateQuestion, name="identify", secret=IDENTITY):
-    """Which row of the pool is this user's?"""
+    """A question: which row of the pool is this user's?"""
 
 
 @dataclass(frozen=True)
 class NodeFeatures(RowsQuestion, name="node_features", secret=RECORD):
-    """What are the features of these nodes?"""
+    """A question: what are the features of these nodes?"""
 
 
 @dataclass(frozen=True)
 class SensitiveColumn(RowsQuestion, name="sensitive_column", secret=SENSITIVE):
-    """What does a sensitive column say of these nodes?"""
+    """A question: what does a sensitive column say of these nodes?"""
 
 
 @dataclass(frozen=True)
 class SmallGraphEdges(ClientRowsQuestion, name="small_graph_edges", secret=LINK):
-    """Which of these pairs are linked in the small graph of this client?"""
+    """A question: which of these pairs are linked in the small graph of this client?"""
 
 
 @dataclass(frozen=True)
 class HeldNodes(ClientRowsQuestion, name="held_nodes", secret=HOLDER):
-    """Which of these nodes does this client hold?"""
+    """A question: which of these nodes does this client hold?"""
 
 
 @dataclass(frozen=True)
 class ListedRecords(KnownRowsQuestion, name="listed_records", secret=HOLDER):
-    """Which of these records did a client train on?"""
+    """A question: which of these records did a client train on?"""
 
 
 @dataclass(frozen=True)
 class CopiedModel(KnownRowsQuestion, name="copied_model", secret=MODEL):
-    """What does the model answer for these nodes?
+    """A question: what does the model answer for these nodes?
 
     edges    (2, E) of the whole graph
     queries  nodes about which the adversary may ask the released model
@@ -293,67 +311,101 @@ class CopiedModel(KnownRowsQuestion, name="copied_model", secret=MODEL):
 
 @dataclass(frozen=True)
 class Membership(ShadowQuestion, name="membership", secret=MEMBER):
-    """Were the labels of these nodes trained on?"""
+    """A question: were the labels of these nodes trained on?"""
 
 
 @dataclass(frozen=True)
 class OthersMembers(TrainedOnQuestion, name="others_members", secret=MEMBER):
-    """Were the labels of these nodes of other clients trained on?"""
+    """A question: were the labels of these nodes of other clients trained on?"""
+
+
+@dataclass(frozen=True)
+class MemberSamples(Question, name="member_samples", secret=MEMBER):
+    """Were these samples trained on?
+
+    samples  (n, features), with
+    labels   their classes, both known to the adversary
+    clients  which client has each sample
+    """
+
+    samples: NDArray[np.float32] = field(repr=False)
+    labels: Ids = field(repr=False)
+    clients: Ids = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Presence(PresenceQuestion, name="presence", secret=HOLDER):
-    """Which of these nodes are with this client?"""
+    """A question: which of these nodes are with this client?"""
 
 
 @dataclass(frozen=True)
 class StolenLinks(ShadowPairsQuestion, name="stolen_links", secret=LINK):
-    """Which of these pairs are linked?"""
+    """A question: which of these pairs are linked?"""
 
 
 @dataclass(frozen=True)
 class SummedBoth(SumQuestion, name="summed_both", secret=MEMBER):
-    """Did these nodes train, by both sums?"""
+    """A question: did these nodes train, by both sums?"""
 
 
 @dataclass(frozen=True)
 class SummedFeatures(SumQuestion, name="summed_features", secret=MEMBER):
-    """Did these nodes train, by the sums of features?"""
+    """A question: did these nodes train, by the sums of features?"""
 
 
 @dataclass(frozen=True)
 class SummedMoments(SumQuestion, name="summed_moments", secret=MEMBER):
-    """Did these nodes train, by the second moments?"""
+    """A question: did these nodes train, by the second moments?"""
 
 
 @dataclass(frozen=True)
 class SummedRecords(SumQuestion, name="summed_records", secret=RECORD):
-    """Which of two feature vectors do these nodes have, by the sums of features?"""
+    """A question: which of two feature vectors do these nodes have, by the sums of features?"""
+
+
+@dataclass(frozen=True)
+class SummedTransfers(SumQuestion, name="summed_transfers", secret=RECORD):
+    """A question: which of two amounts and days do these links carry, by the second moments?"""
+
+
+@dataclass(frozen=True)
+class UpdatedTransfers(SumQuestion, name="updated_transfers", secret=RECORD):
+    """A question: which of two amounts and days do these links carry, by the first update?"""
 
 
 @dataclass(frozen=True)
 class SummedLinks(SumQuestion, name="summed_links", secret=LINK):
-    """Are these pairs linked, by the second moments?"""
+    """A question: are these pairs linked, by the second moments?"""
+
+
+@dataclass(frozen=True)
+class CountedLinks(SumQuestion, name="counted_links", secret=LINK):
+    """Are these pairs linked, by the counts of neighbours' labels?"""
+
+
+@dataclass(frozen=True)
+class CountedLabels(SumQuestion, name="counted_labels", secret=MEMBER):
+    """Are these nodes' labels in the counts of their neighbours?"""
 
 
 @dataclass(frozen=True)
 class SummedLabels(SumQuestion, name="summed_labels", secret=LABEL):
-    """Which labels do these nodes have, by the sums?"""
+    """A question: which labels do these nodes have, by the sums?"""
 
 
 @dataclass(frozen=True)
 class ReleasedOthers(SumQuestion, name="released_others", secret=MEMBER):
-    """Did these nodes train, by the released model?"""
+    """A question: did these nodes train, by the released model?"""
 
 
 @dataclass(frozen=True)
 class KnownEdges(SumQuestion, name="known_edges", secret=LINK):
-    """Are these pairs linked, by the answers for the others?"""
+    """A question: are these pairs linked, by the answers for the others?"""
 
 
 @dataclass(frozen=True)
 class RemainingClient(ClientQuestion, name="remaining_client", secret=UPLOAD):
-    """What did the one client upload that does not collude?
+    """A question: what did the one client upload that does not collude?
 
     own_uploads  what the colluding clients uploaded in round 1, before any mask: (clients, ...)
     """
@@ -363,44 +415,44 @@ class RemainingClient(ClientQuestion, name="remaining_client", secret=UPLOAD):
 
 @dataclass(frozen=True)
 class ClassRatios(Question, name="class_ratios", secret=GROUP):
-    """Which classes are more frequent with these clients?"""
+    """A question: which classes are more frequent with these clients?"""
 
 
 @dataclass(frozen=True)
 class ClientClasses(Question, name="client_classes", secret=GROUP):
-    """Which of these clients have a node of the class?"""
+    """A question: which of these clients have a node of the class?"""
 
 
 @dataclass(frozen=True)
 class ClientInputs(Question, name="client_inputs", secret=GROUP):
-    """Which inputs did these clients use?"""
+    """A question: which inputs did these clients use?"""
 
 
 @dataclass(frozen=True)
 class ClientLabels(Question, name="client_labels", secret=GROUP):
-    """Which label does each of these clients have?"""
+    """A question: which label does each of these clients have?"""
 
 
 @dataclass(frozen=True)
 class FirstLatents(Question, name="first_latents", secret=UPLOAD):
-    """What are the first latents of these users?"""
+    """A question: what are the first latents of these users?"""
 
 
 @dataclass(frozen=True)
 class OthersLabels(Question, name="others_labels", secret=LABEL):
-    """Which labels do these nodes of others have?"""
+    """A question: which labels do these nodes of others have?"""
 
 
 @dataclass(frozen=True)
 class OthersLinks(Question, name="others_links", secret=LINK):
-    """Which of these pairs of others' nodes are linked?"""
+    """A question: which of these pairs of others' nodes are linked?"""
 
 
 @dataclass(frozen=True)
 class RowSizes(Question, name="row_sizes", secret=RECORD):
-    """How many words do these users have?"""
+    """A question: how many words do these users have?"""
 
 
 @dataclass(frozen=True)
 class RecordEntries(NodeFeatures, name="record_entries"):
-    """What are the entries of these records?"""
+    """A question: what are the entries of these records?"""

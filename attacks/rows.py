@@ -95,7 +95,7 @@ NNLS_PATIENCE = 8
 def non_negative(design: Array, right: Array, patience: int = NNLS_PATIENCE) -> Array:
     """Return argmin_x>=0 |design x - right|, always and in bounded time.
 
-    Where the search wanders, return the positive part of the minimum-norm solution, which ranks
+    If the search wanders, return the positive part of the minimum-norm solution, which ranks
     entries as well as noise allows.
     """
     from scipy.optimize import nnls  # a third of a second that other attacks need not pay
@@ -109,13 +109,13 @@ def non_negative(design: Array, right: Array, patience: int = NNLS_PATIENCE) -> 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of nodes: values[i] is what was uploaded about node ids[i], rounds side by side."""
+    """A set of rows of nodes: values[i] was uploaded about node ids[i], rounds side by side."""
 
     ids: NDArray[np.int64]
     values: Array
 
     def of(self, wanted: NDArray[np.int64]) -> Array:
-        """Return the rows of these nodes; a node about which nothing was uploaded has the mean
+        """Return the rows of these nodes. A node about which nothing was uploaded has the mean
         row."""
         order = np.argsort(self.ids)
         place = np.searchsorted(self.ids[order], wanted).clip(max=len(order) - 1)

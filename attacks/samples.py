@@ -24,8 +24,8 @@ def jacobian_samples(view: View, question: ClientSamples, rng: np.random.Generat
     is the sample or zero. Several samples of 0 and 1: M spans them. In the basis that is the
     identity on r pivot columns a sample has coordinates 0 and 1, so 2^r combinations are tried.
     Combinations that are 0/1 in every column are samples, or sums of disjoint ones, which
-    non-negative least squares tells apart. Continuous samples: the subspace they span. Derived
-    here; Phong et al. 2018 have the first case for gradients.
+    non-negative least squares tells apart. Continuous samples: the subspace they span. The attack
+    was derived here. Phong et al. 2018 have the first case for gradients.
     """
     rows = view.best_rows(SLOPE)
     first = [message for message in rows if message.round == rows[0].round]
@@ -63,7 +63,7 @@ def _unit(rows: Array) -> Array:
 
 
 def samples_of_mixture(mixture: Array, num_samples: int) -> Array:
-    """Return the samples behind M, (num_samples, d); rows of zeros where fewer were found."""
+    """Return the samples behind M, (num_samples, d), with rows of zeros if fewer were found."""
     found = np.zeros((num_samples, mixture.shape[1]))
     if num_samples == 1:
         found[0] = one_sample(mixture)
@@ -75,8 +75,8 @@ def samples_of_mixture(mixture: Array, num_samples: int) -> Array:
 
 
 def one_sample(mixture: Array) -> Array:
-    """Return the largest row where all rows agree; else, under noise, the direction that they
-    share."""
+    """Return the largest row if all rows agree. Otherwise, under noise, return the direction that
+    they share."""
     _, sizes, right = np.linalg.svd(mixture, full_matrices=False)
     largest: Array = mixture[np.linalg.norm(mixture, axis=1).argmax()]
     if sizes[1] <= 1e-4 * sizes[0]:
@@ -125,7 +125,7 @@ def binary_rows(basis: Array) -> Array | None:
 
 
 def _sums_of_two(candidates: Array) -> NDArray[np.bool_]:
-    """Which candidates are the union of two others that share no word."""
+    """Return which candidates are the union of two others that share no word."""
     known = {row.astype(np.int8).tobytes() for row in candidates}
     inside = candidates @ candidates.T >= candidates.sum(1)[:, None]  # [a, c]: a lies within c
     found = np.zeros(len(candidates), bool)
@@ -166,11 +166,11 @@ def first_layer_samples(view: View, question: TrainedSamples, rng: np.random.Gen
     """Return for every client as many rows as the largest has samples, from its first upload.
 
     A sample x with error d behind the layer W x + b moves W by d x^T and b by d, so every row of
-    W's change over the same number of b's change is x (Phong et al. 2018); over several steps on
-    one sample too, since the errors add up. With several samples a row is a mixture, sum_s d_s x_s
-    / sum_s d_s, and the sample itself where a rectified unit was on for that sample alone. All rows
-    lie in the span of the samples, where samples of 0 and 1 are found by enumeration. Of other
-    samples the guesses are rows: first those that several units agree on, then the sparsest.
+    W's change over the same number of b's change is x (Phong et al. 2018). This holds over several
+    steps on one sample too, since the errors add up. With several samples a row is a mixture, sum_s
+    d_s x_s / sum_s d_s, and the sample itself where a rectified unit was on for that sample alone.
+    All rows lie in the span of the samples, where samples of 0 and 1 are found by enumeration. For
+    other samples the guesses are rows: first those that several units agree on, then the sparsest.
     """
     changes: dict[int, tuple[Array, Array, Array | None]] = {}
     for number, client, weight, bias in first_layers(view):
@@ -232,8 +232,8 @@ def samples_of_change(weight: Array, bias: Array, count: int, start: Array | Non
 
 
 def the_only_one(weight: Array, bias: Array, start: Array | None) -> Array:
-    """Return (1, inputs): the x nearest to W = b x^T over all units; without a bias, up to
-    scale."""
+    """Return (1, inputs): the x nearest to W = b x^T over all units, up to scale if there is no
+    bias."""
     if bias.size and np.abs(bias).max() > 0:
         quotient: Array = (bias @ weight / (bias @ bias))[None]
         return quotient
@@ -245,8 +245,8 @@ def the_only_one(weight: Array, bias: Array, start: Array | None) -> Array:
 def turned(rows: Array, start: Array | None) -> Array:
     """Return rows of unknown sign, each with the sign that a sample has.
 
-    Where entries have one sign, it is plus. Of others the weights tell: a rectified unit moves for
-    samples that it is positive on.
+    If entries have one sign, it is plus. Otherwise the weights tell the sign: a rectified unit
+    moves for samples that it is positive on.
     """
     sums, sizes = rows.sum(1), np.abs(rows).sum(1)
     on = sums if start is None else np.where(np.abs(sums) > ONE_SIGN * sizes, sums, 0)

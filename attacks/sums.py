@@ -172,7 +172,8 @@ def summed_both(view: View, question: SummedBoth, rng: np.random.Generator) -> A
 
 
 def _variance(view: View, need: Statistic) -> float:
-    """Return the variance of the noise on every number of the sum; each client's adds up."""
+    """Return the variance of the noise on every number of the sum. The clients' variances add
+    up."""
     sent = view.sums(need) or view.uploads(need)
     noise = sent[0].noise
     count = sum(len(message.clients) for message in sent)

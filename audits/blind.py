@@ -1,8 +1,8 @@
 """The null control: the same attack on the same targets, with everything it saw made meaningless.
 
-Whatever still gains over the prior is not learnt from the run: the truth is in the targets, in
-their order, or in what the adversary was declared to know, or the prior is too weak. Permuting the
-truth under a fixed guess cannot show that: it is at chance even where the guess is the truth.
+A gain over the prior that remains is not learnt from the run: the truth is in the targets, in their
+order, or in what the adversary was declared to know, or the prior is too weak. Permuting the truth
+under a fixed guess cannot show that: it is at chance even where the guess is the truth.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NOTHING = 1e-3
 
 
 def at_chance(gain: Interval) -> bool:
-    """Whether a blind guess gains nothing over the prior, at 99.9 %. An attack that falls back to
-    its prior has a gain without spread: what is below `NOTHING` is none."""
+    """Return whether a blind guess gains nothing over the prior, at 99.9 %. An attack that falls
+    back to its prior has a gain without spread. A gain below `NOTHING` counts as none."""
     return gain.value - SURE * (gain.value - gain.low) <= NOTHING
 
 
@@ -48,8 +48,11 @@ def over_draws(gains: Sequence[Interval]) -> Interval:
 
 
 def blinded(view: View, rng: np.random.Generator) -> View:
-    """The view, with every number drawn anew from those of the same field in any message; whole
-    numbers, which count and point, change places within theirs."""
+    """Return the view, with every number drawn anew from the numbers of the same field in any
+    message.
+
+    Whole numbers, which count and point, change places within their own message.
+    """
     pools: dict[Place, list[Tensor]] = defaultdict(list)
     for seen in view.seen:
         for name, value in (seen.fields or {}).items():

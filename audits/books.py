@@ -1,10 +1,10 @@
 """The books: ledger, plan, summary and transcript must tell the same story, field by field.
 
-Every private field that crossed must be booked, with the noise that was planned; no field may leave
-oftener than planned; the summary's epsilon must follow from what is booked, by arithmetic of the
-audit's own, and from the whole plan where a run may end early; no sum may have been opened over
-fewer survivors than its noise was planned for; no noise may be shared among more clients than are
-sure to add theirs; and no node or edge may have more holders than that.
+Six rules are checked. Every private field that crossed must be booked, with the noise that was
+planned. No field may leave oftener than planned. The summary's epsilon must follow from what is
+booked, by arithmetic of the audit's own, and from the whole plan if a run may end early. No sum may
+have been opened over fewer survivors than its noise was planned for. No noise may be shared among
+more clients than are sure to add theirs. No node or edge may have more holders than that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Said = tuple[Verdict, str]
 
 
 def reconciled(truth: Truth) -> Finding:
-    """One finding: what the four records disagree about, worst first."""
+    """Return one finding with everything that the four records disagree about, worst first."""
     started = time.monotonic()
     releases: list[Release] = []
     said: list[Said] = []
@@ -76,7 +76,8 @@ def reconciled(truth: Truth) -> Finding:
 
 
 def worst_of(said: list[Said], alike: str) -> Said:
-    """The violations, or else whatever was said, in one sentence; `alike` where nothing was."""
+    """Return the violations, or otherwise all remarks, in one sentence. Return `alike` if there are
+    none."""
     worst = [one for one in said if one[0] is Verdict.VIOLATION] or said
     if not worst:
         return Verdict.NOT_DETECTED, alike
@@ -86,7 +87,7 @@ def worst_of(said: list[Said], alike: str) -> Said:
 
 
 def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
-    """Records without their bodies, and the names of private fields that were in them."""
+    """Yield records without their bodies, and the names of private fields that were in them."""
     kinds = {message.kind: message for message in method.every_message}
     for record in read_transcript(transcript):
         message = kinds.get(record.kind)
@@ -102,7 +103,8 @@ def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
 def crossed(
     method: AnyMethod, records: list[Record], releases: list[Release], attempts: int
 ) -> Iterator[Said]:
-    """What crossed against what is booked, by field, round, step and client."""
+    """Yield the differences between what crossed and what is booked, by field, round, step and
+    client."""
     kinds = {message.kind: message for message in method.every_message}
     sent: Counter[tuple[str, int, int, int]] = Counter()
     for record in records:
@@ -131,7 +133,7 @@ def crossed(
 
 
 def as_planned(x: Experiment, releases: list[Release], attempts: int) -> Iterator[Said]:
-    """Every booked mechanism against the policy's, and every count against the plan's."""
+    """Yield the differences of booked mechanisms from the policy, and of counts from the plan."""
     planned = {r.name: r for r in x.method.releases(x.config.method, x.config.training, x.public)}
     for mechanism in dict.fromkeys(release.mechanism for release in releases):
         release = planned.get(mechanism.field)
@@ -180,7 +182,8 @@ def as_planned(x: Experiment, releases: list[Release], attempts: int) -> Iterato
 
 
 def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
-    """The summary's epsilons against the ledger's, and both against arithmetic of the audit's."""
+    """Yield the differences of the summary's epsilons from the ledger's, and of both from the
+    audit's own arithmetic."""
     summary, policy = truth.folder.summary(), truth.experiment.policy
     ledger = Ledger(truth.experiment.partition.num_clients)
     ledger.record(releases)
@@ -215,7 +218,8 @@ def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
 
 
 def _ends_early(truth: Truth) -> Iterator[Said]:
-    """A run that its validation labels may end is covered by the epsilon of its whole plan."""
+    """Yield a violation if a run that validation labels may end claims less than its whole plan's
+    epsilon."""
     if truth.config.training.patience is None:
         return
     told = truth.folder.summary().epsilon
@@ -232,7 +236,8 @@ def _ends_early(truth: Truth) -> Iterator[Said]:
 
 
 def _holders(truth: Truth) -> Iterator[Said]:
-    """The holders of a node and of an edge, counted in the shards, against the policy's numbers."""
+    """Yield a violation if a node or an edge has more holders in the shards than the policy counts
+    on."""
     x = truth.experiment
     population = x.policy.population
     if population is None:
@@ -250,8 +255,12 @@ def _holders(truth: Truth) -> Iterator[Said]:
 
 
 def _noises(x: Experiment) -> Iterator[Said]:
-    """The noises that are sure to be in a sum and that its reader does not know: of all that are
-    asked, less those who may drop out, less those who may collude, or the reader alone."""
+    """Yield a violation if the noise is shared among more clients than are sure to add noise
+    unknown to the reader.
+
+    These are all clients that are asked, less those who may drop out, less those who may collude,
+    or less the reader alone.
+    """
     masking = x.config.privacy.secure_aggregation
     if masking is None:
         return
@@ -272,7 +281,7 @@ def _noises(x: Experiment) -> Iterator[Said]:
 
 
 def _edges(x: Experiment) -> Iterator[Tensor]:
-    """One number for every link, whichever way it is listed."""
+    """Yield for every client one number per link, whichever way it is listed."""
     largest = max((int(s.node_ids.max()) for s in x.shards if len(s.node_ids)), default=0) + 1
     for shard in x.shards:
         ends = shard.node_ids[shard.graph.edge_index]
@@ -281,13 +290,15 @@ def _edges(x: Experiment) -> Iterator[Tensor]:
 
 
 def _most_holders(parts: Iterable[Tensor]) -> int:
-    """How often the most frequent number occurs; a client has each of its own once."""
+    """Return how often the most frequent number occurs. A client has each of its own numbers
+    once."""
     found = torch.cat([part.long() for part in parts] or [torch.zeros(0, dtype=torch.int64)])
     return int(torch.unique(found, return_counts=True)[1].max()) if len(found) else 0
 
 
 def _least_epsilon(profile: dict[Mechanism, int], unit: str, delta: float) -> float:
-    """What unsampled releases of one client compose to at least: one Gaussian, mu^2 added up."""
+    """Return the least epsilon of the unsampled releases of one client: one Gaussian, with mu^2
+    added up."""
     total = 0.0
     for mechanism, count in profile.items():
         known = {"node": mechanism.node, "edge": mechanism.edge, "features": mechanism.node}
@@ -310,7 +321,7 @@ def _alike(one: float | None, other: float | None) -> bool:
 
 
 def _survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
-    """Noise that the sum alone carries must have come from enough clients."""
+    """Yield a violation for noise in a sum that came from too few clients."""
     policy = truth.experiment.policy
     kinds = {message.kind: message for message in truth.experiment.method.every_message}
     for record in records:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.membership import log_confidence
+from attacks.confidence import log_confidence
 from audits.empirical_epsilon import (
     EpsilonBound,
     one_run_bound,
@@ -36,7 +36,8 @@ SHARE_GUESSED = 1 / 3
 
 
 def canaries(truth: Truth) -> list[Finding]:
-    """The finding of a run that carries canaries; none of one that does not."""
+    """Return the finding of a run that carries canaries, or no finding for a run without
+    canaries."""
     if truth.experiment.canaries is None:
         return []
     started = time.monotonic()
@@ -63,7 +64,8 @@ def _shown(
     claimed: float | None,
     confidence: float,
 ) -> tuple[EpsilonBound, int, int]:
-    """By the estimator that the claim calls for, fixed beforehand, whatever the scores show."""
+    """Return the bound, the right guesses and all guesses, by the estimator that the claim calls
+    for. The estimator is fixed beforehand, whatever the scores show."""
     delta = truth.experiment.policy.delta
     bound, right, guesses = judged(scores, inside, delta, confidence)
     if claimed is not None and _is_gaussian(truth):
@@ -72,7 +74,8 @@ def _shown(
 
 
 def _is_gaussian(truth: Truth) -> bool:
-    """Whether the claim is of Gaussian releases alone, which have the trade-off of one."""
+    """Return whether the claim is of Gaussian releases alone, which have the trade-off of one
+    Gaussian."""
     rules = truth.experiment.policy.rules.values()
     exact = [isinstance(r, NoisyUpload) and r.accounting == "gaussian" for r in rules]
     return bool(rules) and all(exact)
@@ -81,7 +84,7 @@ def _is_gaussian(truth: Truth) -> bool:
 def judged(
     scores: Array, inside: NDArray[np.bool_], delta: float, confidence: float = 0.95
 ) -> tuple[EpsilonBound, int, int]:
-    """The lower bound, how many guesses are right, and how many were made."""
+    """Return the lower bound, how many guesses are right, and how many were made."""
     each = int(len(scores) * SHARE_GUESSED)
     order = np.argsort(scores, kind="stable")
     lowest, highest = order[:each], order[len(order) - each :]
@@ -90,7 +93,8 @@ def judged(
 
 
 def canary_scores(truth: Truth) -> Array:
-    """Minus the released model's loss on every canary, shown with its words and its edges."""
+    """Return minus the released model's loss on every canary, shown with its words and its
+    edges."""
     x, found = truth.experiment, truth.experiment.canaries
     if found is None:
         raise CannotAttack("the run carries no canaries (audit.canaries)")
@@ -105,8 +109,8 @@ def canary_scores(truth: Truth) -> Array:
 
 
 def shown_to_the_model(union: Graph, found: Canaries) -> Graph:
-    """What all clients hold together, with every canary whole, whatever its coin and its holders:
-    a canary must not be told by the question."""
+    """Return the data of all clients together with every canary whole, whatever its coin and its
+    holders. The question must not tell which canaries are in."""
     others = torch.arange(found.first)
     return with_canaries(union.subgraph(others), found, torch.ones_like(found.inside))
 
@@ -114,9 +118,10 @@ def shown_to_the_model(union: Graph, found: Canaries) -> Graph:
 def over_trainings(
     truths: Sequence[Truth], canary: int, delta: float, confidence: float = 0.95
 ) -> EpsilonBound:
-    """Estimator (iii) for one canary over trainings of other seeds with the same `audit.seed`.
+    """Return estimator (iii) for one canary over trainings of other seeds with the same
+    `audit.seed`.
 
-    One canary alone: those of one training are not independent of one another.
+    Only one canary counts, because the canaries of one training are not independent of one another.
     """
     first = truths[0].experiment.canaries
     scores, inside = [], []
@@ -138,11 +143,11 @@ def _same_looks(one: Canaries, other: Canaries) -> bool:
 
 
 def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
-    """What the run promises for a canary, if anything, and why.
+    """Return the epsilon that the run promises for a canary, if any, and why.
 
-    A node's epsilon covers it wherever it is held, with at most as many links as the claim is for.
-    A client's covers a node that this client alone holds, unless the server is given part of the
-    data without noise.
+    A node's epsilon covers the canary wherever it is held, with at most as many links as the claim
+    is for. A client's epsilon covers a node that this client alone holds, unless the server is
+    given part of the data without noise.
     """
     x, found = truth.experiment, truth.experiment.canaries
     promised = truth.folder.summary().epsilon
@@ -161,13 +166,14 @@ def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
 
 
 def _links(truth: Truth) -> int:
-    """The most links that any canary has."""
+    """Return the most links that any canary has."""
     found = truth.experiment.canaries
     return 0 if found is None else found.neighbours.shape[1]
 
 
 def _covered(truth: Truth) -> int:
-    """The number of links that the claim for a node is made for; any, where it speaks of none."""
+    """Return the number of links that the claim for a node is made for. A claim that names no
+    number covers any."""
     x = truth.experiment
     planned = x.method.planned(x.config.method, x.config.training, x.public)
     links = [release.node.links for release in planned if release.node.moved is not None]

@@ -1,4 +1,4 @@
-"""What a run's claim bounds, once its promises were checked."""
+"""The bound that a run's claim gives, once its promises were checked."""
 
 from __future__ import annotations
 

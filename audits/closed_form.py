@@ -33,10 +33,10 @@ LABEL_DRAWS = 400
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """The gain of the best test, over the targets.
+    """A gain of the best test, over the targets.
 
-    gain   the mean; its interval is over the choice of targets, and its upper end includes what
-           rounding and discrete noise may add
+    gain   the mean (its interval is over the choice of targets, and its upper end includes what
+           rounding and discrete noise may add)
     most   the largest gain of any target, with the same additions
     basis  computed where the adversary sees the noisy sum itself, bounded where it sees what was
            made of the sum
@@ -54,11 +54,11 @@ applies."""
 
 @dataclass(frozen=True)
 class SumNoise:
-    """The noise on every number of a sum.
+    """A noise on every number of a sum.
 
     sd     its standard deviation
     count  how many clients' noises it is made of
-    step   of the grid that values are rounded to, for discrete noise; 0 for Gaussian noise
+    step   of the grid that values are rounded to, for discrete noise (0 for Gaussian noise)
     """
 
     sd: float

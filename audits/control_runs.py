@@ -1,9 +1,9 @@
 """The positive control: the same attack on the same run with its defences off.
 
-A defended run on which an attack stays silent says nothing by itself: the attack may be weak. So
-the run is made once more without noise and masks, for as many rounds as the attacks want to see,
-and every attack must reach its floor there. A run without defences has no control: its
-silence says nothing.
+A defended run on which an attack stays silent says nothing by itself, because the attack may be
+weak. The run is therefore made once more without noise and masks, for as many rounds as the attacks
+want to see, and every attack must reach its floor there. A run without defences has no control, and
+an attack's silence on it says nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from securefg.sweep.cache import find_run, locked
 
 
 def is_defended(policy: Policy) -> bool:
-    """Whether anything private leaves under a mask, or with noise that nobody can draw again."""
+    """Return whether anything private leaves under a mask, or with noise that nobody can draw
+    again."""
     noised = any(not rule.is_bare for rule in policy.rules.values())
     return bool(policy.masked) or (policy.protects and noised)
 
 
 def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
-    """The run itself, or the same without its defences: made once, then found by its hash."""
+    """Return the run itself, or the same run without its defences, which is made once and then
+    found by its hash."""
     if not is_defended(truth.experiment.policy):
         return truth
     config = undefended(truth.config, rounds, root)
@@ -42,7 +44,8 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
 
 
 def _is_as_it_ended(found: RunFolder) -> bool:
-    """Made whole, by this version, and not changed since: else it shows no attack's power."""
+    """Return whether the run was made whole by this version and did not change since. A changed run
+    shows no attack's power."""
     try:
         summary = found.summary()
         require_as_it_ended(found.path)
@@ -53,7 +56,7 @@ def _is_as_it_ended(found: RunFolder) -> bool:
 
 
 def bared(config: RunConfig) -> RunConfig:
-    """The config without noise on uploads, noise in training, and masks."""
+    """Return the config without noise on uploads, noise in training, and masks."""
     update = {"privacy": PrivacySettings(), "training": config.training.without_noise()}
     return config.model_copy(update=update)
 

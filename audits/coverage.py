@@ -1,7 +1,8 @@
-"""What a run says, which attacks can read it, and what nobody read.
+"""The coverage of an audit: the fields of a run, the attacks that can read them, and the unread
+rest.
 
-Unknown is not met: a field that no attack understood, an adversary whose place no attack took and
-an attack whose needs were not met are findings of their own, INCONCLUSIVE with the reason.
+A field that no attack understood, an adversary whose place no attack took and an attack whose needs
+were not met are findings of their own, INCONCLUSIVE with the reason. They never count as passed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ADVERSARIES = {
     "server": "the server",
     "client": "other clients",
     "outsider": "an outsider with the released model",
-    "wire": "somebody who taps the wire",
+    "wire": "an eavesdropper",
 }
 UNREAD, NOBODY = "unread_field", "untaken_place"
 ANSWERING = (Weights, Answers, Public)
@@ -29,7 +30,7 @@ AT_HOME = "not applicable: answers stay at home"
 
 @dataclass(frozen=True)
 class Spoken:
-    """What is said in a run, by place and meaning.
+    """A list of the fields that cross in a run, by place and meaning.
 
     answers  whether others see what the released model answers for nodes
     at_home  whether the method declares that nobody but a node's own client sees its answer
@@ -42,7 +43,8 @@ class Spoken:
     at_home: bool = False
 
     def unmet(self, attack: AnyAttack) -> str | None:
-        """The first need of the attack that nothing in the run meets; None where all are met."""
+        """Return the first need of the attack that nothing in the run meets, or None if all are
+        met."""
         for need in attack.needs:
             if not self._has(need, self.uploads):
                 if self.at_home and any(isinstance(option, Answers) for option in options(need)):
@@ -54,8 +56,8 @@ class Spoken:
         return None
 
     def read_by(self, attack: AnyAttack) -> set[Place]:
-        """The uploads and releases that the attack reads: the first field for every need. Answers
-        are made of the released model, and of nothing else that is released with it."""
+        """Return the uploads and releases that the attack reads: the first field for every need.
+        Answers are made of the released model, and of nothing else that is released with it."""
         found = set()
         for need in attack.needs:
             for option in options(need):
@@ -73,7 +75,8 @@ class Spoken:
         return found
 
     def heard_by(self, attack: AnyAttack) -> set[Place]:
-        """What the server sends that the attack reads: the first field for every need."""
+        """Return the fields sent by the server that the attack reads: the first field for every
+        need."""
         found = set()
         for need in attack.hears:
             fits = [p for p, m in self.sent.items() if any(m.fits(o) for o in options(need))]
@@ -92,9 +95,12 @@ class Spoken:
 
 
 def unread(spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str) -> list[Finding]:
-    """A finding for every upload and release that no played attack reads, and for what the server
-    sends to clients beside the release. What a client uploads is private by declaration: that it
-    means nothing of anybody's is a claim, and no reading."""
+    """Return a finding for every upload and release that no played attack reads, and for every
+    field that the server sends to clients beside the release.
+
+    An upload is private by declaration. A declared meaning without private content is a claim, and
+    does not count as read.
+    """
     played = list(played)
     read = {
         place
@@ -121,8 +127,12 @@ def unread(spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str)
 
 
 def _unheard(spoken: Spoken, played: list[tuple[AnyAttack, str]]) -> dict[Place, Meaning]:
-    """What clients are sent, was made of others' uploads, and no client's attack reads. What means
-    the same as a part of the release tells no more than that, of which it is said apart."""
+    """Return the fields sent to clients that were made of others' uploads and that no client's
+    attack reads.
+
+    A field with the same meaning as a part of the release tells no more than the release, which has
+    a finding of its own.
+    """
     clients = [attack for attack, adversary in played if adversary.startswith("client")]
     heard = {place for attack in clients for place in spoken.heard_by(attack)}
     known = list(spoken.released.values())
@@ -134,20 +144,20 @@ def _unheard(spoken: Spoken, played: list[tuple[AnyAttack, str]]) -> dict[Place,
 
 
 def untaken(taken: Iterable[str], method: str) -> list[Finding]:
-    """A finding for every adversary whose place no attack took."""
+    """Return a finding for every adversary whose place no attack took."""
     kinds = {text.partition(":")[0] for text in taken}
     return [
-        _finding(method, NOBODY, kind, "-", f"no attack took the place of {words}")
+        _finding(method, NOBODY, kind, "-", f"no attack by {words} was run")
         for kind, words in ADVERSARIES.items()
         if kind not in kinds
     ]
 
 
 def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> list[Finding]:
-    """A finding for all attacks together that the run gives something to and that were left out,
+    """Return one finding for all attacks that the run gives something to and that were left out,
     from everybody's place or from somebody's.
 
-    asked  attacks with the adversaries whose places they took; `-` stands for everybody
+    asked  attacks with the adversaries whose places they took (`-` stands for everybody)
     """
     every = [found for name in attack_names() if isinstance(found := attack_or_error(name), Attack)]
     places: dict[str, set[str]] = {}
@@ -167,7 +177,8 @@ def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> 
 
 
 def _left_out(attack: AnyAttack, places: dict[str, set[str]]) -> list[str]:
-    """The attack where nobody was asked, or with whose place it did not take."""
+    """Return the attack's name if nobody ran it, or its name with each adversary whose place it did
+    not take."""
     taken = places.get(attack.name, set())
     if not taken:
         return [attack.name]
@@ -182,7 +193,8 @@ def _cells_left_out(attack: AnyAttack, places: dict[str, set[str]]) -> list[str]
 
 
 def cells_of(attack: AnyAttack, adversary: str) -> tuple[str, ...]:
-    """Return the cells of the table that an attack by this adversary is about; `-` is everybody.
+    """Return the cells of the table that an attack by this adversary is about. `-` stands for
+    everybody.
 
     A question without a secret gets a row for every attack of its own, so that no two share a code.
     """

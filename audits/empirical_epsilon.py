@@ -40,7 +40,7 @@ CONTRADICTION = 4.5
 
 @dataclass(frozen=True)
 class EpsilonBound:
-    """epsilon >= `epsilon` at `delta`, with `confidence`; `trials` is what it was measured over."""
+    """A lower bound: epsilon >= `epsilon` at `delta`, with `confidence`, measured over `trials`."""
 
     epsilon: float
     delta: float
@@ -52,8 +52,8 @@ class EpsilonBound:
 
 @dataclass(frozen=True)
 class GaussianBound:
-    """One game read twice: `gdp` is valid for a Gaussian trade-off, `cp` assumes nothing. `mu` is
-    the distance that `gdp` follows from."""
+    """A pair of bounds from one game. `gdp` is valid for a Gaussian trade-off, and `cp` assumes
+    nothing. `mu` is the distance that `gdp` follows from."""
 
     mu: float
     gdp: EpsilonBound
@@ -64,16 +64,17 @@ class GaussianBound:
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
-    """log of delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
+    """Return the logarithm of delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     return first + math.log(-math.expm1(min(second - first, -1e-300)))
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """The epsilon of a Gaussian release whose means lie mu standard deviations apart.
+    """Return the epsilon of a Gaussian release whose means lie mu standard deviations apart.
 
-    Written apart from the accountants on purpose: an audit does not trust what it audits.
+    The function is written apart from the accountants on purpose: an audit does not trust what it
+    audits.
     """
     target = math.log(checked_share(delta, "delta"))
     if mu < 0 or not math.isfinite(mu):
@@ -85,7 +86,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def mu_of_epsilon(epsilon: float, delta: float) -> float:
-    """The inverse of `epsilon_of_mu`."""
+    """Return the mu of an epsilon, the inverse of `epsilon_of_mu`."""
     if not 0 < epsilon < math.inf:
         raise BadMetricInput(f"epsilon: found {epsilon!r}, wanted a positive number")
     high = 1.0
@@ -102,10 +103,12 @@ def gaussian_bound(
     delta: float,
     confidence: float = 0.95,
 ) -> GaussianBound:
-    """From the errors of a threshold that was fixed before the game.
+    """Return the bounds that follow from the errors of a threshold that was fixed before the game.
 
-    u_fp, u_fn are Clopper-Pearson upper ends at alpha / 2 each, so both hold at once;
-    mu_lb = max(0, isf(u_fp) - ppf(u_fn)),  eps_cp = max(0, log(1 - u_fn - delta) - log u_fp).
+    u_fp and u_fn are Clopper-Pearson upper ends at alpha / 2 each, so both hold at once:
+
+        mu_lb  = max(0, isf(u_fp) - ppf(u_fn))
+        eps_cp = max(0, log(1 - u_fn - delta) - log u_fp)
     """
     alpha = (1 - checked_share(confidence, "confidence")) / 2
     u_fp = clopper_pearson_upper(false_positives, negatives, alpha)
@@ -138,15 +141,16 @@ def moments_bound(
     confidence: float = 0.95,
     known_shift: float | None = None,
 ) -> tuple[float, EpsilonBound]:
-    """mu and epsilon of two Gaussians of one spread, from scores with and without the canary.
+    """Return mu and epsilon of two Gaussians of one spread, from scores with and without the
+    canary.
 
-    With sigma <= s, the chi-square upper end at alpha / 2, and the difference of the means within
-    z sigma sqrt(1/n + 1/m) of the true one at alpha / 2:
+    With sigma <= s, the chi-square upper end at alpha / 2, and the difference of the means within z
+    sigma sqrt(1/n + 1/m) of the true one at alpha / 2:
 
         gauss_pair    mu >= |difference| / s - z sqrt(1/n + 1/m)
         known_value   mu >= known_shift / s, unless the difference contradicts the known shift
 
-    Both follow from the same two events, so the larger one holds with the confidence. The second
+    Both follow from the same two events, so the larger bound holds with the confidence. The second
     is for an auditor who knows what the canary adds to a score before the noise: a mechanism that
     shrinks values, by too little to be seen, is held to the shift that it should have.
     """
@@ -184,7 +188,8 @@ def _mu_of_errors(u_fp: float, u_fn: float) -> float:
 
 
 def _epsilon_of_errors(u_fp: float, u_fn: float, delta: float) -> float:
-    """(eps, delta) forbids 1 - fn > e^eps fp + delta."""
+    """Return the largest epsilon that the errors refute. (eps, delta) forbids 1 - fn > e^eps fp +
+    delta."""
     caught = 1 - u_fn - checked_share(delta, "delta")
     return max(0.0, math.log(caught) - math.log(u_fp)) if caught > 0 else 0.0
 
@@ -195,9 +200,11 @@ def _epsilon_of_errors(u_fp: float, u_fn: float, delta: float) -> float:
 def one_run_bound(
     canaries: int, guesses: int, right: int, delta: float, confidence: float = 0.95
 ) -> EpsilonBound:
-    """The largest epsilon refuted by `right` of `guesses` about m canaries, each in by a fair coin.
+    """Return the largest epsilon refuted by `right` of `guesses` about m canaries, each in by a
+    fair coin.
 
-    How many guesses are made (k+ and k-) must be fixed before the run. delta may be 0.
+    The numbers of guesses (k+ and k-) must be fixed before the run. delta may be 0. See Steinke,
+    Nasr and Jagielski 2023.
     """
     _check_one_run(canaries, guesses, right, delta)
     alpha = 1 - checked_share(confidence, "confidence")
@@ -209,8 +216,8 @@ def one_run_bound(
 def one_run_gdp_bound(
     canaries: int, guesses: int, right: int, delta: float, confidence: float = 0.95
 ) -> EpsilonBound:
-    """As `one_run_bound`, for a Gaussian trade-off, which it refutes more sharply (Mahloujifar,
-    Melis and Chaudhuri 2024, "Auditing f-differential privacy in one run")."""
+    """Return the bound of `one_run_bound` for a Gaussian trade-off, which is refuted more sharply
+    (Mahloujifar, Melis and Chaudhuri 2024, "Auditing f-differential privacy in one run")."""
     _check_one_run(canaries, guesses, right, delta)
     alpha = 1 - checked_share(confidence, "confidence")
     return EpsilonBound(
@@ -224,7 +231,7 @@ def one_run_gdp_bound(
 
 
 def _refuted_mu(canaries: int, guesses: int, right: int, alpha: float) -> float:
-    """The largest mu that is refuted, by bisection; 0 where none is."""
+    """Return the largest mu that is refuted, by bisection, or 0 if none is."""
     low, high = 0.0, 16.0
     for _ in range(30):
         middle = (low + high) / 2
@@ -234,8 +241,11 @@ def _refuted_mu(canaries: int, guesses: int, right: int, alpha: float) -> float:
 
 
 def _gaussian_is_refuted(mu: float, canaries: int, guesses: int, right: int, alpha: float) -> bool:
-    """Were it mu-GDP, the chances r_i, h_i of more right and more wrong guesses, followed down from
-    the observed number, would add up to no more than the share of guesses."""
+    """Return whether mu-GDP is refuted.
+
+    Under mu-GDP the chances r_i, h_i of more right and more wrong guesses, followed down from the
+    observed number, would add up to no more than the share of guesses.
+    """
     if right == 0:
         return False
     share = guesses / canaries
@@ -249,10 +259,10 @@ def _gaussian_is_refuted(mu: float, canaries: int, guesses: int, right: int, alp
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, delta: float, epsilon: float) -> float:
-    """How likely so many right guesses are under (epsilon, delta), at most:
+    """Return an upper bound on the chance of so many right guesses under (epsilon, delta).
 
     q = expit(eps), b = P[Bin(r, q) >= v],
-    p = min(1, b + 2 m delta max_{i = 1..v} (P[Bin(r, q) >= v - i] - b) / i).
+    p = min(1, b + 2 m delta max_{i = 1..v} (P[Bin(r, q) >= v - i] - b) / i)
     """
     _check_one_run(canaries, guesses, right, delta)
     if guesses == 0 or right == 0:
@@ -292,10 +302,11 @@ def _check_one_run(canaries: int, guesses: int, right: int, delta: float) -> Non
 def several_trainings(
     scores_in: ArrayLike, scores_out: ArrayLike, delta: float, confidence: float = 0.95
 ) -> EpsilonBound:
-    """Scores of a canary over trainings with it and without it, in the order they were made.
+    """Return the bound from a canary's scores over trainings with it and without it, in order of
+    making.
 
-    Every second training chooses the threshold with the largest bound, the others are counted:
-    the threshold is fixed before the trainings that it is scored on.
+    Every second training chooses the threshold with the largest bound, and the others are counted.
+    The threshold is thus fixed before the trainings that it is scored on.
     """
     inside, outside = checked_scores(scores_in), checked_scores(scores_out)
     if min(inside.size, outside.size) < 4:
@@ -322,7 +333,7 @@ def trainings_bound(
     delta: float,
     confidence: float = 0.95,
 ) -> EpsilonBound:
-    """log((1 - u_fn - delta) / u_fp), where the threshold was fixed before these trainings."""
+    """Return log((1 - u_fn - delta) / u_fp), if the threshold was fixed before these trainings."""
     found = gaussian_bound(
         false_positives, negatives, positives - true_positives, positives, delta, confidence
     ).cp

@@ -1,7 +1,7 @@
 """Linear exposure (G3): whose contributions follow from the sums that a party was sent, by algebra.
 
-No training, no guess and no private value: who was added to what is enough. Contribution j is
-recoverable iff e_j lies in the row space of the sums' weights (`securefg.secagg.exposure`); the
+It needs no training, no guess and no private value: who was added to what is enough. Contribution j
+is recoverable iff e_j lies in the row space of the sums' weights (`securefg.secagg.exposure`). The
 norm of the pseudo-inverse's row says by how much noise on the sums would be amplified.
 
 sums to recipients   clients are sent sums over the graph: what coalitions of any size solve for
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +29,19 @@ from securefg.protocol.meanings import GraphSums, Jacobian, Meaning
 from securefg.protocol.secrets import HOLDER, UPLOAD, cell_code
 from securefg.protocol.transcript import read_transcript
 from securefg.runs import recovered
+from securefg.runs.assembly import hosts_of
 from securefg.runs.opened import Opened, read_opened
 from securefg.runs.recovered_holders import HolderSums
+from securefg.secagg.committee.seating import seat_committee
 from securefg.secagg.exposure import Exposure, linear_exposure, num_exposed
+from securefg.secagg.keys import load_identities
 
 ATTACK = "linear_exposure"
 COALITIONS = 5
 SHARES = (0.1, 0.5)
 MOST_COALITIONS = 64
 """Of more clients, not every one is tried as the server's helper."""
+COALITION_READS = "number of uploads whose masks they know"
 HOLDERS = "nodes of which a holder follows"
 ROW_SPACE = "row space of the sums' weights, residual under 1e-8"
 SUBSETS = "subset sums of the clients' constants, all enumerated"
@@ -45,11 +50,12 @@ KNOWN_CONSTANTS = "the clients' constants are known; nodes with one holder show 
 
 
 def exposures(truth: Truth, seed: int) -> list[Finding]:
-    """A finding for every party that is sent sums."""
+    """Return a finding for every party that is sent sums."""
     return [
         *_graph_sums(truth, seed),
         *_opened_graph_sums(truth),
         *_masked_sums(truth),
+        *_committee(truth),
     ]
 
 
@@ -57,7 +63,8 @@ def exposures(truth: Truth, seed: int) -> list[Finding]:
 
 
 def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
-    """sum_j operator_kj value_j to every client k, or to those with labels.
+    """Yield findings about the sums sum_j operator_kj value_j that every client k, or each with
+    labels, is sent.
 
     A coalition knows its own terms and those sums that its members were sent.
     """
@@ -95,7 +102,7 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
 
 
 def _sums_of(upload: Meaning, sent: Iterable[Meaning]) -> GraphSums | None:
-    """The sums that are sent of an upload, or of what its parts are parts of."""
+    """Return the sums that are sent of an upload, or of the value that its parts are parts of."""
     summed = upload.of if isinstance(upload, GraphSums) else upload
     sums = [meaning for meaning in sent if isinstance(meaning, GraphSums)]
     fitting = [s for s in sums if s.of is not None and summed is not None and summed.fits(s.of)]
@@ -109,7 +116,7 @@ def coalition_exposures(
     rng: np.random.Generator,
     draws: int = COALITIONS,
 ) -> list[Exposure]:
-    """Of several random coalitions of `size` among those who are sent sums."""
+    """Return the exposures of several random coalitions of `size` among those who are sent sums."""
     drawn = [rng.permutation(recipients)[:size] for _ in range(draws)]
     return [linear_exposure(weights[members], members.tolist()) for members in drawn]
 
@@ -118,7 +125,8 @@ def coalition_exposures(
 
 
 def _opened_graph_sums(truth: Truth) -> Iterator[Finding]:
-    """Where clients upload parts of sums over the graph, and the server opens them."""
+    """Yield findings about sums over the graph whose parts clients upload and which the server
+    opens."""
     x = truth.experiment
     for (kind, field), upload in truth.spoken.uploads.items():
         scope = x.method.message(kind).declarations[field].scope
@@ -146,7 +154,7 @@ def _opened_graph_sums(truth: Truth) -> Iterator[Finding]:
 
 
 def unsolved(truth: Truth, metric: str, why: str) -> Finding:
-    """What is too large to be solved is not known."""
+    """Return an INCONCLUSIVE finding for a system that is too large to be solved."""
     return Finding(
         adversary="server",
         attack=ATTACK,
@@ -168,7 +176,8 @@ def _cells(adversary: str, metric: str) -> tuple[str, ...]:
 
 
 def _masked_sums(truth: Truth) -> Iterator[Finding]:
-    """What the run's own sessions gave away, drop-outs included; then with one client's help."""
+    """Yield what the run's own sessions gave away, drop-outs included, and then with one client's
+    help."""
     settings = truth.config.privacy.secure_aggregation
     if settings is None:
         return
@@ -215,7 +224,8 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
 def _with_one_client(
     truth: Truth, opened: list[Opened], by_node: bool, noisy: bool
 ) -> Iterator[Finding]:
-    """A client that colludes with the server subtracts its own part from every sum of the run."""
+    """Yield findings about a client that colludes with the server and subtracts its own part from
+    every sum of the run."""
     started, x = time.monotonic(), truth.experiment
     holders = recovered.row_holders(x)
     uploads, shares = [], []
@@ -243,11 +253,42 @@ def _with_one_client(
         )
 
 
+def _committee(truth: Truth) -> Iterator[Finding]:
+    """Which uploads the server reads with as many members of the committee as may collude."""
+    settings, x = truth.config.privacy.secure_aggregation, truth.experiment
+    if settings is None or settings.form != "committee":
+        return
+    started = time.monotonic()
+    files = {truth.folder.identities / f"{n}.keys": own for n, own in hosts_of(x).items()}
+    if not all(path.is_file() for path in files):
+        yield unsolved(truth, COALITION_READS, "the keys of the run are not here")
+        return
+    known = {n: one for path, own in files.items() for n, one in load_identities(path, own).items()}
+    committee = seat_committee(settings, [known[n].public for n in sorted(known)])
+    coalitions = combinations(committee.members, committee.colluding)
+    uploads = float(x.partition.num_clients)
+    yield _finding(
+        truth,
+        started,
+        adversary=f"server and any {committee.colluding} members of the committee",
+        metric=COALITION_READS,
+        shares=[
+            uploads * committee.is_read_by(some) for some in islice(coalitions, MOST_COALITIONS)
+        ],
+        noisy=False,
+        details={"members": len(committee.members), "groups": committee.num_groups},
+        targets=x.partition.num_clients,
+        estimator="the seeds that each member is sealed, and the lists that it signs",
+        assumption=committee.in_words(),
+    )
+
+
 # --------------------------------------------------------------------------------------- findings
 
 
 def _is_noisy(truth: Truth, upload: Meaning) -> bool:
-    """Whether every field of that meaning leaves with noise, the policy's or the method's own."""
+    """Return whether every field of that meaning leaves with noise, the policy's or the method's
+    own."""
     if isinstance(upload, Jacobian) and upload.noise:
         return True
     places = [place for place, meaning in truth.spoken.uploads.items() if meaning == upload]
@@ -261,7 +302,8 @@ def _has_noise(truth: Truth, field: str) -> bool:
 
 
 def _amplification(found: Sequence[Exposure]) -> dict[str, float]:
-    """The median over all that is exposed; nothing where nothing is."""
+    """Return the median amplification of noise over all that is exposed, or nothing if nothing
+    is."""
     every = np.concatenate([one.amplification[one.exposed] for one in found])
     return {"noise_amplification": float(np.median(every))} if every.size else {}
 
@@ -278,7 +320,7 @@ def _finding(
     estimator: str = ROW_SPACE,
     assumption: str = KNOWN_GRAPH,
 ) -> Finding:
-    """The mean over coalitions, from the least to the most exposed."""
+    """Return a finding with the mean over coalitions, from the least to the most exposed."""
     value = Interval(value=float(np.mean(shares)), low=min(shares), high=max(shares))
     verdict, because = Verdict.NOT_DETECTED, "nothing follows by algebra alone"
     if value.high > 0 and noisy:

@@ -25,16 +25,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attacks.base import Array, CannotAttack, Message, Place, View
+from attacks.base import Array, Message, Place, View
 from attacks.models import sent_models
 from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.findings.record import Finding, Verdict
+from audits.foreign_record import check_record, read_clients, recipe_of, undescribed_fields
 from audits.laws import chi2_quantile
 from audits.mechanisms.results import FAMILY_LEVEL
 from securefg.federation.roles import PublicInfo
-from securefg.foundation.errors import ConfigError, DataError
-from securefg.foundation.npz import read_npz
+from securefg.foundation.errors import ConfigError
 from securefg.protocol.exchange import Claim, Exchange, read_exchange
 from securefg.protocol.meanings import Meaning, Weights
 from securefg.protocol.transcript import Adversary, broken_link, view
@@ -63,30 +63,17 @@ class ForeignTruth:
     method_name = METHOD
 
     def check(self) -> None:
-        """Refuse a description that does not fit the messages."""
-        upload, exchange = self.exchange.upload, self.exchange
-        view = self.view(Adversary.parse("server"))
-        uploads = view.uploads(Weights())
-        if not uploads:
-            kinds = sorted({s.header.kind for s in view.seen if s.header.up})
-            raise ConfigError(
-                f"{self.path}: no upload has a field {upload.kind}.{upload.field} (upload.kind, "
-                f"upload.field); kinds found: {', '.join(kinds) or 'none'}"
-            )
-        for message in uploads:
-            numbers = message.value[0].numel() if len(message.value) else 0
-            if not message.masked and numbers != exchange.width:
-                raise ConfigError(
-                    f"{self.path}: {upload.kind}.{upload.field} has {numbers} numbers per client "
-                    f"in round {message.round}; layers: add up to {exchange.width}"
-                )
-            if len(message.value) != len(message.clients):
-                raise ConfigError(
-                    f"{self.path}: {upload.kind}.{upload.field} has {len(message.value)} rows for "
-                    f"{len(message.clients)} clients in round {message.round}"
-                )
+        """Refuse a description that does not fit the messages, and rounds that were mixed up."""
+        check_record(self.path, self.exchange, self.server_view)
         if self._samples_path.is_file():
             _ = self.samples
+        if self._labels_path.is_file():
+            _ = self.labels
+
+    @cached_property
+    def server_view(self) -> View:
+        """Return what the server saw, read once."""
+        return self.view(Adversary.parse("server"))
 
     @cached_property
     def meanings(self) -> dict[Place, Meaning]:
@@ -104,7 +91,11 @@ class ForeignTruth:
         """Return which meanings cross, and which of them are uploads."""
         upload = (self.exchange.upload.kind, self.exchange.upload.field)
         sent = {place: m for place, m in self.meanings.items() if place != upload}
-        return Spoken({upload: self.meanings[upload]}, sent)
+        beside = undescribed_fields(self.server_view)
+        return Spoken(
+            {upload: self.meanings[upload], **{p: m for (p, up), m in beside.items() if up}},
+            {**sent, **{p: m for (p, up), m in beside.items() if not up}},
+        )
 
     @property
     def defended(self) -> bool:
@@ -121,8 +112,7 @@ class ForeignTruth:
     @cached_property
     def uploads(self) -> list[Message]:
         """Return the uploads as the server saw them."""
-        seen = self.view(Adversary.parse("server"))
-        return seen.uploads(Weights())
+        return self.server_view.uploads(Weights())
 
     @property
     def noised(self) -> list[Message]:
@@ -130,7 +120,7 @@ class ForeignTruth:
         started from; those of a round that began nobody knows where are left out."""
         if self.exchange.upload.holds == "change":
             return self.uploads
-        began = sent_models(self.view(Adversary.parse("server")))
+        began = sent_models(self.server_view)
         return [
             replace(m, value=m.value.flatten(1) - began[m.round]) if not m.masked else m
             for m in self.uploads
@@ -141,22 +131,33 @@ class ForeignTruth:
     def _samples_path(self) -> Path:
         return self.path / "private" / "truth.npz"
 
+    @property
+    def _labels_path(self) -> Path:
+        return self.path / "private" / "labels.npz"
+
     @cached_property
     def samples(self) -> dict[int, Array]:
         """Of every client that is known, (samples, inputs)."""
-        path = self._samples_path
-        if not path.is_file():
-            raise CannotAttack("private/truth.npz is not there: nothing to score a guess against")
-        try:
-            stored = read_npz(path)
-            found = {int(name): np.asarray(stored[name], np.float64) for name in stored}
-        except (DataError, ValueError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from error
+        found = read_clients(self._samples_path, np.float64)
+        width = self.exchange.num_inputs or next(iter(found.values())).shape[-1]
         for client, rows in found.items():
-            if rows.ndim != 2 or rows.shape[1] != self.exchange.num_inputs:
+            if rows.ndim != 2 or rows.shape[1] != width:
                 raise ConfigError(
-                    f"{path}: client {client} has an array of shape {rows.shape}; wanted samples "
-                    f"by {self.exchange.num_inputs} inputs"
+                    f"{self._samples_path}: client {client} has an array of shape {rows.shape}; "
+                    f"wanted samples by {width} inputs"
+                )
+        return found
+
+    @cached_property
+    def labels(self) -> dict[int, NDArray[np.int64]]:
+        """Of every client that is known, the class of every sample."""
+        found = read_clients(self._labels_path, np.int64)
+        most = self.exchange.classes or 0
+        for client, rows in found.items():
+            if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= most:
+                raise ConfigError(
+                    f"{self._labels_path}: client {client}: found an array of shape {rows.shape}; "
+                    f"expected classes from 0 to {most - 1} (classes: of foreign.yaml)"
                 )
         return found
 
@@ -168,8 +169,8 @@ class ForeignTruth:
             seen = tuple(view(self.path / "transcript", adversary))
         public = PublicInfo(
             num_nodes=0,
-            num_features=exchange.num_inputs,
-            num_classes=0,
+            num_features=exchange.num_inputs or 0,
+            num_classes=exchange.classes or 0,
             num_clients=exchange.clients,
             seed=0,
             device=torch.device("cpu"),
@@ -179,6 +180,7 @@ class ForeignTruth:
             public=public,
             meanings=self.meanings,
             networks={"network": exchange.layout},
+            training=recipe_of(exchange),
             seen=seen,
         )
 
@@ -187,8 +189,30 @@ def foreign_promises(truth: ForeignTruth) -> list[Finding]:
     """A finding per promise that the exchange makes."""
     found = [_integrity(truth)]
     if (claim := truth.exchange.claim) is not None:
-        found += [_accounting(truth, claim), _noise(truth, claim)]
+        found += [_accounting(truth, claim), _noise(truth, claim), *_beside(truth, claim)]
     return found
+
+
+def _beside(truth: ForeignTruth, claim: Claim) -> list[Finding]:
+    """Return a finding that names what clients upload and the claim does not cover."""
+    own = (truth.exchange.upload.kind, truth.exchange.upload.field)
+    beside = [f"{kind}.{name}" for kind, name in truth.spoken.uploads if (kind, name) != own]
+    if not beside:
+        return []
+    return [
+        Finding(
+            adversary="server",
+            attack="claim_coverage",
+            method=METHOD,
+            metric=", ".join(beside),
+            unit="client",
+            verdict=Verdict.INCONCLUSIVE,
+            because=f"the claim covers {own[0]}.{own[1]} alone; also uploaded: "
+            f"{', '.join(beside)}: no epsilon holds for all that leaves",
+            epsilon_claimed=claim.epsilon,
+            measured=False,
+        )
+    ]
 
 
 def _integrity(truth: ForeignTruth) -> Finding:
@@ -286,7 +310,7 @@ def _rows(uploads: list[Message]) -> tuple[Array, NDArray[np.int64]]:
 
 
 def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | None:
-    """What cannot be under the claim, at ALPHA / 2 over all tests together; None where all can."""
+    """What cannot be under the claim, at ALPHA / 2 over all tests together. None where all can."""
     from scipy.stats import ncx2  # half a second that other audits need not pay
 
     alpha = ALPHA / 2 / (2 * len(parts) + 1)

@@ -24,8 +24,8 @@ _TRIALS: Final = 30
 
 
 def first_normals(seeds: Sequence[int]) -> Rows:
-    """Rows for every seed, one of each generator: NumPy's, its legacy, PyTorch's in double and in
-    single precision. Where a generator takes 32 bits, those that are left of the seed."""
+    """Return rows for every seed, one per generator: NumPy's, its legacy one, PyTorch's in double
+    and in single precision. A generator that takes 32 bits gets the lowest 32 bits of the seed."""
     found = np.empty((len(seeds), 4, FIRST), np.float32)
     for start in range(0, len(seeds), _AT_ONCE):
         some = seeds[start : start + _AT_ONCE]
@@ -42,7 +42,8 @@ def first_normals(seeds: Sequence[int]) -> Rows:
 
 
 def _twisted(seeds: Sequence[int]) -> _Words:
-    """(words, seeds): the first outputs of MT19937, as NumPy's legacy and PyTorch seed it."""
+    """Return (words, seeds): the first outputs of MT19937, as NumPy's legacy and PyTorch seed
+    it."""
     count = 4 * _TRIALS
     state = np.empty((397 + count, len(seeds)), np.uint32)
     state[0] = seeds
@@ -60,18 +61,18 @@ def _twisted(seeds: Sequence[int]) -> _Words:
 
 
 def _doubles(words: _Words) -> NDArray[np.float64]:
-    """PyTorch's uniform doubles: the lower 53 bits of two words."""
+    """Return PyTorch's uniform doubles, the lower 53 bits of two words."""
     high, low = words[: 2 * FIRST : 2] & np.uint32(2**21 - 1), words[1 : 2 * FIRST : 2]
     return (high.astype(np.float64) * 2.0**32 + low) * 2.0**-53
 
 
 def _singles(words: _Words) -> NDArray[np.float64]:
-    """Its uniform singles: the lower 24 bits of a word."""
+    """Return PyTorch's uniform singles, the lower 24 bits of a word."""
     return (words[:FIRST] & np.uint32(2**24 - 1)).astype(np.float64) * 2.0**-24
 
 
 def _box_muller(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-    """PyTorch's normals, in groups of 16: eight radii, then their eight angles."""
+    """Return PyTorch's normals, in groups of 16: eight radii, then their eight angles."""
     groups = uniform.reshape(-1, 2, 8, uniform.shape[1])
     radius = np.sqrt(-2 * np.log(1 - groups[:, 0]))
     angle = 2 * np.pi * groups[:, 1]
@@ -80,7 +81,8 @@ def _box_muller(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _legacy(words: _Words, seeds: Sequence[int]) -> NDArray[np.float64]:
-    """The polar method: pairs in the unit disc are taken, the second of each first."""
+    """Return the normals of NumPy's legacy generator, by the polar method: pairs in the unit disc
+    are taken, the second of each first."""
     parts = words.reshape(_TRIALS, 2, 2, -1)
     uniform = ((parts[:, :, 0] >> 5) * 67108864.0 + (parts[:, :, 1] >> 6)) * 2.0**-53
     pairs = np.moveaxis(2 * uniform - 1, -1, 0)  # (seeds, trials, 2)
@@ -101,7 +103,8 @@ def _legacy(words: _Words, seeds: Sequence[int]) -> NDArray[np.float64]:
 
 
 def _numpys(seeds: Sequence[int]) -> NDArray[np.float64]:
-    """One generator, put where `PCG64(seed)` would begin."""
+    """Return the normals of NumPy's generator. One generator is put where `PCG64(seed)` would
+    begin."""
     multiplier, modulus = 0x2360ED051FC65DA44385DF649FCCF645, 2**128
     bits = np.random.PCG64(0)
     generator, rows = np.random.Generator(bits), np.empty((len(seeds), FIRST))
@@ -119,7 +122,7 @@ def _numpys(seeds: Sequence[int]) -> NDArray[np.float64]:
 
 
 def _hashed(seeds: Sequence[int]) -> NDArray[np.uint64]:
-    """`SeedSequence(seed).generate_state(4, uint64)` for every seed, (seeds, 4)."""
+    """Return `SeedSequence(seed).generate_state(4, uint64)` for every seed, (seeds, 4)."""
     entropy = np.array([[seed >> (32 * i) & 0xFFFFFFFF for seed in seeds] for i in range(4)])
     pool = entropy.astype(np.uint32)
     constant = _Constant(0x43B0D7E5, 0x931E8875)
@@ -137,7 +140,7 @@ def _hashed(seeds: Sequence[int]) -> NDArray[np.uint64]:
 
 
 class _Constant:
-    """What values are hashed by, another one each time."""
+    """A constant by which values are hashed, and which changes each time."""
 
     def __init__(self, first: int, multiplier: int) -> None:
         self._now, self._multiplier = first, multiplier

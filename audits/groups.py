@@ -1,14 +1,14 @@
 """Figures by group: an average hides the few who are exposed.
 
-How exposed a target is: where it is so, the share of the others that its score lies above (their
-mean is the AUC); where a guess is compared, its outcome. Groups are by degree, class and client,
-and none of fewer than five targets is told; of single targets, never more than how far the ten most
-exposed stand out, beside what chance or the prior gives the best ten.
+The exposure of a target with a true answer is the share of the other targets that its score lies
+above (the mean is the AUC). The exposure of a compared guess is its outcome. Groups are by degree,
+class and client, and no group of fewer than five targets is told. About single targets, only how
+far the ten most exposed stand out is told, beside what chance or the prior gives the best ten.
 
-A guess picks out the targets above a score that few others reach. Of people who are all protected
+A guess picks out the targets above a score that few others reach. If all people are protected
 alike, the ten that an attack is surest of are members no more often than anybody else. A mean gain
-of .005 is within every interval. Ten members among the ten highest scores have a chance of 1 in 1
-000.
+of .005 is within every interval. Ten members among the ten highest scores have a chance of 1 in
+1000.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ Ids = NDArray[np.int64]
 
 
 def exposure(game: Game, guess: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """How exposed each target is, and which targets it is said of: none in games of other kinds."""
+    """Return how exposed each target is, and for which targets this is told: none in games of other
+    kinds."""
     if isinstance(game, BinaryGame):
         return _placement(game.truth, guess), game.truth == 1
     if isinstance(game, OutcomeGame):
@@ -44,7 +45,8 @@ def exposure(game: Game, guess: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:
-    """Of games about nodes or edges of the run's graph; none for others."""
+    """Return the exposure by group, for games about nodes or edges of the run's graph. Other games
+    have no groups."""
     values, said_of = exposure(game, guess)
     found = []
     for by, name, members in _members(truth, game):
@@ -56,7 +58,7 @@ def groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:
 
 
 def top_ten(game: Game, guess: Array) -> dict[str, float]:
-    """The mean exposure of the ten most exposed, and the same for the prior's guess."""
+    """Return the mean exposure of the ten most exposed, and the same for the prior's guess."""
     values, said_of = exposure(game, guess)
     if said_of.sum() < 2 * TEN:
         return {}
@@ -77,7 +79,8 @@ def _top(values: Array) -> float:
 
 
 def _placement(truth: Ids, scores: Array) -> Array:
-    """The share of the others that each score lies above; half of those that it equals."""
+    """Return the share of the others that each score lies above, with half of those that it
+    equals."""
     others, order = np.sort(scores[truth == 0]), np.argsort(scores)
     ascending = scores[order]  # neighbours are found in what was read last
     below, upto = (np.searchsorted(others, ascending, side) for side in ("left", "right"))
@@ -106,7 +109,7 @@ def _members(truth: Truth, game: Game) -> Iterator[tuple[str, str, NDArray[np.bo
 
 
 def _by_degree(degrees: Ids) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Thirds of the targets, as nearly as whole degrees allow."""
+    """Yield thirds of the targets by degree, as nearly as whole degrees allow."""
     bounds = np.unique(np.quantile(degrees, [1 / 3, 2 / 3], method="lower"))
     low = int(degrees.min())
     for high in [*bounds.tolist(), int(degrees.max())]:
@@ -124,7 +127,8 @@ def picked_targets(game: Game, guess: Array) -> dict[str, float]:
 
     Only games about single nodes are counted.
 
-    picked_of  targets of which the game's question is true; picked  those above the threshold
+    picked_of  targets of which the game's question is true
+    picked     those above the threshold
     """
     if not isinstance(game, BinaryGame) or "node" not in game.unit:
         return {}
@@ -170,7 +174,7 @@ def _among(so: NDArray[np.bool_], scores: Array, prior: Array | None) -> float |
 
 
 def _best(so: NDArray[np.bool_], scores: Array) -> int:
-    """Return how many of the ten best scores are so; ties with the tenth count as they fall on
+    """Return how many of the ten best scores are true. Ties with the tenth count as they fall on
     average, rounded down."""
     last = np.partition(scores, scores.size - MOST_EXPOSED)[scores.size - MOST_EXPOSED]
     above, tied = scores > last, scores == last

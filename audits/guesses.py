@@ -34,14 +34,14 @@ FAMOUS = (1234, 1337, 3407, 12345, 31337, 123456, 2**31 - 1, 2**32 - 1, *range(2
 
 
 class Claiming(SeededNoise):
-    """Seeded noise that passes for the system's: a host's cohort is drawn at once."""
+    """A source of seeded noise that passes for the system's. A host's cohort is drawn at once."""
 
     protects = True
 
 
 class Repeatable(Claiming):
-    """Noise that differs from draw to draw, as sound noise does, and is the same in every audit of
-    a seed. It protects nothing, and is for clients of the audit's own."""
+    """A source of noise that differs from draw to draw, as sound noise does, and is the same in
+    every audit of a seed. It protects nothing, and is for clients of the audit's own."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -74,12 +74,13 @@ class NumpyNoise(SeededNoise):
 
 
 def likely_seeds(run_seed: int) -> list[int]:
-    """The run's seed, its named streams and theirs, small numbers, and those that people like."""
+    """Return the run's seed, its named streams and theirs, small numbers, and numbers that people
+    like."""
     return list(dict.fromkeys([*_of_the_run(run_seed), *SMALL, *FAMOUS]))
 
 
 def near_seeds(run_seed: int) -> list[int]:
-    """The run's seed and its named streams, with small numbers added."""
+    """Return the run's seed and its named streams, with small numbers added."""
     return [seed + more for seed in _of_the_run(run_seed) for more in range(NEAR)]
 
 
@@ -89,8 +90,9 @@ def _of_the_run(run_seed: int) -> list[int]:
 
 
 def clock_seeds(first: float, last: float) -> list[int]:
-    """What a clock showed between two moments (seconds since 1970): whole seconds, milliseconds,
-    and of the last moments microseconds. Some seconds before the first are tried too."""
+    """Return what a clock showed between two moments (seconds since 1970), as seeds: whole seconds,
+    milliseconds, and microseconds of the last moments. Some seconds before the first are tried
+    too."""
     seconds = range(int(first) - BEFORE, int(last) + 2)
     early = max(first, last - BEFORE)
     milliseconds = range(int(early * 1e3) - 1, int(last * 1e3) + 2)
@@ -101,12 +103,13 @@ def clock_seeds(first: float, last: float) -> list[int]:
 
 @lru_cache(maxsize=1)
 def small_space() -> Rows:
-    """A row for every small seed and every generator that people use: its first normals."""
+    """Return the first normals of every small seed, a row for every generator that people use."""
     return first_normals(range(SMALL_SPACE))
 
 
 def guessed_sources(seeds: Sequence[int], *, discrete: bool) -> list[NoiseSource]:
-    """Every seed in every generator; discrete noise, slow to redraw, in the project's own alone."""
+    """Return every seed in every generator. Discrete noise is slow to redraw and uses only the
+    project's own."""
     kinds = (SeededNoise, Claiming) if discrete else (SeededNoise, TorchNoise, NumpyNoise)
     chosen = seeds[:64] if discrete else seeds
     return [kind(seed) for seed in chosen for kind in kinds]
@@ -115,7 +118,7 @@ def guessed_sources(seeds: Sequence[int], *, discrete: bool) -> list[NoiseSource
 def guess_test(
     noise: NDArray[np.float64], guesses: Sequence[NDArray[np.float64]], name: str = "guessable seed"
 ) -> LawTest:
-    """Whether noise is one of the guesses of it, up to its size.
+    """Return whether noise is one of the guesses of it, up to its size.
 
     Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2).
     """
@@ -131,10 +134,11 @@ def guess_test(
 
 
 def likeness_test(noise: NDArray[np.float64], tables: Sequence[Rows]) -> LawTest:
-    """Whether the first numbers of a client's noise, in standard deviations, are those of a guess.
+    """Return whether the first numbers of a client's noise, in standard deviations, are those of a
+    guess.
 
-    Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2); that
-    all n numbers are within d of a guess has one of at most (2 d / sqrt(2 pi))^n.
+    Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2). All n
+    numbers are within d of a guess with a chance of at most (2 d / sqrt(2 pi))^n.
     """
     own = noise[:FIRST].astype(np.float32)
     width, tried = len(own), sum(map(len, tables))

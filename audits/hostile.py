@@ -35,8 +35,8 @@ class Hostile:
     links      neighbours that are put in with the person
     helpers    nodes that all these neighbours are linked to
     leaves     further nodes that every neighbour has for itself, two hops away from the person
-    alike      whether those around are copies; otherwise they have the opposite features, and
-               another label
+    alike      whether those around are copies (otherwise they have the opposite features, and
+               another label)
     hubs       links to the shard's nodes with the most links
     repeats    how often every link of the person is listed
     """
@@ -65,7 +65,7 @@ class Hostile:
         return "an inserted person with " + (", ".join(said) or "no links")
 
     def put_into(self, shard: Shard) -> tuple[Shard, int]:
-        """The shard with the person and those around it, and the person's place in it."""
+        """Return the shard with the person and those around it, and the person's place in it."""
         graph, first = shard.graph, shard.graph.num_nodes
         person, count = first, 1 + self.links + self.helpers + self.links * self.leaves
         neighbours = range(person + 1, person + 1 + self.links)
@@ -84,8 +84,13 @@ class Hostile:
             rows[1:], labels[1:] = -rows[1:], (self.label + 1) % graph.num_classes
         trains = torch.ones(count, dtype=torch.bool)
         split = graph.split
+        features = graph.edge_features
+        if features is not None:
+            more = sum(part.shape[1] for part in listed[1:])
+            features = torch.cat([features, features.new_zeros(more, features.shape[1])])
         joined = replace(
             graph,
+            edge_features=features,
             features=torch.cat([graph.features, rows.to(graph.features.dtype)]),
             labels=torch.cat([graph.labels, labels.to(graph.labels.dtype)]),
             edge_index=torch.cat(listed, 1),
@@ -95,8 +100,7 @@ class Hostile:
                 torch.cat([split.test, ~trains]),
             ),
         )
-        beyond = int(shard.node_ids.max()) + 1
-        ids = torch.cat([shard.node_ids, torch.arange(beyond, beyond + count)])
+        ids = torch.cat([shard.node_ids, _unused(shard.node_ids, count)])
         return replace(shard, node_ids=ids, graph=joined), person
 
     def _hubs(self, shard: Shard) -> list[int]:
@@ -107,7 +111,7 @@ class Hostile:
 
 
 def first_tries(shard: Shard, links: int, rng: np.random.Generator) -> Iterator[Hostile]:
-    """Persons of the shard whose likes are put in, each with plain neighbours."""
+    """Yield persons of the shard whose likes are put in, each with plain neighbours."""
     graph = shard.graph
     if graph.features.dim() != 2 or graph.labels.dim() != 1:
         return
@@ -124,7 +128,8 @@ def first_tries(shard: Shard, links: int, rng: np.random.Generator) -> Iterator[
 
 
 def further_tries(best: Hostile, shard: Shard, links: int) -> Iterator[Hostile]:
-    """Around the person that moved furthest: with helpers, leaves, hubs, other numbers of links."""
+    """Yield variants of the person that moved furthest: with helpers, leaves, hubs, other numbers
+    of links."""
     most = min(max(links, 1), shard.graph.num_nodes)
     around = max(best.links, 1)
     yield replace(best, alike=False)
@@ -138,6 +143,13 @@ def further_tries(best: Hostile, shard: Shard, links: int) -> Iterator[Hostile]:
     yield replace(best, repeats=30)
     for other in (0, 1, 2 * around, 4 * around):
         yield replace(best, links=other)
+
+
+def _unused(ids: Tensor, count: int) -> Tensor:
+    """Return the lowest numbers that no node of the shard has."""
+    free = torch.ones(len(ids) + count, dtype=torch.bool)
+    free[ids[ids < len(free)]] = False
+    return free.nonzero().flatten()[:count].to(ids.dtype)
 
 
 def _pairs(edges: Sequence[tuple[int, int]]) -> Tensor:

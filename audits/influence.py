@@ -1,11 +1,12 @@
-"""How far nodes and edges move messages, beside what the method declared that they move.
+"""Attacks on declared sensitivities: how far nodes and edges move messages, beside the declaration.
 
 Noise is sized for the distance that a method declares, and no noise shows whether the declaration
-holds. So it is attacked: hostile persons are put into the run's own shards (`audits.hostile`), and
-the method's own hosts are asked, as in round 1, with each of them and without. Then real nodes and
-edges are removed: some of every kind, and after them all nodes of one silo after the other, the
-smallest first, as long as time allows. A node or edge that moves its holder's message further than
-declared refutes the claim. That none does proves nothing: the method's page has the proof.
+holds. The declaration is therefore attacked: hostile persons are put into the run's own shards
+(`audits.hostile`), and the method's own hosts are asked, as in round 1, with each of them and
+without. Then real nodes and edges are removed: some of every kind, and after them all nodes of one
+silo after the other, the smallest first, as long as time allows. A node or edge that moves its
+holder's message further than declared refutes the claim. That none does proves nothing: the
+method's page has the proof.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ Sent = Callable[[Shard], dict[Key, Tensor]]
 
 @dataclass(frozen=True)
 class Removal:
-    """One node or edge less at one of its holders, and by how much the declaration lets it move."""
+    """A removal of one node or edge at one of its holders, with the distance that the declaration
+    allows."""
 
     unit: Literal["node", "edge"]
     shard: Shard
@@ -57,17 +59,23 @@ class Removal:
     links: int
     kind: str = ""
 
+    @property
+    def gone(self) -> int | None:
+        """The number of the node that is removed; None for an edge."""
+        gone = set(self.shard.node_ids.tolist()) - set(self.rest.node_ids.tolist())
+        return gone.pop() if gone else None
+
 
 @dataclass
 class Furthest:
-    """The largest distance so far, over the declared one."""
+    """A record of the largest distance so far, over the declared one."""
 
     share: float = 0.0
     words: str = ""
     count: int = 0
 
     def take(self, distance: float, allowed: float, slack: float, words: str) -> float:
-        """Keep the case if it is the worst; returns its share of the declared distance."""
+        """Keep the case if it is the worst. Return its share of the declared distance."""
         self.count += 1
         share = max(0.0, distance - slack) / allowed if allowed else float(distance > slack) * 1e9
         if not math.isfinite(distance):  # what is no number is as far away as can be
@@ -78,15 +86,22 @@ class Furthest:
 
 
 class Measuring:
-    """Asks hosts and keeps, by unit and release, what moved furthest."""
+    """A measurement that asks hosts and keeps, by unit and release, what moved furthest.
 
-    def __init__(self, declared: dict[Key, PlannedRelease], sent: Sent) -> None:
+    index_size  more nodes than this cannot be put in, where messages have a row per node
+    """
+
+    def __init__(
+        self, declared: dict[Key, PlannedRelease], sent: Sent, num_nodes: int | None
+    ) -> None:
         self.declared, self._sent = declared, sent
+        by_row = any(release.node.own_row is not None for release in declared.values())
+        self.index_size = (num_nodes or 0) if by_row else math.inf
         self.found = {(unit, key): Furthest() for unit in ("node", "edge") for key in declared}
         self._before: tuple[Shard, dict[Key, Tensor]] | None = None
 
     def measure(self, removal: Removal) -> dict[Key, float]:
-        """The share of the declared distance, by release."""
+        """Measure a removal and return its share of the declared distance, by release."""
         if self._before is None or self._before[0] is not removal.shard:
             self._before = removal.shard, self._sent(removal.shard)
         before, after = self._before[1], self._sent(removal.rest)
@@ -96,7 +111,11 @@ class Measuring:
             if key not in before or (influence.moved is None and influence.rows != 0):
                 continue
             allowed = influence.moved(removal.links) if influence.moved is not None else 0.0
-            distance = float((before[key] - after[key]).norm())
+            moved = before[key] - after[key]
+            if influence.own_row is not None and removal.gone is not None:
+                moved = moved.reshape(-1, influence.own_row).clone()
+                moved[removal.gone] = 0.0
+            distance = float(moved.norm())
             slack = FLOAT_ERROR * (1 + float(before[key].norm()))
             words = f"{distance:.4g} of {allowed:.4g} declared"
             if removal.unit == "node":
@@ -108,12 +127,13 @@ class Measuring:
 
 
 def influences(truth: Truth, seed: int, thorough: bool = False) -> list[Finding]:
-    """A finding per release for nodes and for edges, where the method declares what they move."""
+    """Return a finding per release for nodes and for edges, if the method declares what they
+    move."""
     declared = _declared(truth)
     if not declared:
         return []
     started, rng = time.monotonic(), numpy_stream(seed, "declared influence")
-    measuring = Measuring(declared, _sent(truth))
+    measuring = Measuring(declared, _sent(truth), truth.experiment.public.num_nodes)
     try:
         _attack(truth, measuring, rng)
         for removal in _removals(truth, rng):
@@ -157,7 +177,8 @@ def _sent(truth: Truth) -> Callable[[Shard], dict[tuple[str, str], Tensor]]:
 
 
 def _attack(truth: Truth, measuring: Measuring, rng: np.random.Generator) -> None:
-    """Hostile persons, for every release those around the one that moved it furthest."""
+    """Measure hostile persons and, for every release, variants of the person that moved it
+    furthest."""
     shards = [s for s in truth.experiment.shards if s.graph.num_nodes > 1]
     if not shards:
         return
@@ -176,6 +197,8 @@ def _attack(truth: Truth, measuring: Measuring, rng: np.random.Generator) -> Non
 def _try(hostile: Hostile, base: Shard, measuring: Measuring) -> dict[Key, float]:
     """Remove the person, and one of its links."""
     shard, person = hostile.put_into(base)
+    if int(shard.node_ids.max()) >= measuring.index_size:
+        return {}
     links = int(_links(shard)[person])
     rest = _without_node(shard, person)
     shares = measuring.measure(Removal("node", shard, rest, links, hostile.words))
@@ -187,7 +210,7 @@ def _try(hostile: Hostile, base: Shard, measuring: Measuring) -> dict[Key, float
 
 
 def _some_of(shard: Shard) -> Shard:
-    """The nodes with the most links."""
+    """Return a shard of the nodes with the most links."""
     chosen = torch.from_numpy(np.argsort(-_links(shard), kind="stable")[:BASE].copy()).sort().values
     return replace(shard, node_ids=shard.node_ids[chosen], graph=shard.graph.subgraph(chosen))
 
@@ -196,7 +219,8 @@ def _some_of(shard: Shard) -> Shard:
 
 
 def _removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
-    """Nodes with the most links and nodes at random, edges at random; each at one holder.
+    """Yield removals of nodes with the most links, of nodes at random and of edges at random, each
+    at one holder.
 
     A client with a single node stays, so the node's features alone are removed.
     """
@@ -237,8 +261,8 @@ def _with_features(shard: Shard, features: Tensor) -> Shard:
 
 
 def _exhaust(truth: Truth, measuring: Measuring, seconds: float) -> None:
-    """All nodes of one silo after the other, the smallest first. What a method counts too often in
-    every silo is so found in the first."""
+    """Remove all nodes of one silo after the other, the smallest silo first. A method that counts
+    too often in every silo is thus found in the first."""
     deadline = time.process_time() + seconds
     sizes = truth.experiment.partition.sizes
     for place in sizes.argsort(stable=True).tolist():
@@ -269,7 +293,7 @@ def _without_edge(shard: Shard, edge: int) -> Shard:
     index = shard.graph.edge_index
     u, v = index[:, edge].tolist()
     gone = ((index[0] == u) & (index[1] == v)) | ((index[0] == v) & (index[1] == u))
-    return replace(shard, graph=replace(shard.graph, edge_index=index[:, ~gone]))
+    return replace(shard, graph=shard.graph.keep_edges(~gone))
 
 
 def _finding(

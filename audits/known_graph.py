@@ -17,7 +17,7 @@ from securefg.protocol.transcript import Adversary
 
 
 def known_edges(truth: Truth, adversary: Adversary) -> NDArray[np.int64] | None:
-    """(2, E) by global ids; None where this adversary knows no edge."""
+    """Return the known edges (2, E) by global ids, or None if this adversary knows no edge."""
     x = truth.experiment
     if adversary.kind not in ("server", "client"):
         return None

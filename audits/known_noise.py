@@ -1,8 +1,8 @@
-"""Noise that an adversary can draw again is taken off what it saw, before anything is said.
+"""Removal of noise that an adversary can draw again from what it saw, before anything is said.
 
-Seeded noise comes from the run's seed, and so does the noise that a method adds by itself; a
-configuration is agreed, hence known to every party. What is left on is named: silence of an attack
-on such a field says nothing.
+Seeded noise comes from the run's seed, and so does the noise that a method adds by itself. A
+configuration is agreed, hence known to every party. A field whose noise is left on is named:
+silence of an attack on that field says nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Fields = dict[str, Tensor | Scalar]
 
 @dataclass(frozen=True)
 class Bared:
-    """What was seen, without the noise that was taken off, and the fields that still have some."""
+    """A view without the noise that was taken off, and the fields that still have some."""
 
     seen: tuple[Seen, ...]
     left_on: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
 
 
 def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Noise]:
-    """What noise the policy left on which field, for those who cannot draw it again."""
+    """Return by field the noise that the policy left on it, for those who cannot draw it again."""
     policy, config, left = experiment.policy, experiment.config, set(left_on)
     found = {}
     planned = experiment.method.planned(config.method, config.training, experiment.public)
@@ -65,7 +65,7 @@ def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Nois
 
 @dataclass
 class _Taking:
-    """Goes through a view in order, and remembers what was asked in which step."""
+    """A pass through a view in order, which remembers what was asked in which step."""
 
     x: Experiment
     seeded: bool
@@ -128,7 +128,7 @@ class _Taking:
         step: int,
         seen: Seen,
     ) -> Tensor | None:
-        """What was added to this field, where the adversary can draw it again."""
+        """Return what was added to this field, or None if the adversary cannot draw it again."""
         turn = Turn(round=seen.header.round, step=step, clients=clients)
         found = self._by_the_method(message, name, shape, turn)
         rule = self.x.policy.rule(message, name)

@@ -10,24 +10,24 @@ from scipy.special import betainc, chdtr, chdtrc, gammaincinv, stdtr
 
 
 def chi2_log_cdf(x: ArrayLike, degrees: ArrayLike) -> Any:
-    """log P[chi^2 <= x]"""
+    """Return log P[chi^2 <= x]."""
     with np.errstate(divide="ignore"):
         return np.log(chdtr(_array(degrees), _array(x)))
 
 
 def chi2_log_sf(x: ArrayLike, degrees: ArrayLike) -> Any:
-    """log P[chi^2 > x]"""
+    """Return log P[chi^2 > x]."""
     with np.errstate(divide="ignore"):
         return np.log(chdtrc(_array(degrees), _array(x)))
 
 
 def chi2_quantile(p: float, degrees: float) -> float:
-    """The x with P[chi^2 <= x] = p."""
+    """Return the x with P[chi^2 <= x] = p."""
     return float(2 * gammaincinv(degrees / 2, p))
 
 
 def binomial_at_least(least: ArrayLike, trials: int, p: float) -> Any:
-    """P[Bin(trials, p) >= least]"""
+    """Return P[Bin(trials, p) >= least]."""
     k = _array(least)
     inside = np.clip(k, 1, max(trials, 1))
     tail = betainc(inside, trials - inside + 1, p)
@@ -35,7 +35,7 @@ def binomial_at_least(least: ArrayLike, trials: int, p: float) -> Any:
 
 
 def student_sf(x: float, degrees: float) -> float:
-    """P[t > x]"""
+    """Return P[t > x]."""
     return float(stdtr(degrees, -x))
 
 

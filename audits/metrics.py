@@ -1,14 +1,14 @@
 """Metrics of attacks: pure functions over arrays, each with its interval, all of them fail closed.
 
-Labels are 0 or 1, scores are finite, shares lie in [0, 1]; whatever else is found raises
-`BadMetricInput` and says what was found, since an audit that swaps two columns or reads a percent
-as a share looks private by mistake.
+Labels are 0 or 1, scores are finite, shares lie in [0, 1]. Anything else raises `BadMetricInput`
+and names what was found, since an audit that swaps two columns or reads a percent as a share looks
+private by mistake.
 
 Pairs that share a node are not independent, so their intervals count nodes. Were nodes drawn again
 with replacement, a pair would count as often as both its nodes came up together, w_i w_j. An AUC is
-linear in these products to first order, sum_p f_p w_i w_j with f_p how much pair p moves it, so its
+linear in these products to first order, sum_p f_p w_i w_j with f_p how much pair p moves it. Its
 variance over draws is, for weights that are Poisson(1), sum_i (sum of f_p over i's pairs)^2 + sum_p
-f_p^2. One pass gives what 200 draws give, to a tenth.
+f_p^2. One pass gives the same as 200 draws, to a tenth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MANY, FEW = 5000, 30
 
 
 class Unresolved(ValueError):
-    """The sample is too small for the metric that was asked for."""
+    """An error: the sample is too small for the metric that was asked for."""
 
 
 def _interval(value: float, low: float, high: float, confidence: float) -> Interval:
@@ -44,7 +44,8 @@ def _interval(value: float, low: float, high: float, confidence: float) -> Inter
 
 
 def checked_labels(labels: ArrayLike, length: int) -> NDArray[np.bool_]:
-    """0/1 labels with both classes in them, as many as there are scores."""
+    """Return 0/1 labels with both classes in them, as many as there are scores. Raise
+    BadMetricInput otherwise."""
     found = np.asarray(labels)
     if found.shape != (length,):
         raise BadMetricInput(f"labels of shape {found.shape} for {length} scores")
@@ -58,14 +59,14 @@ def checked_labels(labels: ArrayLike, length: int) -> NDArray[np.bool_]:
 
 
 def checked_share(value: float, name: str) -> float:
-    """A number strictly between 0 and 1: a confidence, a false positive rate, a delta."""
+    """Return a number strictly between 0 and 1: a confidence, a false positive rate, a delta."""
     if not 0 < value < 1:
         raise BadMetricInput(f"{name}: found {value!r}, wanted 0 < {name} < 1, not a percent")
     return float(value)
 
 
 def checked_fractions(values: ArrayLike, least: float = 0.0) -> Floats:
-    """Values in [least, 1]: shares, or with least = -1 gains and cosines."""
+    """Return values in [least, 1]: shares, or with least = -1 gains and cosines."""
     found = checked_scores(values)
     if found.min() < least - ROUNDING or found.max() > 1 + ROUNDING:
         raise BadMetricInput(
@@ -92,13 +93,13 @@ def refuse_below_chance(value: float, chance: float, null_sd: float) -> None:
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
-    """P[score of a 1 > score of a 0] + P[equal] / 2, by ranks (Mann-Whitney)."""
+    """Return P[score of a 1 > score of a 0] + P[equal] / 2, by ranks (Mann-Whitney)."""
     values = checked_scores(scores)
     return auc_of_ranks(checked_labels(labels, values.size), average_ranks(values))
 
 
 def auc_of_ranks(labels: ArrayLike, ranks: Floats) -> float:
-    """The AUC of scores that were ranked before."""
+    """Return the AUC of scores that were ranked before."""
     truth = np.asarray(labels).astype(bool)
     positives = int(truth.sum())
     rank_sum = float(ranks[truth].sum())
@@ -106,8 +107,9 @@ def auc_of_ranks(labels: ArrayLike, ranks: Floats) -> float:
 
 
 def widened(found: Interval, auc: float, more_sd: float) -> Interval:
-    """The interval of an AUC, or of its gain, with the variance of something that all scores share
-    added: `more_sd` at chance, and alike on the scale of normal quantiles above and below it."""
+    """Return the interval of an AUC, or of its gain, with the variance of something that all scores
+    share added. The added sd is `more_sd` at chance, and alike on the scale of normal quantiles
+    elsewhere."""
     if more_sd <= 0:
         return found
     place, reach = float(ndtri(auc)), float(ndtri((1 + found.confidence) / 2)) * more_sd
@@ -119,7 +121,7 @@ def widened(found: Interval, auc: float, more_sd: float) -> Interval:
 
 
 def auc_null_sd(num_positives: int, num_negatives: int) -> float:
-    """sqrt((n1 + n0 + 1) / (12 n1 n0)): the sd of the AUC of scores that know nothing."""
+    """Return sqrt((n1 + n0 + 1) / (12 n1 n0)), the sd of the AUC of scores that know nothing."""
     if min(num_positives, num_negatives) < 1:
         raise BadMetricInput(f"{num_positives} positives, {num_negatives} negatives; wanted both")
     total = num_positives + num_negatives + 1
@@ -127,7 +129,8 @@ def auc_null_sd(num_positives: int, num_negatives: int) -> float:
 
 
 def oriented_auc(labels: ArrayLike, scores: ArrayLike) -> float:
-    """The AUC of an attack that is known to work; swapped labels raise (`refuse_below_chance`)."""
+    """Return the AUC of an attack that is known to work. Swapped labels raise
+    (`refuse_below_chance`)."""
     value, truth = auc(labels, scores), np.asarray(labels).astype(bool)
     positives = int(truth.sum())
     refuse_below_chance(value, 0.5, auc_null_sd(positives, truth.size - positives))
@@ -135,10 +138,10 @@ def oriented_auc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95) -> Interval:
-    """The AUC and its interval by DeLong et al. 1988.
+    """Return the AUC and its interval by DeLong et al. 1988.
 
-    A perfect separation has no variance to estimate; its far end is then the Clopper-Pearson end
-    of n out of n for the smaller class.
+    A perfect separation has no variance to estimate. Its far end is then the Clopper-Pearson end of
+    n out of n for the smaller class.
     """
     values = checked_scores(scores)
     truth = checked_labels(labels, values.size)
@@ -150,9 +153,9 @@ def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95)
 def auc_gain_interval(
     labels: ArrayLike, attack: ArrayLike, prior: ArrayLike, confidence: float = 0.95
 ) -> Interval:
-    """AUC(attack) - AUC(prior) on the same targets: DeLong for two correlated AUCs.
+    """Return AUC(attack) - AUC(prior) on the same targets, by DeLong for two correlated AUCs.
 
-    var = var(V10 - W10) / n1 + var(V01 - W01) / n0 over the placements of either.
+    The variance is var(V10 - W10) / n1 + var(V01 - W01) / n0 over the placements of either.
     """
     first, second = checked_scores(attack), checked_scores(prior)
     if first.size != second.size:
@@ -166,7 +169,8 @@ def auc_gain_interval(
 
 
 def placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """For every 1 the share of 0s below it, for every 0 the share of 1s above; ties count half."""
+    """Return for every 1 the share of 0s below it, and for every 0 the share of 1s above. Ties
+    count half."""
     ones, zeros = values[truth], values[~truth]
     ranks = average_ranks(values)
     over = (ranks[truth] - average_ranks(ones)) / zeros.size
@@ -193,7 +197,7 @@ def _around(value: float, sd: float, confidence: float, smaller: int) -> Interva
 
 
 def clopper_pearson_upper(successes: int, trials: int, alpha: float) -> float:
-    """The p at which so few successes have probability alpha: one-sided, exact."""
+    """Return the p at which so few successes have probability alpha: one-sided, exact."""
     _check_counts(successes, trials)
     checked_share(alpha, "alpha")
     if successes == trials:
@@ -202,7 +206,7 @@ def clopper_pearson_upper(successes: int, trials: int, alpha: float) -> float:
 
 
 def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """The share and its exact interval, alpha / 2 at either end."""
+    """Return the share and its exact interval, with alpha / 2 at either end."""
     alpha = (1 - checked_share(confidence, "confidence")) / 2
     high = clopper_pearson_upper(successes, trials, alpha)
     low = 1 - clopper_pearson_upper(trials - successes, trials, alpha)
@@ -218,7 +222,8 @@ def _check_counts(successes: int, trials: int) -> None:
 
 
 def precision_at_k(labels: ArrayLike, scores: ArrayLike, k: int) -> float:
-    """The share of 1s among the k best scores; where the k-th is tied, in expectation over ties."""
+    """Return the share of 1s among the k best scores. If the k-th score is tied, return the
+    expectation over ties."""
     values = checked_scores(scores)
     truth = checked_labels(labels, values.size)
     if not 1 <= k <= values.size:
@@ -232,9 +237,11 @@ def precision_at_k(labels: ArrayLike, scores: ArrayLike, k: int) -> float:
 def tpr_at_fpr(
     labels: ArrayLike, scores: ArrayLike, fpr: float, confidence: float = 0.95
 ) -> Interval:
-    """The share of 1s above the lowest threshold that at most a share `fpr` of the 0s passes.
+    """Return the share of 1s above the lowest threshold that at most a share `fpr` of the 0s
+    passes.
 
-    Refused unless fpr * negatives >= 10: below that the threshold hangs on a few negatives.
+    Raise Unresolved unless fpr * negatives >= 10: below that the threshold depends on a few
+    negatives.
     """
     values = checked_scores(scores)
     truth = checked_labels(labels, values.size)
@@ -251,7 +258,8 @@ def tpr_at_fpr(
 
 
 def top1_accuracy(answers: ArrayLike, scores: ArrayLike) -> float:
-    """The share of rows whose best column is the answer; ties for the best share the point."""
+    """Return the share of rows whose best column is the answer. Ties for the best share the
+    point."""
     table, wanted = np.asarray(scores, dtype=np.float64), np.asarray(answers)
     if table.ndim != 2 or table.size == 0:
         raise BadMetricInput(f"scores of shape {table.shape}; wanted targets by candidates")
@@ -279,8 +287,8 @@ def bootstrap_mean(
     draws: int = 2000,
     least: float = -1.0,
 ) -> Interval:
-    """The mean of shares, gains or cosines, with the percentile interval of seeded redraws; of few
-    values, which redraws cannot leave, Student's where it is wider."""
+    """Return the mean of shares, gains or cosines, with the percentile interval of seeded redraws.
+    Redraws cannot leave a few values, so Student's interval counts if it is wider."""
     found = checked_fractions(values, least)
     if found.size < 2:
         raise Unresolved("one value has no spread to redraw; wanted 2 or more")
@@ -303,7 +311,8 @@ def bootstrap_mean(
 def paired_gain(
     attack: ArrayLike, prior: ArrayLike, seed: int, confidence: float = 0.95, draws: int = 2000
 ) -> Interval:
-    """The mean over targets of attack - prior, both shares in [0, 1], bootstrapped in pairs."""
+    """Return the mean over targets of attack - prior, both shares in [0, 1], bootstrapped in
+    pairs."""
     first, second = checked_fractions(attack, -1.0), checked_fractions(prior, -1.0)
     if first.size != second.size:
         raise BadMetricInput(f"{first.size} attack values beside {second.size} prior values")
@@ -317,7 +326,7 @@ Pairs = NDArray[np.int64]
 def pair_gain(
     truth: NDArray[np.int64], scores: Floats, prior: Floats | None, pairs: Pairs
 ) -> Interval:
-    """AUC(scores) - AUC(prior), or - 0.5 without one, over pairs (n, 2) of nodes."""
+    """Return AUC(scores) - AUC(prior), or - 0.5 without a prior, over pairs (n, 2) of nodes."""
     value, moves = _placed(truth, scores)
     chance = 0.5
     if prior is not None:
@@ -342,7 +351,7 @@ def pair_auc(truth: NDArray[np.int64], scores: Floats, pairs: Pairs) -> Interval
 
 
 def _placed(truth: NDArray[np.int64], scores: Floats) -> tuple[float, Floats]:
-    """The AUC, and by how much every pair moves it if it counts once more."""
+    """Return the AUC, and by how much every pair moves it if it counts once more."""
     ones = truth == 1
     over, under = placements(checked_scores(scores), ones)
     value = float(over.mean())

@@ -1,9 +1,10 @@
-"""Whether numbers are the noise they are claimed to be: of their size everywhere, and never twice.
+"""Tests whether numbers are the noise they are claimed to be: of their size everywhere, never
+twice.
 
-What is tested is what is left of uploads once the value that was sent is taken off, over the
-standard deviation that is claimed: an array (messages, rows, width) of standard normals, if all is
-well. Every test gives a p-value that already counts the places it looked at. A `severe` test shows
-that a unit meets less noise than claimed; another, that the law is not the one claimed.
+The tested numbers are uploads minus the value that was sent, over the standard deviation that is
+claimed: an array (messages, rows, width) of standard normals, if all is well. Every test gives a
+p-value that already counts the places it looked at. A `severe` test shows that a unit meets less
+noise than claimed. Any other test shows that the law is not the one claimed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NUMBERS_TESTED = 1 << 20
 
 @dataclass(frozen=True)
 class LawTest:
-    """One test: `p` is how likely sound noise looks at least so bad at the worst place."""
+    """A test: `p` is how likely sound noise looks at least so bad at the worst place."""
 
     name: str
     p: float
@@ -39,10 +40,10 @@ class LawTest:
 def law_tests(
     noise: Floats, slack: float = 0.0, rounds: int = 1, step: float = 0.0, rounded: int = 0
 ) -> list[LawTest]:
-    """All tests of (messages, rows, width) numbers.
+    """Return all tests of (messages, rows, width) numbers.
 
     slack   by how much rounding may add to the variance, as a share of it
-    step    of the grid that the noise lies on, in standard deviations; 0 for none
+    step    of the grid that the noise lies on, in standard deviations (0 for none)
     rounds  the messages are so many rounds of as many messages each
     rounded so many values were rounded to that grid and added up: what is left of a number without
             noise are their roundings
@@ -70,7 +71,8 @@ def law_tests(
 
 
 def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
-    """Whether fields of the same messages share noise: parts are (messages, rows, width) each."""
+    """Return tests whether fields of the same messages share noise. `parts` are (messages, rows,
+    width) each."""
     joined = np.concatenate([part.reshape(len(part), 1, -1) for part in parts], axis=2)
     if not np.isfinite(joined).all():
         return [_no_numbers(joined)]
@@ -82,8 +84,9 @@ def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
 
 
 def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[LawTest]:
-    """The sum of squares over a message, a row, a column, a row of one message, and over all
-    messages of a round at one place. On a grid 0 stands for all that is within half a step."""
+    """Yield tests of the sum of squares over a message, a row, a column, a row of one message, and
+    over all messages of a round at one place. On a grid 0 stands for all that is within half a
+    step."""
     squares = np.square(np.maximum(np.abs(noise), step / 2))
     parts = {
         "message": (squares.sum((1, 2)), noise[0].size),
@@ -117,9 +120,12 @@ def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[L
 
 
 def _sums(noise: Floats, rounds: int, step: float = 0.0) -> Iterator[LawTest]:
-    """What a server adds up: noises that cancel leave the sum bare, and are sound one by one and
-    pair by pair. All messages of a round, all rows of a message, all numbers of its rows. On a grid
-    a sum of 0 stands for all that is within half a step."""
+    """Yield tests of the sums that a server forms: over all messages of a round, all rows of a
+    message, all numbers of its rows.
+
+    Noises that cancel leave the sum bare, and are sound one by one and pair by pair. On a grid a
+    sum of 0 stands for all that is within half a step.
+    """
     by_round = noise.reshape(rounds, len(noise) // rounds, *noise.shape[1:])
     for name, group, added in (
         ("messages of round", by_round, 1),
@@ -140,16 +146,20 @@ def _sums(noise: Floats, rounds: int, step: float = 0.0) -> Iterator[LawTest]:
 
 
 def _no_numbers(noise: Floats) -> LawTest:
-    """NaN and infinity pass on what they were made of, whatever was added to them."""
+    """Return a failed test. NaN and infinity pass on what they were made of, whatever was added to
+    them."""
     count = int((~np.isfinite(noise)).sum())
     words = f"{count} of {noise.size} numbers are not finite, and no noise hides that"
     return LawTest("numbers that are not finite", 0.0, True, words)
 
 
 def _zeros(noise: Floats, step: float = 0.0, rounded: int = 0) -> LawTest:
-    """Numbers that carry no noise at all; sound noise is as small once in a million, and noise on a
-    grid is 0 with the grid's step times the density there. A rounding scatters by half a step at
-    most, so that many of them together rarely pass sqrt(rounded) steps."""
+    """Return a test for numbers that carry no noise at all.
+
+    Sound noise is as small once in a million, and noise on a grid is 0 with the grid's step times
+    the density there. A rounding scatters by half a step at most, so that many of them together
+    rarely pass sqrt(rounded) steps.
+    """
     near = max(1e-6, step * math.sqrt(rounded))
     bare = int((np.abs(noise) < near).sum())
     expected = noise.size * (2 * near + step) / math.sqrt(2 * math.pi)
@@ -165,11 +175,12 @@ LARGEST = 16
 
 
 def _repeated(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
-    """Units that are alike but for order and sign, by three digits of every number, or of the
-    largest: the smallest of many numbers all round to 0.
+    """Return a test for units that are alike but for order and sign, by three digits of every
+    number, or of the largest: the smallest of many numbers all round to 0.
 
-    Sound numbers agree with a chance of 4e-3 at most; the k-th largest of n, whose distance to the
-    next is about exponential with mean 1 / (k sqrt(2 log n)), with one of 6e-3 k for any n here.
+    Sound numbers agree with a chance of 4e-3 at most. For the k-th largest of n, whose distance to
+    the next is about exponential with mean 1 / (k sqrt(2 log n)), the chance is 6e-3 k for any n
+    here.
     """
     units = noise if name == "row" and noise.shape[2] >= 6 else noise.reshape(len(noise), 1, -1)
     width = units.shape[2]
@@ -188,7 +199,7 @@ def _repeated(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
 
 
 def _pairs(noise: Floats, *, centred: bool = False) -> Iterator[LawTest]:
-    """Correlations between any two messages, rows and columns.
+    """Yield tests of the correlations between any two messages, rows and columns.
 
     centred  take the mean of every row off first, which leaves one number less of it
     """
@@ -210,8 +221,8 @@ def _pairs(noise: Floats, *, centred: bool = False) -> Iterator[LawTest]:
 
 
 def _pairs_of_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
-    """What is shared in one round alone drowns among the others: the worst round, counted as often
-    as there are rounds."""
+    """Yield the test of the worst round, counted as often as there are rounds. Noise that is shared
+    in one round alone drowns among the others."""
     if rounds < 2:
         return
     found = [list(_pairs(part)) for part in np.split(noise, rounds)]
@@ -223,8 +234,8 @@ def _pairs_of_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
 
 
 def _again_in_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
-    """The noise of one place, over all messages of a round, against the same in the first round
-    and in the one before."""
+    """Yield a test of the noise of one place, over all messages of a round, against the same place
+    in the first round and in the round before."""
     by_round = noise.reshape(rounds, len(noise) // rounds, -1)
     messages, places = by_round.shape[1:]
     if rounds < 2 or messages < 8:
@@ -245,7 +256,8 @@ def _again_in_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
 
 
 def _by_size_alone(noise: Floats, rounds: int = 1, step: float = 0.0) -> Iterator[LawTest]:
-    """Noise that comes again with other signs: no correlation shows it, but that of its sizes does.
+    """Yield tests for noise that comes again with other signs. Only the correlation of its sizes
+    shows it.
 
     If x is standard normal, so is Phi^-1(2 Phi(|x|) - 1), which keeps the size alone. Rows are
     centred, since noise that is larger than claimed is no repetition.
@@ -271,7 +283,8 @@ def _most_alike(table: Floats, free: int) -> tuple[float, tuple[int, int], float
 
 
 def _lagged(noise: Floats) -> LawTest:
-    """Noise that comes again some way on in the message, wherever: correlation at every lag."""
+    """Return a test for noise that comes again later in the message, by the correlation at every
+    lag."""
     from scipy.fft import irfft, rfft  # as `kstest`
 
     flat = noise.reshape(-1)[:NUMBERS_TESTED]
@@ -292,7 +305,7 @@ def _lagged(noise: Floats) -> LawTest:
 
 
 def _flat_directions(noise: Floats) -> Iterator[LawTest]:
-    """A direction across columns, or rows, in which hardly any noise lies.
+    """Yield tests for a direction across columns, or rows, in which hardly any noise lies.
 
     The smallest singular value of n x d standard normals is above sqrt(n) - sqrt(d) - t but for a
     chance of exp(-t^2 / 2) (Davidson and Szarek 2001).
@@ -323,8 +336,8 @@ def _law(noise: Floats) -> LawTest:
 
 
 def _tails(noise: Floats, step: float) -> LawTest:
-    """Noise that is cut off: none of so many numbers lies beyond the largest. What rounding and a
-    grid may have taken off is added to it."""
+    """Return a test for noise that is cut off, so that none of many numbers lies beyond the
+    largest. Losses by rounding and a grid are added to the largest."""
     largest = float(np.abs(noise).max())
     p = math.exp(noise.size * math.log1p(-2 * float(ndtr(-largest - step - 1e-3))))
     words = (
@@ -335,11 +348,11 @@ def _tails(noise: Floats, step: float) -> LawTest:
 
 
 def _of_many(log_p: float, places: int) -> float:
-    """The smallest of p-values at many places, counted as often as there are places."""
+    """Return the smallest of p-values at many places, counted as often as there are places."""
     return min(1.0, math.exp(min(0.0, float(log_p) + math.log(places))))
 
 
 def worst(tests: Sequence[LawTest], level: float) -> LawTest | None:
-    """The test that fails at a level shared by all of them, severe ones first."""
+    """Return the test that fails at a level shared by all of them, severe ones first."""
     failed = [test for test in tests if test.p * len(tests) < level]
     return min(failed, key=lambda test: (not test.severe, test.p), default=None)

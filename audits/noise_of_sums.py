@@ -13,7 +13,7 @@ from securefg.protocol.transcript import Adversary
 
 
 def noise_of_sum(truth: Truth, need: Meaning, adversary: Adversary, view: View) -> SumNoise | None:
-    """Return the noise on the sum of this meaning; None where there is none, or not of one law.
+    """Return the noise on the sum of this meaning, or None if there is no noise, or not of one law.
 
     view  the server's: it says whose noises are in the sum
     """
@@ -25,8 +25,8 @@ def noise_of_sum(truth: Truth, need: Meaning, adversary: Adversary, view: View) 
 def noise_at(truth: Truth, place: Place, adversary: Adversary, view: View) -> SumNoise | None:
     """Return the noise on the sum of one field.
 
-    Of uploads that the server reads one by one, only the holder's noise is on the target's move.
-    A client knows its own noise.
+    If the server reads uploads one by one, only the holder's noise is on the target's move. A
+    client knows its own noise.
     """
     noise, kind = view.noise.get(place), place[0]
     if noise is None or view.noise_left:

@@ -1,4 +1,4 @@
-"""What an audit is asked for: attacks, adversaries, and how much it may cost."""
+"""The plan of an audit: attacks, adversaries, and how much it may cost."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PROMISES = "promises"
 
 @dataclass(frozen=True)
 class Plan:
-    """What to audit.
+    """A plan of what to audit.
 
-    only         names or module paths of attacks, or `promises`; empty for all
+    only         names or module paths of attacks, or `promises` (empty for all)
     more         attacks beside these, by module path
-    adversaries  whose views, as `server` or `client:3,5`; empty for one of each kind
+    adversaries  whose views, as `server` or `client:3,5` (empty for one of each kind)
     trials       of every noise mechanism that claims an epsilon
     thorough     also search for fresh seeds of 32 bits, and remove nodes for longer: minutes
     overrides    of the run's `audit` settings, as `audit.leak_threshold=0.1`
     attacks_only  every attack of a default audit and no promise, beside the findings that are
-                 stored; only for a plan that names no attack and no adversary
+                 stored (only for a plan that names no attack and no adversary)
     """
 
     only: tuple[str, ...] = ()
@@ -75,7 +75,8 @@ class Plan:
 
     @property
     def broken(self) -> dict[str, ConfigError]:
-        """Attacks of installed packages that cannot be loaded: nobody asked for them by name."""
+        """Return the attacks of installed packages that cannot be loaded. Nobody asked for them by
+        name."""
         return {n: found for n, found in self._found.items() if isinstance(found, ConfigError)}
 
     @property
@@ -91,33 +92,39 @@ class Plan:
 
     @property
     def default_attacks(self) -> Plan:
-        """Every attack that a default audit runs, and those named here, on the same terms."""
+        """Return a plan of every attack that a default audit runs and those named here, on the same
+        terms."""
         own = [name for name in self.only if name != PROMISES and name not in attack_names()]
         more = tuple(dict.fromkeys((*own, *self.more)))
         return replace(self, only=(), more=more, adversaries=(), attacks_only=True)
 
     @property
     def has_default_attacks(self) -> bool:
-        """Whether every attack is run from every place that a default audit takes."""
+        """Return whether every attack is run from every place that a default audit takes."""
         kinds = {kind for attack in self.attacks for kind in attack.adversaries}
         places = {DEFAULT_ADVERSARY[kind] for kind in kinds}
         return not self.only and (not self.adversaries or places <= set(self.adversaries))
 
     @property
     def asked(self) -> str:
-        """What it is about, in words."""
+        """Return the subject of the audit in words."""
         if self.attacks_only:
             return ", and ".join(("every attack", *self.more))
         named = ", ".join((*self.only, *self.adversaries)) or "everything"
         return ", and ".join((named, *self.more))
 
     def ended(self, settings: AuditSettings) -> EndedAudit:
-        """The note that stays where this audit of a run with these settings came to its end."""
+        """Return the note that is kept if this audit of a run with these settings came to its
+        end."""
         return EndedAudit(asked=self.asked, terms=self.terms(settings))
 
     def terms(self, settings: AuditSettings) -> str:
-        """All that a verdict may hang on beside the run, where it is not the default: told with
-        every finding, since whoever turns it long enough finds the verdict that is wanted."""
+        """Return everything beside the run that a verdict may depend on and that is not the
+        default.
+
+        The terms are told with every finding, because retrying them until the verdict is mild would
+        be p-hacking.
+        """
         default, said = AuditSettings(), [f"--seed {self.seed}"] if self.seed else []
         if self.trials != TRIALS:
             said.append(f"--trials {self.trials}")
@@ -131,13 +138,13 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """Whether everything is asked for, from everybody's place."""
+        """Return whether everything is asked for, from everybody's place."""
         return not (self.only or self.adversaries or self.attacks_only)
 
 
 @dataclass(frozen=True)
 class Task:
-    """One attack from one adversary's place."""
+    """A task: one attack from one adversary's place."""
 
     attack: AnyAttack
     adversary: str

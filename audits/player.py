@@ -35,7 +35,7 @@ BLIND_DRAWS = 10
 
 @dataclass(frozen=True)
 class Played:
-    """One guess in one game."""
+    """A guess in a game."""
 
     game: Game
     guess: Array
@@ -43,7 +43,7 @@ class Played:
 
 @dataclass(frozen=True)
 class OnControl:
-    """The gain with the defence off, or why there is none.
+    """A gain with the defence off, or the reason why there is none.
 
     broke  the attack broke off there, which takes back no gain that it had here
     """
@@ -54,10 +54,10 @@ class OnControl:
 
 
 class Player:
-    """Plays attacks against a run and against its control; views are made once per adversary.
+    """A player of attacks against a run and against its control. Views are made once per adversary.
 
-    smallest    the smallest gain that matters; None for the default of each metric
-    control     the run without its defences; None where there is none, or where nothing defends it
+    smallest    the smallest gain that matters, or None for the default of each metric
+    control     the run without its defences, or None if there is none, or if nothing defends it
     is_checked  the promises of the run were checked and held, so that its noise may be relied on
     """
 
@@ -71,7 +71,7 @@ class Player:
         self._making = Lock()
 
     def play(self, task: Task) -> tuple[Finding, dict[str, NDArray[Any]]]:
-        """The finding, and the raw scores per target."""
+        """Play an attack. Return the finding, and the raw scores per target."""
         started = time.monotonic()
         try:
             played = self._played(task, self._truth)
@@ -193,13 +193,14 @@ class Player:
         )
 
     def unmet(self, task: Task, reason: str, kind: Unmet = "does_not_apply") -> Finding:
-        """An attack that this run gives nothing to, or that nobody asked for."""
+        """Return the finding of an attack that this run gives nothing to, or that nobody asked
+        for."""
         because = reason if reason == AT_HOME else f"not run: {reason}"
         told = {"measured": False, "unmet": kind}
         return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, **told)
 
     def view(self, truth: Audited, adversary: str) -> View:
-        """Return what an adversary saw of the run, or of its control; made once."""
+        """Return what an adversary saw of the run, or of its control. Each view is made once."""
         key = (truth is self._truth, adversary)
         with self._making:
             if key not in self._views:
@@ -207,7 +208,8 @@ class Player:
             return self._views[key]
 
     def _blind(self, task: Task, game: Game) -> tuple[Interval | None, str]:
-        """The gain over the prior of a guess from meaningless messages; or why none was made.
+        """Return the gain over the prior of a guess from meaningless messages, or why none was
+        made.
 
         Targets may share the luck of one draw. A draw that gains is made several times over.
         """

@@ -35,7 +35,8 @@ Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 
 
 def promises(truth: Truth, trials: int, seed: int, thorough: bool = False) -> Checks:
-    """The checks by name, each on its own: one that breaks hides no other's finding."""
+    """Return the checks by name. Each runs on its own, so a check that breaks hides no other's
+    finding."""
     return {
         "integrity": lambda: [integrity(truth)],
         "books": lambda: [reconciled(truth)],
@@ -48,7 +49,8 @@ def promises(truth: Truth, trials: int, seed: int, thorough: bool = False) -> Ch
 
 
 def mechanisms(truth: Truth, trials: int, seed: int, thorough: bool = False) -> list[Finding]:
-    """Every claimed epsilon beside what the noise itself shows, by games without training."""
+    """Return a finding for every claimed epsilon beside what the noise itself shows, by games
+    without training."""
     started = time.monotonic()
     results = _games(truth, trials, seed, thorough)
     each = round((time.monotonic() - started) / max(1, len(results)), 3)
@@ -56,8 +58,11 @@ def mechanisms(truth: Truth, trials: int, seed: int, thorough: bool = False) -> 
 
 
 def _games(truth: Truth, trials: int, seed: int, thorough: bool) -> list[Result]:
-    """A run with seeded noise claims nothing for itself; what is played is the mechanism that it
-    stands for, with noise of the same size from a seed of the audit's own."""
+    """Return the results of all games against the mechanisms.
+
+    A run with seeded noise claims nothing for itself. The mechanism that it stands for is played,
+    with noise of the same size from a seed of the audit's own.
+    """
     if truth.config.privacy.noise_rng == "system":
         return audit_experiment(truth.experiment, trials, seed, thorough=thorough)
     privacy = truth.config.privacy.model_copy(update={"noise_rng": "system"})

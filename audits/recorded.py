@@ -1,12 +1,13 @@
-"""The noise in the uploads that were recorded: what is left once the clients' own values are known.
+"""The noise in the uploads that were recorded: the rest after the clients' own values are taken
+off.
 
-Every host is made anew from the run's data and asked as the record says it was asked; what it
-answers, clipped, is what the upload was before its noise. The rest is held against the claimed law.
-The run's own channel then draws noise for the same answers again: the recorded noise must not come
-back, and the noise along the clean value must be as large as elsewhere. Where a run is too long to
-be played again to its end, rows that are zero by their nature (of nodes that a client does not
-hold) are tested in the rounds that are left. Rounds that were sent and are not in the record make
-a finding inconclusive.
+Every host is made anew from the run's data and asked as the record says it was asked. Its clipped
+answer is the upload before its noise. The rest is held against the claimed law. The run's own
+channel then draws noise for the same answers again: the recorded noise must not come back, and the
+noise along the clean value must be as large as elsewhere. If a run is too long to be played again
+to its end, rows that are zero by their nature (of nodes that a client does not hold) are tested in
+the rounds that are left. Rounds that were sent and are not in the record make a finding
+inconclusive.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Residuals:
-    """What was recorded of one field.
+    """A record of one field's noise.
 
     noise       (clients, rows, width) of every message, as standard normals if it is as claimed
     zero        rows of a client that were zero before noise in all messages that were replayed
@@ -86,18 +87,19 @@ class Residuals:
 
     @property
     def law(self) -> Law:
-        """The law of the noise on one client's upload."""
+        """Return the law of the noise on one client's upload."""
         shape = (self.release.num_rows, self.release.dim // self.release.num_rows)
         return self.rule.law(torch.Size(shape))
 
     @property
     def numbers(self) -> int:
-        """How many numbers of noise were kept."""
+        """Return how many numbers of noise were kept."""
         return sum(part.size for part in self.noise)
 
 
 def recorded_noise(truth: Truth) -> list[Finding]:
-    """A finding per field that claims noise: what its uploads show, or why they cannot tell."""
+    """Return a finding per field that claims noise: what its uploads show, or why they cannot
+    tell."""
     started = time.monotonic()
     fields = _claimed(truth.experiment.policy, _planned(truth))
     replay = _Replay(truth, fields)
@@ -132,7 +134,7 @@ def _claimed(policy: Policy, planned: list[PlannedRelease]) -> dict[str, Residua
 
 
 class _Replay:
-    """Hosts that answer the recorded requests once more."""
+    """A replay in which hosts answer the recorded requests once more."""
 
     def __init__(self, truth: Truth, fields: dict[str, Residuals]) -> None:
         self._truth, self._fields, self._x = truth, fields, truth.experiment
@@ -144,7 +146,7 @@ class _Replay:
         self._redraws = Redraws(truth)
 
     def run(self) -> str:
-        """Why the run was not played to its end; empty where it was."""
+        """Play the run and return why it was not played to its end, or an empty text if it was."""
         if not self._fields:
             return ""
         deadline = time.process_time() + SECONDS
@@ -174,7 +176,7 @@ class _Replay:
                 found.sent.add(record.round)
 
     def _remembers(self) -> bool:
-        """Whether a host's answer hangs on what it was asked before."""
+        """Return whether a host's answer depends on earlier requests."""
         return any(host.state() for host in self._hosts.values())
 
     def _asked(self, record: Record) -> None:
@@ -267,7 +269,7 @@ class _Replay:
                     found.rounds.add(record.round)
 
     def _opened(self, record: Record) -> None:
-        """A masked sum, against the sum of what its survivors would have sent."""
+        """Compare a masked sum with the sum of what its survivors would have sent."""
         survivors = set(Clients.parse(record.clients).numbers())
         message = self._x.method.message(record.kind.removesuffix(".sum"))
         parts = [
@@ -323,7 +325,7 @@ class _Replay:
 
 
 def _units(values: Tensor) -> Floats:
-    """(clients, rows, width)."""
+    """Return the values as (clients, rows, width)."""
     array: Floats = values.detach().cpu().double().numpy()
     if array.ndim == 1:
         array = array[:, None]
@@ -331,7 +333,7 @@ def _units(values: Tensor) -> Floats:
 
 
 def _clipped(rule: NoisyUpload, sent: Tensor) -> Floats:
-    """(clients, rows, width): the values as they are before their noise."""
+    """Return (clients, rows, width): the values before their noise."""
     values = _units(sent)
     norms = unit_norms(values, rule)
     clipped: Floats = values * np.minimum(1.0, rule.clip_l2 / np.maximum(norms, 1e-300))
@@ -361,8 +363,8 @@ def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
 
 
 def _joint(fields: list[Residuals]) -> list[LawTest]:
-    """Whether fields of the same messages share noise, where each alone is sound; all of them are
-    told of it."""
+    """Return tests whether fields of the same messages share noise, if each alone is sound. The
+    tests count for all of them."""
     parts = [np.concatenate(found.noise) for found in fields if found.noise]
     if len(parts) < 2 or len({len(part) for part in parts}) > 1:
         return []
@@ -420,7 +422,8 @@ def _finding(
 
 
 def _untold(truth: Truth) -> Iterator[Finding]:
-    """Noise that lies in the training cannot be told from the training."""
+    """Yield a finding for noise that lies in the training, which cannot be told from the
+    training."""
     for release in _planned(truth):
         if release.trained is not None:
             yield Finding(

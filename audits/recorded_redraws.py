@@ -2,8 +2,8 @@
 
 A host's channel seals what the host answers to a recorded request, for the same clients and round.
 Noise from a constant key, a hash of public names or of the value, or the run's seed comes back as
-it was recorded. So does the noise of a masked sum, once the uploads of all its survivors are added.
-`seed_test` compares one upload with the numbers of seeds that somebody would try.
+it was recorded. The noise of a masked sum comes back too, once the uploads of all its survivors are
+added. `seed_test` compares one upload with the numbers of seeds that somebody would try.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ searched further (`seed_test`)."""
 
 
 class Redraws:
-    """The channels of a run's hosts, made anew."""
+    """A set of the channels of a run's hosts, made anew."""
 
     def __init__(self, truth: Truth) -> None:
         self._config, experiment = truth.config, truth.experiment
@@ -66,7 +66,8 @@ class Redraws:
         self._rounds: dict[tuple[str, str], int] = {}
 
     def of_upload(self, record: Record, reply: Message, name: str) -> list[Floats]:
-        """Draws of what one host sent, (clients, rows, width) each; none where enough were made."""
+        """Return draws of what one host sent, (clients, rows, width) each, or none if enough were
+        made."""
         part = (record.sender, reply, Clients.parse(record.clients))
 
         def draw(noise: NoiseSource | None) -> Floats:
@@ -77,8 +78,8 @@ class Redraws:
     def of_sum(
         self, record: Record, parts: Sequence[Part], name: str, survivors: set[int]
     ) -> tuple[list[Floats], list[Floats]]:
-        """Draws of what the survivors add up, (survivors, rows, width) each; and, from seeds that
-        somebody would try, others."""
+        """Return draws of what the survivors add up, (survivors, rows, width) each, and draws from
+        seeds that somebody would try."""
 
         def draw(noise: NoiseSource | None) -> Floats:
             return np.concatenate(
@@ -103,8 +104,8 @@ class Redraws:
         parts: Sequence[Part],
         draw: Callable[[NoiseSource | None], Floats],
     ) -> list[Floats]:
-        """The first by channels that are kept from round to round, as a run keeps them; others by
-        channels made anew."""
+        """Return draws. The first is by channels that are kept from round to round, as a run keeps
+        them. The others are by channels made anew."""
         key = (reply.kind, name)
         self._rounds[key] = self._rounds.get(key, 0) + 1
         value = getattr(reply, name)
@@ -119,8 +120,8 @@ class Redraws:
         return again
 
     def _sealed(self, part: Part, record: Record, name: str, noise: NoiseSource | None) -> Floats:
-        """(clients, rows, width): the noisy values of a host, without masks. Without a source of
-        noise, by the host's own channel, which seals every message once."""
+        """Return (clients, rows, width): the noisy values of a host, without masks. Without a
+        source of noise, they come from the host's own channel, which seals every message once."""
         host, reply, clients = part
         turn = Turn(record.round, record.step, clients, record.attempt)
         if noise is None:
@@ -155,7 +156,8 @@ def compare_draws(
     law: Law,
     guesses: Sequence[Floats] = (),
 ) -> list[LawTest]:
-    """Whether recorded noise comes back, and whether noise hangs on the value that it hides."""
+    """Return tests whether recorded noise comes back, and whether noise depends on the value that
+    it hides."""
     if not again:
         return []
     flat = clean.reshape(len(clean), -1)
@@ -176,7 +178,7 @@ def compare_draws(
 
 
 def single_draws(again: Sequence[Floats], clean: Floats, law: Law) -> list[LawTest]:
-    """Whether single uploads under masks hang on the value that they hide."""
+    """Return tests whether single uploads under masks depend on the value that they hide."""
     flat = clean.reshape(len(clean), -1)
     found = [(each.reshape(flat.shape) - flat) / law.sd for each in again]
     drawn = np.stack([law.normal_scores(each) for each in found])
@@ -189,9 +191,9 @@ STARTING = 10.0
 
 @dataclass(frozen=True)
 class FirstUpload:
-    """The first client's noise in the first upload of a field, in standard deviations.
+    """A client's noise in the first upload of a field, in standard deviations.
 
-    A client's noise does not hang on who shares its host, so that one row is drawn of each guess.
+    A client's noise does not depend on who shares its host, so that one row is drawn of each guess.
 
     began, seconds  when the run's first message, and this one, were recorded
     """
@@ -204,8 +206,8 @@ class FirstUpload:
 
 
 def seed_test(run_seed: int, upload: FirstUpload, by_rows: bool) -> LawTest:
-    """Known numbers, and what a clock showed since the run began, a minute before the upload at
-    most."""
+    """Return a test of the first upload against seeds: known numbers, and the clock since the run
+    began, a minute before the upload at most."""
     now = int(upload.seconds)
     seeds = [*likely_seeds(run_seed), *range(now - BEFORE, now + 1)]
     flat = upload.noise.reshape(1, -1)
@@ -222,5 +224,6 @@ def seed_test(run_seed: int, upload: FirstUpload, by_rows: bool) -> LawTest:
 
 @lru_cache(maxsize=1)
 def _clock_space(run_seed: int, early: float, last: float) -> Rows:
-    """Of near seeds, and of clocks between two moments; fields of one upload share it."""
+    """Return the first normals of near seeds, and of clocks between two moments. Fields of one
+    upload share them."""
     return first_normals([*near_seeds(run_seed), *clock_seeds(early, last)])

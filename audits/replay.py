@@ -1,7 +1,7 @@
-"""What a client would have uploaded: the method's own host, asked as the record says it was asked.
+"""A replay of a client's upload: the method's own host, asked as the record says it was asked.
 
 Games compare guesses with uploads as they were before noise and masks, and make shadows: clients of
-other data. Both feed the first recorded request to a host made anew; no method is known by name.
+other data. Both feed the first recorded request to a host made anew. No method is known by name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from securefg.settings.methods import MethodSettings
 def replayed(
     truth: Truth, shards: Sequence[Shard], need: Meaning, rounds: int = 1, seed: int | None = None
 ) -> Tensor:
-    """(clients, …): the field of that meaning, after so many rounds of being asked as in round 1,
-    nothing coming back."""
+    """Return (clients, …): the field of that meaning, after the clients were asked as in round 1 so
+    many times, with nothing coming back."""
     return replaying(truth, need)(shards, rounds, seed)
 
 
 def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
-    """`replayed` for many shards: the record is read once."""
+    """Return `replayed` for many shards. The record is read once."""
     asked, batched = _requests(truth), truth.experiment.method.batched
 
     def answers(shards: Sequence[Shard], rounds: int = 1, seed: int | None = None) -> Tensor:
@@ -55,8 +55,8 @@ def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
 
 
 def replying(truth: Truth) -> Callable[[Shard], list[tuple[type[Message], str, Tensor]]]:
-    """All that a client with a shard sends in round 1: its private arrays, without their axis of
-    clients, by message and field."""
+    """Return a function that gives all private arrays a client with a shard sends in round 1, by
+    message and field, without their axis of clients."""
     replies = whole_replies(truth)
 
     def arrays(shard: Shard) -> list[tuple[type[Message], str, Tensor]]:
@@ -70,13 +70,14 @@ def replying(truth: Truth) -> Callable[[Shard], list[tuple[type[Message], str, T
 
 
 def private_arrays(reply: Message) -> dict[str, Tensor]:
-    """The private arrays of a message, with their axis of clients."""
+    """Return the private arrays of a message, with their axis of clients."""
     values = {n: getattr(reply, n) for n, d in reply.declarations.items() if d.is_private}
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def whole_replies(truth: Truth) -> Callable[[Shard], list[Message]]:
-    """What a client with a shard replies to every request of round 1."""
+    """Return a function that gives the replies of a client with a shard to every request of round
+    1."""
     asked = _requests(truth)
 
     def replies(shard: Shard) -> list[Message]:
@@ -101,7 +102,8 @@ def _wanted(
 
 
 def _requests(truth: Truth) -> Callable[[Clients], list[Message]]:
-    """By the clients that are asked; made once where all clients are asked alike."""
+    """Return the requests by the clients that are asked. They are made once if all clients are
+    asked alike."""
     records = _first_requests(truth)
     addressed = partial(_addressed, truth, records)
     if any(record.personal for record in records):
@@ -111,8 +113,8 @@ def _requests(truth: Truth) -> Callable[[Clients], list[Message]]:
 
 
 def _first_requests(truth: Truth) -> list[Record]:
-    """The server's requests of round 1 that clients replied to, in their order; those of secure
-    aggregation left out."""
+    """Return the server's requests of round 1 that clients replied to, in their order, without
+    those of secure aggregation."""
     kinds = {message.kind for message in truth.experiment.method.messages}
     found, answered = [], set()
     for record in read_transcript(truth.folder.transcript):
@@ -129,7 +131,7 @@ def _first_requests(truth: Truth) -> list[Record]:
 
 
 def _addressed(truth: Truth, records: Sequence[Record], clients: Clients) -> list[Message]:
-    """The requests step by step, with these clients' rows where rows are addressed."""
+    """Return the requests step by step, with these clients' rows if rows are addressed."""
     steps: dict[int, tuple[str, dict[str, Tensor | Scalar]]] = {}
     for record in records:
         if not record.personal and record.step in steps:  # the same to another host
@@ -159,7 +161,7 @@ def _site(truth: Truth, shards: tuple[Shard, ...], seed: int | None) -> Site[Met
 
 
 def public_nodes(truth: Truth) -> Tensor:
-    """Global ids, in the order of the uploads' rows."""
+    """Return the global ids of the public nodes, in the order of the uploads' rows."""
     public = truth.experiment.partition.public
     if public is None or not len(public):
         raise CannotAttack("the partition has no public nodes")
@@ -167,7 +169,8 @@ def public_nodes(truth: Truth) -> Tensor:
 
 
 def public_shard(truth: Truth, graph: Graph, private: Tensor, client: int = 0) -> Shard:
-    """The induced subgraph on the public and some private nodes (global ids), as a client's."""
+    """Return the induced subgraph on the public and some private nodes (global ids), as a
+    client's."""
     public = public_nodes(truth)
     nodes = torch.cat([public, private]).sort().values
     return Shard(client, nodes, graph.subgraph(nodes), torch.searchsorted(nodes, public))

@@ -1,7 +1,7 @@
 """`securefg audit`: every attack whose needs are met, with its controls, and every promise.
 
 No attack is reported without its prior, its null and its positive control: they are made here, not
-by the attacks. An attack that fails is a finding too, and the others go on; findings are stored as
+by the attacks. An attack that fails is a finding too, and the others go on. Findings are stored as
 they come.
 """
 
@@ -40,7 +40,7 @@ from securefg.settings.execution import AuditSettings
 
 @dataclass
 class Audit:
-    """What was found, the raw scores, and what failed: (attack, reason)."""
+    """A list of findings, the raw scores, and the failures: (attack, reason)."""
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -62,9 +62,10 @@ def audit(
     told: Told = lambda what, done, total: None,
     controls: Path | None = None,
 ) -> Audit:
-    """Audit a finished run; writes audit/findings.json and audit/scores.npz into its folder.
+    """Audit a finished run, write audit/findings.json and audit/scores.npz into its folder, and
+    return the audit.
 
-    controls  where the run without its defences is kept; by default in the run's own folder
+    controls  where the run without its defences is kept, by default in the run's own folder
     """
     with owned(path):
         return _audit(path, plan, told, controls)
@@ -99,7 +100,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
 
 
 class Auditing:
-    """One audit on its way: every finding is stored as it comes."""
+    """An audit on its way: every finding is stored as it comes."""
 
     def __init__(
         self, truth: Audited, plan: Plan, folder: Path, about: dict[str, str], told: Told
@@ -146,7 +147,7 @@ class Auditing:
         return self._result
 
     def _tasks(self, player: Player) -> Iterator[Task]:
-        """The attacks to run; those whose needs are not met go to `_unmet`."""
+        """Yield the attacks to run. Attacks whose needs are not met go to `_unmet`."""
         for name, error in self._plan.broken.items():
             self._fail(name, "-", error)
         for attack in self._plan.attacks:
@@ -177,7 +178,8 @@ class Auditing:
             self._unmet.append(player.unmet(task, reason))
 
     def _check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
-        """What a check found before goes with all its findings: it may have others now, or none."""
+        """Run a check and replace all its earlier findings. The check may have others now, or
+        none."""
         for _, found in side_by_side(lambda _: list(make()), [name], 1, self._seconds):
             if isinstance(found, Exception):
                 found = [self._failure(name, "-", found)]
@@ -234,7 +236,8 @@ class Auditing:
         self._file.add(findings)
 
     def _cover(self) -> None:
-        """What no stored finding is about, over everything that this folder has been asked."""
+        """Add findings about everything that no stored finding covers, over all that this folder
+        was asked."""
         played = [f for f in self._file.findings if f.measured and f.gain is not None]
         known = {attack.name: attack for attack in self._plan.attacks}
         for name in {f.attack for f in played} - set(known):

@@ -16,12 +16,14 @@ ALLOWED = tuple(f"audit.{name}" for name in JUDGING)
 
 
 def as_overrides(settings: AuditSettings) -> tuple[str, ...]:
-    """So that a stored run is judged by these, whatever its folder says."""
+    """Return the settings as overrides, so that a stored run is judged by these, whatever its
+    folder says."""
     return tuple(f"audit.{name}={json.dumps(getattr(settings, name))}" for name in JUDGING)
 
 
 def audit_settings(stored: AuditSettings, overrides: tuple[str, ...]) -> AuditSettings:
-    """What judges the run may be set anew; what made it may not."""
+    """Return the settings with overrides. Only settings that judge the run may change, and not
+    those that made it."""
     for override in overrides:
         key = override.partition("=")[0]
         if key not in ALLOWED:

@@ -3,15 +3,15 @@
 With `audit.shadows: method` they are federations of the run's own config (second half).
 
 Every shadow trains on half of the targets, drawn anew class by class, as long as the released model
-was trained; it starts from weights of its own. Every group of shadows sees a graph of its own, with
-a share of the edges left out, since what the federation trained on is not the whole graph either;
-all are queried on the whole graph. What a method adds to a GCN (pseudo labels, weights per user) is
-left out. Made once per run and kept in its audit folder, under a hash of all they depend on.
+was trained. It starts from weights of its own. Every group of shadows sees a graph of its own, with
+a share of the edges left out, since the federation did not train on the whole graph either. All are
+queried on the whole graph. A method's additions to a GCN (pseudo labels, weights per user) are left
+out. Shadows are made once per run and kept in its audit folder, under a hash of all they depend on.
 
-A shadow of the method is what the run was: the same clients, graph, channels and noise, for as many
-rounds as the released model took, from a seed of its own. Of the targets a half trains, drawn anew;
-whoever trains beside them trains in every shadow. Nothing of the run is asked: every shadow has a
-folder of its own, which is deleted.
+A shadow of the method is a copy of the run: the same clients, graph, channels and noise, for as
+many rounds as the released model took, from a seed of its own. A half of the targets trains, drawn
+anew. All other training nodes train in every shadow. Nothing of the run is asked: every shadow has
+a folder of its own, which is deleted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import tempfile
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import CannotAttack
-from attacks.membership import said_around
+from attacks.membership import links_of, said_around
 from attacks.questions import Shadows
 from audits.rehearsals.throwaway import federate, new_truth, throwaway
 from audits.truth import Truth
@@ -50,11 +51,14 @@ GROUP = 16
 EDGES_LEFT_OUT = 0.1
 MANY_EPOCHS = 300
 _ONE_AT_A_TIME = threading.Lock()
+Arrays = dict[str, NDArray[Any]]
+NAMES = {"logits", "member", "around"}
+"""What is kept of shadows: the fields of `Shadows` but labels, which the graph has."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that shadows depend on beside the graph and the targets."""
+    """A recipe with all that shadows depend on beside the graph and the targets."""
 
     count: int
     epochs: int
@@ -67,10 +71,10 @@ class Recipe:
 
 
 def recipe_of(truth: Truth) -> Recipe:
-    """As the released model was trained, as far as a GCN can be.
+    """Return the recipe by which the released model was trained, as far as a GCN can follow it.
 
-    More than `MANY_EPOCHS` are not made: what a longer training adds is a matter of scale, and
-    attacks put confidences on a common scale.
+    More than `MANY_EPOCHS` are not made: a longer training only changes the scale, and attacks put
+    confidences on a common scale.
     """
     config, summary = truth.config, truth.folder.summary()
     like = next(iter(truth.networks.values()), Layout(()))
@@ -87,18 +91,28 @@ def recipe_of(truth: Truth) -> Recipe:
 
 
 def shadows_for(truth: Truth, targets: NDArray[np.int64]) -> Shadows:
-    """Of these targets, in their order."""
+    """Return the shadows of these targets, in their order. All attacks of an audit share them."""
+    key = targets.tobytes()
+    with _ONE_AT_A_TIME:
+        if key not in truth.shadows:
+            truth.shadows[key] = _shadows_of(truth, targets)
+        return truth.shadows[key]
+
+
+def _shadows_of(truth: Truth, targets: NDArray[np.int64]) -> Shadows:
+    """Return the shadows in the order of the targets, from the audit's folder where they are."""
     recipe, ordered, kind = recipe_of(truth), np.sort(targets), truth.config.audit.shadows
+    labels = truth.graph.labels.numpy()[targets]
     name = f"{kind}-{_hash(recipe, truth.graph, ordered)}.npz"
     path = truth.folder.path / "audit" / "shadows" / name
-    with _ONE_AT_A_TIME:  # all attacks of an audit want the same ones
-        found = _load(path) or _stored(path, _trained(truth, ordered, recipe))
+    arrays = _load(path) or _stored(path, _trained(truth, ordered, recipe))
     place = np.searchsorted(ordered, targets)
-    around = None if found.around is None else found.around[:, place]
-    return Shadows(found.logits[:, place], found.member[:, place], around)
+    return Shadows(
+        arrays["logits"][:, place], arrays["member"][:, place], labels, arrays["around"][:, place]
+    )
 
 
-def _trained(truth: Truth, targets: NDArray[np.int64], recipe: Recipe) -> Shadows:
+def _trained(truth: Truth, targets: NDArray[np.int64], recipe: Recipe) -> Arrays:
     if truth.config.audit.shadows == "model":
         return train_shadows(truth.graph, targets, recipe, truth.device)
     labels = truth.graph.labels.numpy()[targets]
@@ -107,21 +121,27 @@ def _trained(truth: Truth, targets: NDArray[np.int64], recipe: Recipe) -> Shadow
 
 def train_shadows(
     graph: Graph, targets: NDArray[np.int64], recipe: Recipe, device: torch.device
-) -> Shadows:
-    """A batch per group, one after the other."""
+) -> Arrays:
+    """Train the shadows, a batch per group, one after the other, and return what they say."""
     members = halves(graph.labels.numpy()[targets], recipe.count, recipe.seed)
+    links = links_of(targets, graph.edge_index.numpy(), graph.num_nodes)
     logits, around = [], []
     for start in range(0, recipe.count, GROUP):
         chosen = torch.zeros(len(members[start : start + GROUP]), graph.num_nodes, dtype=torch.bool)
         chosen[:, targets] = torch.from_numpy(members[start : start + GROUP])
         answers = _group(graph, chosen, recipe, start, device).cpu().numpy()
         logits.append(answers[:, targets])
-        around += [said_around(one, graph.edge_index.numpy(), targets) for one in answers]
-    return Shadows(np.concatenate(logits), members, np.stack(around).astype(np.float32))
+        around += [said_around(one, links, targets) for one in answers]
+    return {
+        "logits": np.concatenate(logits),
+        "member": members,
+        "around": np.stack(around).astype(np.float32),
+    }
 
 
 def halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
-    """(count, n): for every shadow, a random half of every class; odd ones out by a coin."""
+    """Return (count, n): for every shadow, a random half of every class. A coin decides about odd
+    members."""
     stream = numpy_stream(seed, "shadow members")
     member = np.zeros((count, len(labels)), bool)
     for shadow in range(count):
@@ -152,14 +172,15 @@ def _group(
 
 
 def _on(device: torch.device, stream: torch.Generator, seed: int, start: int) -> torch.Generator:
-    """For dropout: on the CPU the stream goes on, elsewhere there is one of the device's own."""
+    """Return the stream for dropout. On the CPU the stream goes on, and any other device has a
+    stream of its own."""
     if device.type == "cpu":
         return stream
     return torch_stream(seed, "shadow dropout", start, device=str(device))
 
 
 def thinned(graph: Graph, share: float, stream: torch.Generator) -> Tensor:
-    """The edges without a random share of them; both directions of an edge go together."""
+    """Return the edges without a random share of them. Both directions of an edge go together."""
     source, target = graph.edge_index
     low, high = torch.minimum(source, target), torch.maximum(source, target)
     _, edge = torch.unique(low * graph.num_nodes + high, return_inverse=True)
@@ -175,47 +196,52 @@ def _hash(recipe: Recipe, graph: Graph, targets: NDArray[np.int64]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _load(path: Path) -> Shadows | None:
+def _load(path: Path) -> Arrays | None:
     if not path.is_file():
         return None
     try:
         arrays = read_npz(path)
-        return Shadows(arrays["logits"], arrays["member"], arrays["around"])
-    except (DataError, KeyError):
+    except DataError:
         return None  # they are made again
+    return arrays if arrays.keys() >= NAMES else None
 
 
-def _stored(path: Path, shadows: Shadows) -> Shadows:
+def _stored(path: Path, arrays: Arrays) -> Arrays:
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
-    assert shadows.around is not None
-    np.savez(buffer, logits=shadows.logits, member=shadows.member, around=shadows.around)
+    np.savez(buffer, logits=arrays["logits"], member=arrays["member"], around=arrays["around"])
     write_atomically(path, buffer.getvalue())
-    return shadows
+    return arrays
 
 
 def seconds_for(truth: Truth, count: int) -> float:
-    """An estimate, from what the run's own rounds took."""
+    """Return an estimate in seconds, from the times of the run's own rounds."""
     per_round = statistics.fmean(line["seconds"] for line in truth.folder.metrics())
     return count * per_round * int(truth.folder.summary().best_round)
 
 
 def train_method_shadows(
     truth: Truth, targets: NDArray[np.int64], members: NDArray[np.bool_]
-) -> Shadows:
-    """One federation per row of `members`, one after the other."""
+) -> Arrays:
+    """Train one federation per row of `members`, one after the other, and return what they
+    say."""
     allowed, wanted = truth.config.audit.shadow_seconds, seconds_for(truth, len(members))
     if wanted > allowed:
         raise CannotAttack(
             f"{len(members)} shadows of the method would take {wanted:.0f} s; "
             f"audit.shadow_seconds is {allowed:g}"
         )
+    links = links_of(targets, truth.graph.edge_index.numpy(), truth.graph.num_nodes)
     logits, around = [], []
     for number, member in enumerate(members):
         answers = _answers(truth, targets, member, number)
         logits.append(answers[targets])
-        around.append(said_around(answers, truth.graph.edge_index.numpy(), targets))
-    return Shadows(np.stack(logits), members, np.stack(around).astype(np.float32))
+        around.append(said_around(answers, links, targets))
+    return {
+        "logits": np.stack(logits),
+        "member": members,
+        "around": np.stack(around).astype(np.float32),
+    }
 
 
 def _answers(
@@ -236,7 +262,7 @@ def _answers(
 def redrawn(
     experiment: Experiment, targets: NDArray[np.int64], member: NDArray[np.bool_], number: int
 ) -> Experiment:
-    """The experiment from another seed, with these of the targets in training."""
+    """Return the experiment from another seed, with these of the targets in training."""
     x, train = experiment, experiment.union.split.train.clone()
     train[torch.from_numpy(targets)] = torch.from_numpy(member)
     seed = derive_seed(x.config.seed, "shadow", number)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import torch
 
+from audits.answer.build import facts_of_config
+from audits.answer.model import RunFacts
 from audits.books import Said, as_planned, crossed, headers, worst_of
 from audits.control_runs import is_defended
 from audits.findings.record import Finding, Verdict
@@ -95,6 +97,13 @@ def site_findings(kit: Path, findings: Sequence[Finding]) -> SiteFindings:
     return SiteFindings(own.name, job.run, job.parsed().hash, record, tuple(findings))
 
 
+def site_facts(kit: Path) -> RunFacts:
+    """Return what the answer of a site's audit says of the run: public settings, no scores."""
+    job = Job.read(plan_path(kit))
+    facts = facts_of_config(job.parsed(), str(load_site_kit(kit).home / "runs" / job.run))
+    return facts.model_copy(update={"clients": sum(map(len, job.hosts.values()))})
+
+
 def site_truth(kit: Path) -> SiteTruth:
     """Return the truth that a site can audit: its own data and its own record."""
     own = load_site_kit(kit)
@@ -165,9 +174,20 @@ def _placed(own: list[Shard], job: Job) -> Graph:
         for name, mask in masks.items():
             mask[shard.node_ids] = getattr(shard.graph.split, name)
         edges.append(shard.node_ids[shard.graph.edge_index])
-    edge_index = torch.unique(torch.cat(edges, 1), dim=1)
+    edge_index, place = torch.unique(torch.cat(edges, 1), dim=1, return_inverse=True)
+    numbers = None
+    if first.edge_features is not None:
+        numbers = torch.zeros(edge_index.shape[1], first.num_edge_features)
+        numbers[place] = torch.cat(
+            [s.graph.edge_features for s in own if s.graph.edge_features is not None]
+        )
     return replace(
-        first, features=features, labels=labels, split=Split(**masks), edge_index=edge_index
+        first,
+        features=features,
+        labels=labels,
+        split=Split(**masks),
+        edge_index=edge_index,
+        edge_features=numbers,
     )
 
 

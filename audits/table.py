@@ -19,7 +19,7 @@ COLOUR = {
 
 
 def escape(text: str) -> str:
-    """A text that a folder holds, which neither styles nor steers the terminal."""
+    """Return a text of a folder so that it neither styles nor steers the terminal."""
     return markup.escape(printable(text))
 
 
@@ -28,14 +28,16 @@ WIDE = 110
 
 
 def findings_table(findings: list[Finding], width: int = WIDE) -> Table:
-    """Epsilon findings show claimed and measured; attacks show value, prior and gain."""
+    """Return the table of findings. Epsilon findings show claimed and measured. Attacks show value,
+    prior and gain."""
     played = [f for f in findings if f.measured]
     ordered = sorted(played, key=lambda f: WORST_FIRST.index(f.verdict))
     return _in_columns(ordered) if width >= WIDE else _in_paragraphs(ordered)
 
 
 def not_measured_table(findings: list[Finding]) -> Table:
-    """What nobody read, whose place nobody took, and attacks whose needs were not met."""
+    """Return the table of fields that no attack read, places that no attack took, and attacks whose
+    needs were not met."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("not measured", "by", "why"):
         table.add_column(name, overflow="fold")

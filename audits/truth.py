@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, Place, View
+from attacks.questions import Shadows
 from audits.coverage import Spoken
 from audits.known_noise import noise_on, without_known_noise
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed
+from securefg.foundation.unique import sorted_unique
 from securefg.models.shared_operators import SharedOperators
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Meaning, Networks, Other, Weights
@@ -51,13 +53,13 @@ class Truth:
         return cls(folder, experiment)
 
     def judged_by(self, settings: AuditSettings) -> Truth:
-        """The same run under other settings of its audit, which change nothing in it."""
+        """Return the same run under other settings of its audit, which change nothing in it."""
         config = self.config.model_copy(update={"audit": settings})
         return Truth(self.folder, replace(self.experiment, config=config))
 
     @property
     def graph(self) -> Graph:
-        """What all clients hold together, under global ids."""
+        """Return the graph that all clients hold together, under global ids."""
         return self.experiment.union
 
     @property
@@ -76,13 +78,13 @@ class Truth:
         return self.experiment.public.device
 
     def claimed(self, unit: Unit) -> float | None:
-        """The epsilon that the run claims for a unit; None where it is infinite."""
+        """Return the epsilon that the run claims for a unit, or None if it is infinite."""
         found = self.folder.summary().epsilon.get(unit)
         return None if found is None else found.epsilon
 
     @cached_property
     def meanings(self) -> dict[Place, Meaning]:
-        """What every field of the run's messages means, under its settings."""
+        """Return the meaning of every field of the run's messages, under its settings."""
         return self.experiment.method.meanings(self.config.method)
 
     @cached_property
@@ -93,7 +95,7 @@ class Truth:
 
     @cached_property
     def spoken(self) -> Spoken:
-        """What is uploaded, sent and released in this run, by meaning."""
+        """Return everything that is uploaded, sent and released in this run, by meaning."""
         x, settings = self.experiment, self.config.method
         planned = x.method.releases(settings, self.config.training, x.public)
         sent_here = [release for release in planned if release.leaves(bare=x.policy.bare)]
@@ -115,8 +117,8 @@ class Truth:
         return Spoken(uploads, sent, released, self.answers is not None, at_home)
 
     def _as_sent(self, planned: PlannedRelease) -> Meaning:
-        """What an upload means; weights of another length than their network's hold what no attack
-        on that network reads."""
+        """Return the meaning of an upload. Weights of another length than their network's hold
+        values that no attack on that network reads."""
         meaning = self.meanings[planned.message.kind, planned.field]
         network = self.networks.get(meaning.of or "") if isinstance(meaning, Weights) else None
         if network is None or planned.dim == network.size:
@@ -125,7 +127,7 @@ class Truth:
 
     @cached_property
     def samples(self) -> dict[int, Array]:
-        """The rows that every client trains on, (samples, features)."""
+        """Return the rows that every client trains on, (samples, features)."""
         found = {}
         for shard in self.experiment.shards:
             features = shard.graph.features.double()
@@ -139,14 +141,24 @@ class Truth:
         return found
 
     @cached_property
+    def held_nodes(self) -> NDArray[np.int64]:
+        """Return the nodes that some client holds, ascending."""
+        return sorted_unique(self.experiment.partition.nodes.numpy())
+
+    @cached_property
+    def shadows(self) -> dict[bytes, Shadows]:
+        """Return the shadow models that games have made so far, by their targets."""
+        return {}
+
+    @cached_property
     def release(self) -> Message | None:
-        """Return the released model; None where the run released none."""
+        """Return the released model, or None if the run released none."""
         return read_release(self.folder.path / "model.safetensors", self.experiment.method)
 
     @cached_property
     def answers(self) -> Tensor | None:
-        """The released model's logits for every node of the union graph, as others see them; None
-        where they stay at home."""
+        """Return the released model's logits for every node of the union graph, as others see them,
+        or None if they stay at home."""
         return self._answers_on(self.graph)
 
     def _answers_on(self, graph: Graph) -> Tensor | None:
@@ -165,11 +177,11 @@ class Truth:
         return SharedOperators()
 
     def answers_on_edges(self, edges: Tensor) -> Tensor | None:
-        """The same over other edges."""
-        return self._answers_on(replace(self.graph, edge_index=edges))
+        """Return the released model's logits over other edges."""
+        return self._answers_on(self.graph.with_edges(edges))
 
     def query(self, adversary: Adversary, nodes: Tensor, features: Tensor) -> Tensor:
-        """The answers once a client has changed the features of nodes that it holds."""
+        """Return the answers once a client has changed the features of nodes that it holds."""
         held = [self.experiment.shards[k].node_ids for k in sorted(adversary.clients)]
         if not held or not bool(torch.isin(nodes, torch.cat(held)).all()):
             raise ValueError("a client changes the features of its own nodes alone")
@@ -185,7 +197,7 @@ class Truth:
         return found
 
     def view(self, adversary: Adversary) -> View:
-        """What this adversary saw and may know; nothing else reaches an attack."""
+        """Return what this adversary saw and may know. Nothing else reaches an attack."""
         x, everything = self.experiment, adversary.kind != "wire"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a tear is the integrity check's to report
@@ -211,7 +223,8 @@ class Truth:
 
 
 def _sizes_alone(public: PublicInfo) -> PublicInfo:
-    """Named one by one, so that what a server is entitled to next stays with the server."""
+    """Return the public sizes, named one by one, so that later entitlements of a server stay with
+    the server."""
     return PublicInfo(
         num_nodes=public.num_nodes,
         num_features=public.num_features,

@@ -33,7 +33,8 @@ def try_remedy(
 
 
 def find_remedy(answer: Answer, key: str) -> Remedy:
-    """Return the remedy of that key; raise where the run has no leak that it would stop."""
+    """Return the remedy of that key. Raise ConfigError if the run has no leak that it would
+    stop."""
     keys = [remedy.key for remedy in answer.remedies if remedy.key]
     found = [remedy for remedy in answer.remedies if key and remedy.key == key.lower()]
     if not found:

@@ -1,7 +1,7 @@
 """Uploads of canaries: real messages sealed by real channels, read back as an adversary sees them.
 
-A client's row of one host's message is a trial. Where noise protects only a sum, a trial is a
-cohort of as many clients as are sure to be honest survivors, and what is read is their sum.
+A client's row of one host's message is a trial. If noise protects only a sum, a trial is a cohort
+of as many clients as are sure to be honest survivors, and their sum is read.
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ MakeChannel = Callable[[Policy], Sealing]
 
 
 class NoMasks:
-    """Masks vanish in the sum that is read here; whether single masks hide is another check."""
+    """A mask that adds nothing. Masks vanish in the sum that is read here, and another check tests
+    whether single masks hide."""
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Leave the rows as they are."""
 
 
 class Unbooked(Ledger):
-    """Canaries are nobody's data: their releases belong on no run's books."""
+    """A ledger that records nothing. Canaries are nobody's data, and their releases belong on no
+    run's books."""
 
     def record(self, releases: list[Release]) -> None:
         """Forget them."""
@@ -66,7 +68,8 @@ def open_channel(policy: Policy, noise: NoiseSource) -> Channel:
 
 
 def audited_shape(policy: Policy, release: PlannedRelease, rows: int) -> tuple[int, int]:
-    """Rows and width of the array that stands for the planned one; one row where it has none."""
+    """Return rows and width of the array that stands for the planned one. An array without rows has
+    one."""
     summed = policy.rule(release.message, release.field).needs_masks
     width = min(release.dim // release.num_rows, COHORT_WIDTH if summed else WIDTH)
     return min(release.num_rows, rows), width
@@ -74,12 +77,12 @@ def audited_shape(policy: Policy, release: PlannedRelease, rows: int) -> tuple[i
 
 @dataclass
 class Host:
-    """One host that seals canaries of one message; its clients are numbered on and on, so that no
-    two trials are the same client's.
+    """A host that seals canaries of one message. Its clients are numbered on and on, so that no two
+    trials are the same client's.
 
     companion  every trial has one more client, whose value, zero, and upload the adversary knows
-    rows       how many rows the arrays have; None for the planned shape
-    width      how many numbers of a row are audited; None for a few
+    rows       how many rows the arrays have, or None for the planned shape
+    width      how many numbers of a row are audited, or None for a few
     alone      a trial is one client, also where noise protects only a sum: what is read is its
                upload under the masks
     """
@@ -105,12 +108,12 @@ class Host:
 
     @property
     def discrete(self) -> bool:
-        """Whether the noise is integers, shared out or all one client's."""
+        """Return whether the noise is integers, shared out or all of one client."""
         return bool(self._noises)
 
     @property
     def cohort(self) -> int:
-        """How many clients a trial takes."""
+        """Return how many clients a trial takes."""
         if self.alone:
             return 1
         return max(self._noises, default=1)
@@ -131,14 +134,15 @@ class Host:
 
     @property
     def numbers_per_trial(self) -> int:
-        """How many draws a trial costs; normals come four at a time."""
+        """Return how many draws a trial costs. Normals come four at a time."""
         least, numbers = (1 if self.discrete else 4), 0
         for rows, width in map(self.shape, self.releases):
             numbers += -(-rows * width // least) * least
         return self.group * numbers
 
     def enrol(self, trials: int, messages: int = 1) -> list[tuple[int, int]]:
-        """New clients for so many trials, in chunks of (first client, trials), a message each."""
+        """Return new clients for so many trials, in chunks of (first client, trials), a message
+        each."""
         step = max(1, min(-(-trials // messages), CHUNK_NUMBERS // self.numbers_per_trial))
         chunks = []
         for start in range(0, trials, step):
@@ -150,9 +154,9 @@ class Host:
     def emit(
         self, units: Mapping[str, Floats], enrolled: list[tuple[int, int]], round: int
     ) -> tuple[Emission, Emission]:
-        """What is seen of the trials, and what a companion saw of its own upload.
+        """Return what is seen of the trials, and what a companion saw of its own upload.
 
-        units  [trials, rows, width] by field, the canaries; absent fields send zeros
+        units  [trials, rows, width] by field, the canaries (absent fields send zeros)
         """
         parts, start = [], 0
         for first, count in enrolled:
@@ -192,7 +196,7 @@ class Host:
         return masked.grid.dequantise(total), masked.grid.dequantise(own)
 
     def message_of(self, units: Mapping[str, Floats], trials: int, round: int) -> Message:
-        """The message that the host seals: canaries of so many trials, zeros elsewhere."""
+        """Return the message that the host seals: canaries of so many trials, zeros elsewhere."""
         weights = {d.weight for d in self.message.declarations.values()}
         filled: dict[str, Value] = {}
         for release in self.releases:
@@ -221,14 +225,14 @@ class Host:
 
 
 def claimed_fields(policy: Policy, releases: Sequence[PlannedRelease]) -> list[PlannedRelease]:
-    """The fields for which the policy promises noise that protects."""
+    """Return the fields for which the policy promises noise that protects."""
     if not policy.protects:
         return []
     return [r for r in releases if isinstance(policy.rule(r.message, r.field), NoisyUpload)]
 
 
 def unit_norms(values: Floats, rule: NoisyUpload) -> Floats:
-    """The norm of every clipped unit of (messages, rows, width) values, axes kept."""
+    """Return the norm of every clipped unit of (messages, rows, width) values, axes kept."""
     axes = (1, 2) if rule.per == "message" else (2,)
     if rule.norm_order == 1:
         lengths: Floats = np.abs(values).sum(axes, keepdims=True)

@@ -1,4 +1,4 @@
-"""The verdict rules, in one place. What was not measured counts as failed.
+"""The verdict rules, in one place. A figure that was not measured counts as failed.
 
 The null control is off chance if the attack gains over the prior with every message made
 meaningless (`audits.blind`), or if its guess gains on permuted truth.
@@ -10,7 +10,7 @@ meaningless (`audits.blind`), or if its guess gains on permuted truth.
 | at chance, or not computed | lower end above 0, and the most exposed stand out | any | LEAK |
 | at chance, or not computed | lower end above 0, below the smallest gain | any | TRACE |
 | not computed | reaches 0 | any | INCONCLUSIVE |
-| at chance | reaches 0 | any; noise that the adversary can draw again is left on | INCONCLUSIVE |
+| at chance | reaches 0 | any, with noise that can be drawn again left on | INCONCLUSIVE |
 | at chance | reaches 0 | not there, or this very run | INCONCLUSIVE: no power was shown |
 | at chance | reaches 0 | reaches 0, or is under the floor | INCONCLUSIVE: no power was shown |
 | at chance | one number, without spread | works | INCONCLUSIVE: nothing was measured |
@@ -65,15 +65,15 @@ def smallest_gain(metric: str, setting: float | None) -> float:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one attack on one run, or on several runs together.
+    """A list of what is known of one attack on one run, or on several runs together.
 
-    control   its gain with the defence off; None where it was not or could not be played there
+    control   its gain with the defence off, or None if it was not or could not be played there
     own       the run has no defence, so that there is no control but itself
     floor     the gain that the attack must reach with the defence off
-    null_failed  why the attack made no guess from meaningless messages; empty where it did
+    null_failed  why the attack made no guess from meaningless messages, empty if it did
     noise_left  fields whose noise the adversary can draw again, and that still have it
     smallest  the smallest gain that matters
-    tail      the chance of ten targets as exposed as the ten most exposed; None where not known
+    tail      the chance of ten targets as exposed as the ten most exposed, or None if not known
     """
 
     value: Interval
@@ -177,7 +177,7 @@ def _figures(found: Evidence) -> str:
 
 
 def _signed(value: float) -> str:
-    """Three decimals, or two digits of what would be 0.000."""
+    """Return three decimals of a number, or two digits if these would be 0.000."""
     return f"{value:+.3f}" if abs(value) >= SHOWN or value == 0 else f"{value:+.2g}"
 
 
@@ -195,8 +195,8 @@ def _could_hide(gain: Interval) -> str:
 
 
 def _powerless(found: Evidence, hidden: str) -> str:
-    """Why silence says nothing: noise was left on, or the attack was not shown to work; else
-    empty."""
+    """Return why silence says nothing: noise was left on, or the attack was not shown to work. The
+    text is empty otherwise."""
     gain, control = found.gain, found.control
     if found.noise_left:
         return (

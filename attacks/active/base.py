@@ -1,9 +1,9 @@
-"""What an active attack is: a lie told to clients in place of the protocol's requests, and a guess.
+"""An active attack: requests that a lying server sends in place of the protocol's, and a guess.
 
-The lie sees what the server knows before a run and each request that the protocol would send; it
+The lie sees what the server knows before a run and each request that the protocol would send. It
 answers with the requests that are sent instead. The guess is made as in any attack, from the view
 of the federation that was lied to. A rehearsal (`audits.rehearsals`) plays both against real
-clients of its own; no recorded run is lied to.
+clients of its own. No recorded run is lied to.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Said = Tensor | bool | int | float | str | None
 
 @dataclass(frozen=True)
 class Request:
-    """What the protocol would ask.
+    """A request that the protocol would send.
 
-    values    by the request's fields; `meanings` of those that have one
+    values    by the request's fields
+    meanings  the meanings of the fields that have one
     wanted    what the replies to it mean
     """
 
@@ -36,7 +37,7 @@ class Request:
     wanted: tuple[Meaning, ...]
 
     def named(self, need: Meaning) -> str | None:
-        """The field of that meaning."""
+        """Return the name of the field with that meaning, or None."""
         return next((name for name, m in self.meanings.items() if m.fits(need)), None)
 
     def asks_for(self, need: Meaning) -> bool:
@@ -46,7 +47,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Told:
-    """What is asked instead: these fields changed; of these clients alone, where they are named."""
+    """A request that is sent instead: the changed fields, and the only clients asked if they are
+    named."""
 
     changes: Mapping[str, Said] = field(default_factory=dict, repr=False)
     clients: Clients | None = None

@@ -70,7 +70,7 @@ def chosen_projections(view: View, question: RecordEntries, rng: np.random.Gener
 
 
 def _decoded(numbers: Array, words: int) -> Array:
-    """Return the 0/1 row, divided by its sum if that fits; else the nearest bits."""
+    """Return the 0/1 row, divided by its sum if that fits, and the nearest bits otherwise."""
     for count in range(1, 200):
         for scale in (1.0, float(count)):
             whole = np.rint(numbers * scale).clip(0, 2**words - 1).astype(np.int64)

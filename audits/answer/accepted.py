@@ -25,7 +25,7 @@ LONGEST_DAYS = 366
 
 
 class Entry(Settings):
-    """One accepted line."""
+    """An accepted line of the answer."""
 
     code: str = Field(pattern=r"^SFG-[A-Z0-9-]+$", description="the code of the line")
     at_most: Level = Field(
@@ -44,13 +44,14 @@ class Entry(Settings):
 
 
 class AcceptedFile(Settings):
-    """The whole file."""
+    """A file of accepted risks."""
 
     accepted: tuple[Entry, ...]
 
 
 def read_accepted(path: Path) -> tuple[Entry, ...]:
-    """Read `accepted.yaml`; raise where an entry lacks its owner, reason or day."""
+    """Read `accepted.yaml` and return its entries. Raise ConfigError if an entry lacks its owner,
+    reason or day."""
     try:
         found = AcceptedFile.model_validate(read_yaml(path))
     except ValidationError as error:
@@ -100,7 +101,8 @@ def _mark_cell(cell: Cell, own: dict[str, Entry], day: date) -> Cell:
 
 
 def _covers(at_most: Level, cell: Cell) -> bool:
-    """Whether a cell is within an accepted level; a size never stands for what is not known."""
+    """Return whether a cell is within an accepted level. A size never covers a cell that is not
+    known."""
     if cell.is_open:
         return at_most in (Level.NOT_KNOWN, cell.level) and at_most.is_unknown
     return not at_most.is_unknown and cell.level.rank >= at_most.rank

@@ -42,6 +42,7 @@ from securefg.runs.folder import RunFolder
 from securefg.runs.scores import monitored, no_skill, score_of
 from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
+from securefg.settings.privacy import NO_DEFENCE
 
 ACCEPTED = f"audit/{FILE}"
 """The accepted risks as the last audit was given them."""
@@ -70,7 +71,7 @@ def answer_of(folder: Path) -> Answer:
 
 def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: str) -> RunFacts:
     """Return what the answer says of the run itself."""
-    score, privacy = monitored(config), config.privacy
+    score, privacy = monitored(config, summary), config.privacy
     quality = Quality(
         score=score.replace("_", " "),
         value=score_of(summary, score),
@@ -90,6 +91,22 @@ def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: s
         quality=quality,
         epsilon={unit: claim.epsilon for unit, claim in summary.epsilon.items()},
         noise_protects=summary.noise_protects,
+    )
+
+
+def facts_of_config(config: RunConfig, folder: str = "") -> RunFacts:
+    """Return what a config alone says of a run: no scores and no number of clients."""
+    privacy = config.privacy
+    target = "" if privacy.target_epsilon is None else f"epsilon {privacy.target_epsilon:g}"
+    is_noised = privacy.mechanism != NO_DEFENCE or config.training.noise_in_training is not None
+    return RunFacts(
+        name=config.name,
+        method=config.method.name,
+        folder=folder,
+        rounds=config.training.rounds,
+        has_equal_weights=getattr(config.method, "weighting", "clients") == "clients",
+        masks=privacy.secure_aggregation is not None,
+        noise=target or ("noise" if is_noised else ""),
     )
 
 
@@ -119,7 +136,7 @@ def make_answer(
     run: RunFacts,
     twins: Mapping[str, Twin] = MappingProxyType({}),
 ) -> Answer:
-    """Return the answer from findings and facts; `None` stands for a run that was not audited.
+    """Return the answer from findings and facts. `None` stands for a run that was not audited.
 
     twins  what shorter runs with a remedy showed, by the key of the remedy
     """
@@ -150,7 +167,7 @@ def make_answer(
 
 
 def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> Outcome:
-    """Return the verdict of the whole run. What is not known is worse than a trace."""
+    """Return the verdict of the whole run. A secret that was not measured is worse than a trace."""
     cells = [cell for row in rows for cell in row.cells]
     levels = {cell.level for cell in cells}
     if any(promise.state == "broken" for promise in promises):
@@ -167,7 +184,7 @@ def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequen
 
 
 def _promises(findings: Iterable[Finding]) -> tuple[Promise, ...]:
-    """Return the checks by code; of several checks with one code the worst is told."""
+    """Return the checks by code. If several checks have one code, the worst is returned."""
     found: dict[str, Promise] = {}
     for promise in map(_promise, filter(is_promise, findings)):
         known = found.get(promise.code)
@@ -213,11 +230,15 @@ def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
     return tuple(by_code.values())
 
 
+UNASKED = "fits this run; `securefg audit` without --only and --adversary runs it"
+
+
 def _gaps_of(finding: Finding, decided: dict[tuple[str, str], Level]) -> list[Gap]:
     """Return the gaps of a finding: of attacks that nobody asked for, one for each."""
     if finding.attack == NOT_ASKED:
         names = finding.metric.split(", ")
-        return [_new_gap("not_asked", name, finding) for name in names]
+        one_each = finding.model_copy(update={"because": UNASKED})
+        return [_new_gap("not_asked", name, one_each) for name in names]
     gap = _gap(finding, decided)
     return [] if gap is None else [gap]
 
@@ -243,7 +264,7 @@ def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
 
 
 def _is_lost(finding: Finding) -> bool:
-    """Whether an attack could not tell, and no cell of the table says so."""
+    """Return whether an attack could not tell, and no cell of the table says so."""
     is_open = finding.verdict is Verdict.INCONCLUSIVE and not finding.unmet
     return is_open and finding.measured and is_attack(finding) and not has_place(finding)
 

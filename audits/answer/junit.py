@@ -14,7 +14,7 @@ COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
 def as_junit(answer: Answer) -> str:
-    """Return one suite; an accepted line and a cell without an attack are skipped."""
+    """Return one test suite. An accepted line and a cell without an attack are skipped."""
     suite = ElementTree.Element("testsuite", name=printable(f"securefg {answer.run.name}"))
     told = {found.line.code: found for found in told_lines(answer)}
     lines: list[Line] = [*answer.cells, *answer.promises, *open_gaps(answer)]
@@ -30,7 +30,7 @@ def as_junit(answer: Answer) -> str:
 
 
 def _add_case(suite: ElementTree.Element, line: Line, told: Told | None) -> str:
-    """Add one case, and return its state; empty where it passed."""
+    """Add one case, and return its state, which is empty if the case passed."""
     case = ElementTree.SubElement(suite, "testcase", classname="securefg.audit", name=line.code)
     state, title, text = _judged(line, told)
     if state:

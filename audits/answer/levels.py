@@ -14,7 +14,7 @@ CERTAIN = 1.0
 
 
 def share_of(finding: Finding) -> float | None:
-    """Return the gain over what guessing leaves open; None where there is no prior or no gain."""
+    """Return the gain over what guessing leaves open, or None if there is no prior or no gain."""
     if finding.gain is None or finding.prior is None:
         return None
     return share_of_gain(finding.gain.value, finding.prior.value)
@@ -44,7 +44,7 @@ def level_of(finding: Finding) -> Level:
 
 
 def _stand_out(finding: Finding) -> bool:
-    """Whether some targets are exposed although the average is not.
+    """Return whether some targets are exposed although the average is not.
 
     Ten targets stand out if chance rarely puts them there, and if they stand out by enough.
     """

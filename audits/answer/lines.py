@@ -42,7 +42,7 @@ def told_lines(answer: Answer) -> Iterator[Told]:
 
 
 def kind_of_cell(cell: Cell) -> Kind | None:
-    """Return how loud a cell is; None for a silent one."""
+    """Return how loud a cell is, or None for a silent cell."""
     if cell.level.is_leak or cell.is_small_leak:
         return "leak"
     if cell.is_open:
@@ -51,7 +51,7 @@ def kind_of_cell(cell: Cell) -> Kind | None:
 
 
 def open_gaps(answer: Answer) -> list[Gap]:
-    """Return the gaps that stand for themselves; weak attacks are in their cells."""
+    """Return the gaps that stand for themselves. Weak attacks are in their cells."""
     return [gap for gap in answer.gaps if gap.kind != "weak"]
 
 
@@ -66,7 +66,7 @@ def cell_text(cell: Cell, title: str) -> str:
 
 
 def acceptance_text(line: Line) -> str:
-    """Return who accepted a line, until when and why; empty where nobody did."""
+    """Return who accepted a line, until when and why. The text is empty if nobody did."""
     found = line.acceptance
     if found is None:
         return ""

@@ -16,7 +16,7 @@ from securefg.foundation.settings import Settings
 
 
 class Outcome(StrEnum):
-    """The verdict of the whole run; the worst comes first."""
+    """A verdict of the whole run. The worst comes first."""
 
     BROKEN_PROMISE = "BROKEN PROMISE"
     NOT_PRIVATE = "NOT PRIVATE"
@@ -26,7 +26,8 @@ class Outcome(StrEnum):
 
 
 class Level(StrEnum):
-    """How much one adversary learns of one secret, or why that is not known; the worst first.
+    """A level of what one adversary learns of one secret, or the reason why that is not known. The
+    worst comes first.
 
     EXACT       values follow by algebra, so that no guess is needed
     ALL         at least 90 % of what guessing leaves open
@@ -60,19 +61,19 @@ class Level(StrEnum):
 
     @property
     def is_leak(self) -> bool:
-        """Whether a secret is known to leak in an amount that matters."""
+        """Return whether a secret is known to leak in an amount that matters."""
         return self.rank <= Level.FEW.rank
 
     @property
     def is_unknown(self) -> bool:
-        """Whether something could be learnt and nobody knows how much."""
+        """Return whether something could be learnt and nobody knows how much."""
         return self in (Level.NOT_KNOWN, Level.NOT_TRIED)
 
 
 class Evidence(Settings):
-    """One attack on one cell, as its finding has it.
+    """An attack on a cell, with the figures of its finding.
 
-    share      the part of what guessing leaves open; None where the finding has no prior
+    share      the part of what guessing leaves open, or None if the finding has no prior
     sentence   what it found, in words that its game supports
     condition  what the adversary must know or have beside its view, if the attack says so
     picked     how many targets it picks out, at which rate of false alarms
@@ -116,13 +117,13 @@ class Acceptance(Settings):
 
 
 class Cell(Settings):
-    """What one adversary learns of one secret.
+    """A cell of the table: how much one adversary learns of one secret.
 
     code      stable: SFG-LINK-SERVER
-    number    its footnote, from 1; 0 where it has none
+    number    its footnote, from 1, or 0 if it has none
     unsure    an attack on it found little, and another one could not tell
     lack      of a cell that is not known: for lack of what
-    evidence  every attack that was mounted, the worst first; the first one decides the level
+    evidence  every attack that was mounted, the worst first (the first decides the level)
     """
 
     code: str
@@ -141,19 +142,21 @@ class Cell(Settings):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not known how much leaks: of `trace?`, nobody knows whether it is more."""
+        """Return whether it is not known how much leaks. `trace?` is open: nobody knows whether it
+        is more."""
         return self.level.is_unknown or self.unsure
 
     @property
     def is_small_leak(self) -> bool:
-        """Whether an attack has the verdict LEAK although its share is that of a trace."""
+        """Return whether an attack has the verdict LEAK although its share is that of a trace."""
         return self.level is Level.TRACE and any(
             one.verdict in (Verdict.LEAK, Verdict.VIOLATION) for one in self.evidence
         )
 
     @property
     def counts(self) -> bool:
-        """Whether somebody has to answer for it: it leaks, or nobody knows whether it does."""
+        """Return whether somebody has to answer for the cell: it leaks, or nobody knows whether it
+        does."""
         return self.level.is_leak or self.is_small_leak or self.is_open
 
     @property
@@ -166,7 +169,7 @@ class Cell(Settings):
 
 
 class Row(Settings):
-    """One secret; `cells` are in the order of the answer's columns."""
+    """A secret. Its `cells` are in the order of the answer's columns."""
 
     code: str
     title: str
@@ -174,7 +177,7 @@ class Row(Settings):
 
     @property
     def has_view(self) -> bool:
-        """Whether any adversary is given something that an attack on this secret reads."""
+        """Return whether any adversary is given something that an attack on this secret reads."""
         return any(cell.level not in (Level.NO_VIEW, Level.NO_ATTACK) for cell in self.cells)
 
 
@@ -202,7 +205,7 @@ GapKind = Literal["unplaced", "failed", "audit", "not_asked", "unread", "place",
 
 
 class Gap(Settings):
-    """Something that the audit cannot tell: a field that no attack reads, an attack that failed.
+    """A fact that the audit cannot tell: a field that no attack reads, or an attack that failed.
 
     kind    unplaced: an attack leaks, and the table has no cell for it
     blocks  whether "nothing found" may not be said because of it
@@ -221,7 +224,7 @@ NEAR = 0.02
 
 
 class Quality(Settings):
-    """The score of the model, beside that of always naming one class."""
+    """A model's score, beside the score of always naming one class."""
 
     score: str
     value: float | None
@@ -229,13 +232,13 @@ class Quality(Settings):
 
     @property
     def is_useless(self) -> bool:
-        """Whether always naming one class is as good."""
+        """Return whether always naming one class is as good."""
         known = self.value is not None and self.one_class is not None
         return known and (self.value or 0.0) <= (self.one_class or 0.0) + 1e-9
 
     @property
     def is_near_one_class(self) -> bool:
-        """Whether always naming one class is nearly as good."""
+        """Return whether always naming one class is nearly as good."""
         known = self.value is not None and self.one_class is not None
         return known and (self.value or 0.0) <= (self.one_class or 0.0) + NEAR
 
@@ -251,12 +254,12 @@ class Twin(Settings):
 class Remedy(Settings):
     """A defence that the attacks themselves say would stop them.
 
-    key      the word that `--try` takes; empty where no setting applies it
-    setting  what to add to `securefg run`; empty where no setting applies it
+    key      the word that `--try` takes, empty if no setting applies it
+    setting  what to add to `securefg run`, empty if no setting applies it
     codes    the leaking cells of which it stops every attack, as the attacks declare
     is_needed  whether it helps a cell that no remedy before it helps
-    twin     the run that was made to try it; None where nobody tried
-    tried    the level of every cell of `codes` in the twin; None for one that was not tried
+    twin     the run that was made to try it, or None if nobody tried
+    tried    the level of every cell of `codes` in the twin, or None if it was not tried
     """
 
     key: str
@@ -270,12 +273,12 @@ class Remedy(Settings):
 
     @property
     def is_tried(self) -> bool:
-        """Whether a defended twin of the run was audited."""
+        """Return whether a defended twin of the run was audited."""
         return self.twin is not None
 
 
 class RunFacts(Settings):
-    """What the answer says of the run itself.
+    """A set of facts that the answer tells about the run itself.
 
     masks            None where it is not known, as of another framework's exchange
     can_run_again    whether a defended twin can be run: not of another framework's exchange
@@ -296,7 +299,7 @@ class RunFacts(Settings):
 
 
 class Answer(Settings):
-    """The whole answer.
+    """An answer of an audit, as a whole.
 
     unknown  one sentence about what is not known
     absent   the attacks that this run gives nothing to: counted on a screen, never listed there

@@ -1,4 +1,5 @@
-"""What would change it: the defences that the leaking attacks themselves name, with the setting.
+"""The remedies of an answer: the defences that the leaking attacks themselves name, with the
+setting.
 
 An attack says what stops it in clauses (`stopped_by="masks; noise on the rows; fewer rounds"`). A
 clause that denies or limits itself ("masks do not", "masks in part") is no remedy. A remedy is

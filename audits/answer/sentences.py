@@ -1,4 +1,4 @@
-"""The one place that turns a finding into words; no sentence says more than its game measured.
+"""The one place that turns a finding into words. No sentence says more than its game measured.
 
 `exposes` is the attack's own noun phrase and follows the verb "learns". The figures beside it are
 those of the finding, with the name of the metric.
@@ -106,7 +106,8 @@ def _measured(finding: Finding) -> str:
 
 
 def picked_text(details: dict[str, float]) -> str:
-    """Return how many targets an attack picks out and at how many false alarms; else empty."""
+    """Return how many targets an attack picks out and at how many false alarms, or an empty
+    text."""
     if details.get("picked", 0) <= 0:
         return ""
     rate = details.get("picked_false_alarms", 0.0)
@@ -176,7 +177,7 @@ def _leaks(rows: Sequence[Row]) -> str:
 
 
 def _cells_text(count: int, more: str, how: str) -> str:
-    """Return how many cells leak; empty for none."""
+    """Return how many cells leak, or an empty text for none."""
     verb = "leaks" if count == 1 else "leak"
     return f"{count}{more} {'cell' if count == 1 else 'cells'} {verb}{how}." if count else ""
 
@@ -189,7 +190,8 @@ def _worst_of(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:
 
 
 def _by_condition(named: Sequence[tuple[Row, Cell]]) -> list[str]:
-    """Return the secrets in words, one text for every condition; without any comes first."""
+    """Return the secrets in words, one text for every condition. Secrets without a condition come
+    first."""
     found: dict[str, list[str]] = {}
     for row, cell in sorted(named, key=lambda pair: bool(_condition(pair[1]))):
         found.setdefault(_condition(cell), []).append(_learnt(row, cell))
@@ -201,7 +203,7 @@ def _condition(cell: Cell) -> str:
 
 
 def _about_people(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:
-    """Return the secrets of people; a copy of the model is named only if nothing else is."""
+    """Return the secrets of people. A copy of the model is named only if nothing else is."""
     return [(row, cell) for row, cell in found if row.code != MODEL.code] or found
 
 

@@ -23,18 +23,19 @@ PREFIX = "SFG"
 
 
 def is_promise(finding: Finding) -> bool:
-    """Whether a finding checks what the run claims of itself."""
+    """Return whether a finding checks what the run claims of itself."""
     claims = bool(finding.check) or finding.epsilon_claimed is not None
     return finding.verdict is Verdict.VIOLATION or (not finding.cells and claims)
 
 
 def is_attack(finding: Finding) -> bool:
-    """Whether a finding is about attacks: no promise, and nothing about the audit itself."""
+    """Return whether a finding is about an attack, and not about a promise or the audit itself."""
     return bool(finding.cells) or not (finding.attack in NO_ATTACKS or is_promise(finding))
 
 
 def cells_of_finding(finding: Finding) -> tuple[str, ...]:
-    """Return the cells that a finding names; one from an older version has a row of its own."""
+    """Return the cells that a finding names. A finding from an older version has a row of its
+    own."""
     if finding.cells or finding.adversary == "-":
         return tuple(map(code_text, finding.cells))
     return (cell_code(code_text(finding.attack), kind_of(finding.adversary)),)
@@ -47,7 +48,7 @@ def code_text(text: str) -> str:
 
 
 def has_place(finding: Finding) -> bool:
-    """Whether the table has a cell for a finding."""
+    """Return whether the table has a cell for a finding."""
     return any(
         code.rpartition("-")[2] in PLACES.values() and code.rpartition("-")[0]
         for code in cells_of_finding(finding)
@@ -55,7 +56,7 @@ def has_place(finding: Finding) -> bool:
 
 
 def is_mounted(finding: Finding) -> bool:
-    """Whether a finding is evidence in its cells: a leak is, whatever else it says."""
+    """Return whether a finding is evidence in its cells. A leak always is."""
     leaks = finding.verdict in (Verdict.LEAK, Verdict.VIOLATION)
     return leaks or (not finding.unmet and (finding.measured or bool(finding.cells)))
 

@@ -43,7 +43,7 @@ LEGEND = {
 
 
 def answer_lines(answer: Answer, whole: bool = False) -> list[Text]:
-    """Return the lines of the screen; `whole` shows every attack and every row."""
+    """Return the lines of the screen. `whole` shows every attack and every row."""
     parts = [
         _head(answer),
         _verdict(answer),
@@ -235,7 +235,8 @@ def _promises(answer: Answer, whole: bool) -> Iterator[Text]:
 
 
 def _epsilon(answer: Answer) -> list[str]:
-    """Return the promised epsilon for every unit, rounded up; void where the noise is seeded."""
+    """Return the promised epsilon for every unit, rounded up, and marked as void if the noise is
+    seeded."""
     finite = {unit: eps for unit, eps in answer.run.epsilon.items() if eps is not None}
     if not answer.run.epsilon:
         return []
@@ -276,7 +277,7 @@ def _remedy(start: str, remedy: Remedy) -> Iterator[Text]:
 
 
 def _filled(parts: Sequence[str]) -> list[str]:
-    """Return settings on as few lines as they fit; none is broken."""
+    """Return settings on as few lines as they fit. No setting is broken."""
     lines: list[str] = []
     for part in (part.strip() for part in parts if part):
         if lines and len(lines[-1]) + 1 + len(part) <= WIDTH:
@@ -323,10 +324,12 @@ def _all_attacks(answer: Answer) -> Iterator[Text]:
     for cell in answer.cells:
         for one in cell.evidence:
             yield from _hanging(f"{cell.code:<22}", one.sentence)
+    names_by_reason: dict[tuple[str, str], list[str]] = {}
     for gap in (*answer.gaps, *answer.absent):
-        yield from _hanging(
-            f"{gap.kind.replace('_', ' '):<22}", f"{attack_words(gap.name)}: {gap.because}"
-        )
+        kind = gap.kind.replace("_", " ")
+        names_by_reason.setdefault((kind, gap.because), []).append(attack_words(gap.name))
+    for (kind, because), names in names_by_reason.items():
+        yield from _hanging(f"{kind:<22}", f"{', '.join(names)}: {because}")
 
 
 def _listed(name: str, said: Sequence[str], style: str) -> Iterator[Text]:

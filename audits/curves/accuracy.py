@@ -39,7 +39,7 @@ BROAD, HEIGHT = 640.0, 300.0
 
 
 def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
-    """The score at every promised epsilon, with the reference levels."""
+    """Return the figure of the score at every promised epsilon, with the reference levels."""
     points = of(data, series.name, lambda point: point.accuracy is not None)
     lost = of(data, series.name, lambda point: bool(point.failed))
     traces = marks.traces(points, lambda point: _accuracy_mark(point, marks))
@@ -82,7 +82,7 @@ def _accuracy_mark(point: CurvePoint, marks: Marks) -> Mark:
 
 
 def levels(series: Series) -> list[tuple[str, Interval, tuple[RunRef, ...]]]:
-    """The reference levels that are known, with their names and runs."""
+    """Return the reference levels that are known, with their names and runs."""
     named = (
         ("centralised", series.centralised, series.centralised_runs),
         ("alone", series.alone, series.alone_runs),
@@ -140,7 +140,8 @@ def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
 
 
 def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
-    """The largest gain of any attack against the score, with the Pareto front."""
+    """Return the figure of the largest gain of any attack against the score, with the Pareto
+    front."""
     points = of(data, series.name, lambda p: p.accuracy is not None and gain(p) is not None)
     front = pareto([point for point in points if measured_whole(point)])
     best = "; ".join(setting_words(point) for point in front) or "nothing"
@@ -167,7 +168,8 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
 
 
 def pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Points that no other one beats in accuracy and in leakage, from left to right."""
+    """Return the points that no other point beats in accuracy and in leakage, from left to
+    right."""
     ordered = sorted(points, key=lambda p: (-_accuracy(p), gain(p) or 0.0))
     front: list[CurvePoint] = []
     for point in ordered:
@@ -177,7 +179,7 @@ def pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
 
 
 def gain(point: CurvePoint) -> float | None:
-    """The largest gain of any attack on this point."""
+    """Return the largest gain of any attack on this point, or None."""
     leak = largest_leak(point)
     return None if leak is None or leak.gain is None else leak.gain.value
 

@@ -36,7 +36,7 @@ MOST_ROWS = 12
 
 @dataclass(frozen=True)
 class Row:
-    """One setting in the table of the first screen."""
+    """A setting in the table of the first screen."""
 
     setting: str
     anchor: str
@@ -49,12 +49,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Card:
-    """The answer for one series.
+    """An answer for one series.
 
-    tone        met: a setting is recommended; unmet: none is; free: there are no limits
+    tone        met if a setting is recommended, unmet if none is, free if there are no limits
     badge       the answer in one to three words
     head        the setting that the conditions are about, with its score
-    words       why no setting is recommended; empty where one is
+    words       why no setting is recommended, empty if one is
     conditions  of that setting
     price       the cost of protection, in words
     unit        the unit of the promise, and the promise per other units
@@ -138,7 +138,8 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
 
 
 def _may_stand(point: CurvePoint, limits: Limits) -> bool:
-    """Return whether a chosen point meets every condition; without limits none is recommended."""
+    """Return whether a chosen point meets every condition. Without limits no point is
+    recommended."""
     return not limits.any or state_of(check_conditions(point, limits)) == "met"
 
 
@@ -149,7 +150,8 @@ def _answer(limits: Limits, choice: Choice, chosen: CurvePoint | None) -> tuple[
 
 
 def _reason(choice: Choice, data: CurveData) -> str:
-    """Return why no setting is recommended; what the nearest lacks is in its conditions."""
+    """Return why no setting is recommended. The conditions of the nearest setting tell what it
+    lacks."""
     words = choice.words.removeprefix("no setting is recommended").lstrip(":; ")
     if not choice.concluded and " comes nearest" in words:
         return ""
@@ -238,7 +240,8 @@ def _short_setting(point: CurvePoint) -> str:
 
 
 def _gain_reach(gain: Interval, point: CurvePoint) -> str:
-    """Return the largest gain; of a point with a weak measurement, only what was found."""
+    """Return the largest gain. For a point with a weak measurement, return only the gain that was
+    found."""
     if not measured_whole(point):
         return f"{signed(gain.value)} found"
     is_wide = signed(gain.high) != signed(gain.value)
@@ -258,7 +261,8 @@ def _promise(point: CurvePoint, unit: str) -> str:
 
 
 def _promised_unit(limits: Limits, points: Sequence[CurvePoint]) -> str:
-    """Return the one unit of the column of promises; empty where settings have several."""
+    """Return the one unit of the column of promises, or an empty text if settings have several
+    units."""
     units = {point.unit for point in points if point.epsilon is not None}
     return limits.unit or (units.pop() if len(units) == 1 else "")
 

@@ -53,7 +53,8 @@ NOT_AUDITED = "run, and not audited on the curve's terms"
 def collect(
     plan: CurvePlan, root: Path, failed: Sequence[Failure], command: str = "securefg curve"
 ) -> tuple[CurveData, Timing]:
-    """A point without all its seeds is shown as failed, with the reason, never left out."""
+    """Return the data and the timing of a curve. A point without all its seeds is shown as failed,
+    with the reason, and never left out."""
     wanted = {point.config.hash for point in plan.points}
     there = {found: folder for found, folder in find_runs(root).items() if found in wanted}
     faults = {found: fault_of(folder, found) for found, folder in there.items()}
@@ -89,7 +90,7 @@ def findings_of(folder: RunFolder) -> Path:
 
 
 def is_audited(folder: RunFolder, plan: Plan) -> bool:
-    """Whether this very audit of this very record ended: on the curve's terms, not on others."""
+    """Return whether exactly this audit of exactly this record ended, on the curve's own terms."""
     wanted = plan.ended(audit_settings(folder.config().audit, plan.overrides))
     return is_whole(findings_of(folder), folder.summary().transcript_chain, wanted)
 
@@ -111,7 +112,7 @@ def _point(
     if not found or missing:
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
-    score = monitored(found[0][0].config)
+    score = monitored(found[0][0].config, summaries[0])
     reached = [score_of(summary, score) for summary in summaries]
     accuracies = tuple(value for value in reached if value is not None)
     if len(accuracies) < len(reached):
@@ -145,7 +146,7 @@ def _point(
 
 
 def _claims(summaries: Sequence[Summary]) -> dict[Unit, ClaimedEpsilon]:
-    """Every unit's claim, that of the seed with the largest epsilon: partitions differ by seed."""
+    """Return every unit's claim of the seed with the largest epsilon. Partitions differ by seed."""
     found: dict[Unit, ClaimedEpsilon] = {}
     for summary in summaries:
         for unit, claim in summary.epsilon.items():
@@ -159,8 +160,8 @@ def _size(claim: ClaimedEpsilon) -> float:
 
 
 def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...]:
-    """Findings of the same attack and adversary, over the seeds; an attack that was asked for and
-    has no finding in some seed is one that was not run."""
+    """Return the findings of the same attack and adversary, pooled over the seeds. An attack that
+    was asked for and has no finding in some seed counts as not run."""
     groups: dict[tuple[str, str], list[tuple[int, Finding]]] = {}
     for seed, findings in enumerate(audits):
         for finding in findings:
@@ -172,7 +173,8 @@ def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...
 
 
 def _unchecked(epsilon: float | None, audits: Sequence[Sequence[Finding]]) -> tuple[Leak, ...]:
-    """A promised epsilon whose checks found nothing at all, in some seed, was not checked."""
+    """Return a leak entry if a promised epsilon was not checked: some seed has no finding of its
+    checks."""
     if epsilon is None:
         return ()
     made = [{finding.check for finding in findings} for findings in audits]
@@ -183,8 +185,12 @@ def _unchecked(epsilon: float | None, audits: Sequence[Sequence[Finding]]) -> tu
 
 
 def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
-    """Promises are judged apart, unless a check could not tell whether its promise is kept. Of what
-    nobody read or took, what was asked for counts; without any name, everybody is asked."""
+    """Return whether a finding counts for the adversaries that were asked for.
+
+    Promises are judged apart, unless a check could not tell whether its promise is kept. A finding
+    about an unread field or an untaken place counts if its adversary was asked for. Without any
+    name, every adversary is asked for.
+    """
     if finding.attack == "integrity" or finding.attack.startswith("mechanism_"):
         return finding.verdict is Verdict.INCONCLUSIVE
     if not adversaries:
@@ -194,9 +200,11 @@ def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
 
 
 def _counts(finding: Finding, asked: Asked) -> bool:
-    """Whether a finding counts with the leaks: not if its attack is excluded and did not break
-    off, and not if the run gives the attack nothing and nobody asked for it by name. Checks of
-    promises cannot be excluded."""
+    """Return whether a finding counts with the leaks.
+
+    A finding does not count if its attack is excluded and did not break off, or if the run gives
+    the attack nothing and nobody asked for it by name. Checks of promises cannot be excluded.
+    """
     if finding.attack in asked.excluded and not finding.check:
         return finding.failed
     return finding.measured or finding.attack in COVERAGE or finding.attack in asked.attacks
@@ -207,8 +215,8 @@ def _default_leaks(
     found: Sequence[tuple[Point, RunFolder]],
     audits: Sequence[Sequence[Finding]],
 ) -> tuple[str, ...] | None:
-    """Every LEAK that the runs' audits report, excluded or not, within any limit or not; None
-    where some seed was not audited with every attack."""
+    """Return every LEAK that the runs' audits report, excluded or not, within any limit or not.
+    Return None if some seed was not audited with every attack."""
     asked = [(plan.audits[point.config.hash], folder) for point, folder in found]
     if not all(
         own.has_default_attacks or is_audited(folder, own.default_attacks) for own, folder in asked
@@ -243,7 +251,8 @@ def _not_run(attack: str) -> Leak:
 
 
 def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | None) -> Leak:
-    """A field or a place each may have a finding of its own: a seed may have several."""
+    """Return the pooled leak of one attack and adversary. Each field or place may have a finding of
+    its own, so a seed may have several findings."""
     found = [finding for _, finding in by_seed]
     first, measured = found[0], len({seed for seed, _ in by_seed})
     gains, values = ([one for one in ones if one] for ones in zip(*_figures(found), strict=True))
@@ -277,7 +286,7 @@ def _figures(found: Sequence[Finding]) -> list[tuple[Interval | None, Interval |
 
 
 def _basis(found: Sequence[Finding]) -> str:
-    """How the gain is known; measured in one seed is measured."""
+    """Return how the gain is known. A gain that is measured in one seed counts as measured."""
     bases = {finding.basis for finding in found}
     return bases.pop() if len(bases) == 1 else "measured"
 
@@ -294,7 +303,7 @@ def _null_band(figures: Sequence[Interval | None]) -> Interval | None:
 def _epsilons(
     audits: Sequence[Sequence[Finding]],
 ) -> tuple[float | None, float | None, tuple[str, ...]]:
-    """The mechanism finding that comes closest to its claim, and all violations in words."""
+    """Return the mechanism finding that comes closest to its claim, and all violations in words."""
     every = [finding for findings in audits for finding in findings]
     violations = [f.because for f in every if f.verdict is Verdict.VIOLATION]
     known = [f for f in every if f.epsilon_claimed and f.epsilon_lower is not None]
@@ -310,7 +319,7 @@ def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
     config = first.runs[0].config
     folder = next((runs[p.config.hash] for p in first.runs if p.config.hash in runs), None)
     own = [level for level in plan.levels if level.series == name]
-    score = monitored(config)
+    score = monitored(config, None if folder is None else folder.summary())
     levels = {level.kind: _level(level, runs, score) for level in own}
     made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(
@@ -333,7 +342,8 @@ def _num_clients(folder: RunFolder | None) -> int:
 
 
 def _level(level: Level, runs: dict[str, RunFolder], score: str) -> Interval | None:
-    """Over the seeds that were run, by the score that the series is compared by."""
+    """Return the interval over the seeds that were run, by the score that the series is compared
+    by."""
     found = [runs[p.config.hash] for p in level.runs if p.config.hash in runs]
     values = [score_of(folder.summary(), score) for folder in found]
     known = [value for value in values if value is not None]
@@ -341,7 +351,7 @@ def _level(level: Level, runs: dict[str, RunFolder], score: str) -> Interval | N
 
 
 def _made_by(folders: Sequence[RunFolder]) -> tuple[str, ...]:
-    """The versions of this software that made the runs, and those that audited them last."""
+    """Return the versions of this software that made the runs, and those that audited them last."""
     runs = {folder.summary().versions.get("securefg", "unknown") for folder in folders}
     audits = [
         last_audit(read_history(folder.path), folder.summary().transcript_chain)
@@ -353,7 +363,8 @@ def _made_by(folders: Sequence[RunFolder]) -> tuple[str, ...]:
 def _alone(
     plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], score: str
 ) -> tuple[float, ...]:
-    """Training alone, seed by seed: only on the very data that the setting was trained on."""
+    """Return the scores of training alone, seed by seed, for seeds with exactly the same data as
+    the setting."""
     found: list[float] = []
     levels = [o for o in plan.levels if (o.series, o.kind) == (setting.series, "alone")]
     pairs = [pair for o in levels for pair in zip(o.runs, setting.runs, strict=True)]
@@ -376,7 +387,7 @@ def _ref(point: Point, folder: RunFolder) -> RunRef:
 
 
 def _bytes(summaries: Sequence[Summary], way: str) -> int:
-    """Mean over the seeds: early stopping ends some runs before others."""
+    """Return the mean of the bytes over the seeds. Early stopping ends some runs before others."""
     sizes = [getattr(summary.bytes, way).total for summary in summaries]
     return round(statistics.fmean(sizes))
 

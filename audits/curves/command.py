@@ -27,7 +27,7 @@ from securefg.sweep.display import Display
 
 @dataclass(frozen=True)
 class CurveOutcome:
-    """What a curve wrote, and what failed on the way."""
+    """A record of what a curve wrote, and what failed on the way."""
 
     data: CurveData
     page: Path
@@ -44,7 +44,8 @@ def draw_curve(
     overrides: Sequence[str] = (),
     tell: Callable[[str], None] = lambda line: None,
 ) -> CurveOutcome:
-    """Only missing points are run; the page is written even where some failed.
+    """Run the missing points of a curve, write its page even if some points failed, and return the
+    outcome.
 
     tell  gets a line for each thing that is known before the work
     """
@@ -77,7 +78,8 @@ def draw_curve(
 def refuse_impossible(plan: CurvePlan, runs: Path) -> dict[str, Setup]:
     """Put together what is missing of every defence, at its least and its largest epsilon.
 
-    Return the setups by the keys of their settings. What no run could do raises before the first.
+    Return the setups by the keys of their settings. Raise before the first run if some run is
+    impossible.
     """
     setups: dict[str, Setup] = {}
     series = {(setting.series, setting.defence) for setting in plan.settings}
@@ -95,7 +97,7 @@ def refuse_impossible(plan: CurvePlan, runs: Path) -> dict[str, Setup]:
 
 
 def _due(data: CurveData, tried: set[str]) -> set[str]:
-    """Points that are recommended unless an attack that nobody asked for leaks."""
+    """Return the points that are recommended unless an attack that nobody asked for leaks."""
     return set(awaiting_default_audit(data.series, data.points, data.limits)) - tried
 
 
@@ -116,7 +118,8 @@ def carry_out(plan: CurvePlan, home: Path, jobs: int, display: Display | None) -
 
 @dataclass(frozen=True)
 class RunAndAudit:
-    """Configs are looked up by their hash; one without a plan (a reference level) is only run.
+    """A task that runs and audits a config. Configs are looked up by their hash. A config without a
+    plan (a reference level) is only run.
 
     controls  where runs with the defences off are kept, one for all strengths of a defence
     """
@@ -132,7 +135,7 @@ class RunAndAudit:
         return config.hash not in self.plans or is_audited(folder, self.plans[config.hash])
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
-        """Run a point and audit it; return whether both were completed."""
+        """Run a point and audit it. Return whether both were completed."""
         runs = Runs()
         if not runs.finished(config) and not runs.execute(config, observer):
             return False

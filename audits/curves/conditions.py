@@ -27,9 +27,9 @@ State = Literal["met", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a recommendation.
+    """A condition of a recommendation.
 
-    state   failed: a measurement speaks against the setting; unknown: no measurement decides
+    state   failed if a measurement speaks against the setting, unknown if no measurement decides
     found   the figure that decides, in words
     """
 
@@ -113,7 +113,7 @@ def _name_leaks(limits: Limits) -> str:
 
 
 def _is_over(leak: Leak, limits: Limits) -> bool:
-    """Return whether an attack leaks for certain; without any limit nothing is too much."""
+    """Return whether an attack leaks for certain. Without any limit nothing is too much."""
     if is_unsound(leak) or not limits.any:
         return False
     if leak.leaking or leak.verdict == "LEAK":

@@ -1,4 +1,4 @@
-"""What is known of a curve before its first run: why it cannot end green, minutes and disk."""
+"""The forecast of a curve before its first run: why it cannot end green, minutes and disk."""
 
 from __future__ import annotations
 

@@ -39,14 +39,15 @@ Found = Sequence[tuple[CurvePoint, Leak]]
 
 
 def leak_figures(data: CurveData, series: Series, marks: Marks) -> Iterator[Figure]:
-    """A panel wherever something was measured."""
+    """Yield a panel for every attack and adversary with a measurement."""
     for found in _by_attack(data, series):
         if any(leak.gain is not None for _, leak in found):
             yield _panel(data, series, marks, found)
 
 
 def unmeasured(data: CurveData, series: Series) -> Iterator[tuple[str, str]]:
-    """(attack and adversary, why) of what could not be measured at any setting."""
+    """Yield (attack and adversary, reason) for every attack that could be measured at no
+    setting."""
     for found in _by_attack(data, series):
         if all(leak.gain is None for _, leak in found):
             yield by_whom(found[0][1]), found[0][1].because
@@ -107,7 +108,7 @@ def _mark(point: CurvePoint, leak: Leak, marks: Marks) -> Mark:
 
 
 def _null_band(known: Found) -> tuple[tuple[float, float, float], ...]:
-    """At every epsilon, the widest null of the points there."""
+    """Return at every epsilon the widest null of the points there."""
     widest: dict[float, tuple[float, float]] = {}
     for point, leak in known:
         if leak.null is not None:
@@ -156,7 +157,7 @@ BOUNDS_HEIGHT = 320.0
 
 
 def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | None:
-    """None where no claim was tested."""
+    """Return the figure of measured bounds against claims, or None if no claim was tested."""
     points = of(
         data, series.name, lambda p: bool(p.epsilon_claimed) and p.epsilon_lower is not None
     )
@@ -184,7 +185,8 @@ def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | Non
 
 
 def is_broken(point: CurvePoint) -> bool:
-    """A promise was found broken here, or the measured bound lies above the claim."""
+    """Return whether a promise was found broken here, or the measured bound lies above the
+    claim."""
     above = (
         point.epsilon_lower is not None
         and point.epsilon_claimed is not None
@@ -226,7 +228,8 @@ def _bound_table(points: Sequence[CurvePoint]) -> Table:
 
 
 def cost_figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> Iterator[Figure]:
-    """Sent up, sent down, time; none of what is not known at any point."""
+    """Yield figures of bytes sent up, bytes sent down and time. A cost that is known at no point
+    has none."""
     points = of(data, series.name, lambda point: not point.failed)
     for title, value, text, caption in _cost_kinds(timing):
         known = [point for point in points if value(point) is not None]

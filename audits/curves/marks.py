@@ -15,7 +15,7 @@ _SPARE = (2, 6)
 
 
 class Marks:
-    """How the points of one curve are marked, and where their links lead."""
+    """A marking of the points of one curve, with the targets of their links."""
 
     def __init__(self, data: CurveData) -> None:
         self._defences = tuple(dict.fromkeys(point.defence for point in data.points))
@@ -23,15 +23,15 @@ class Marks:
         self._chosen = {choice.point for choice in data.choices}
 
     def anchor(self, point: CurvePoint) -> str:
-        """The id of the point's row in the table of all points."""
+        """Return the id of the point's row in the table of all points."""
         return self._anchors[point.key]
 
     def is_chosen(self, point: CurvePoint) -> bool:
-        """Whether a series recommends the point."""
+        """Return whether a series recommends the point."""
         return point.key in self._chosen
 
     def colour(self, defence: str) -> int:
-        """The number of the defence's colour on this page."""
+        """Return the number of the defence's colour on this page."""
         found = named_defence(defence)
         known = found.colour if found else _COLOURS.get(defence)
         return known or _SPARE[self._defences.index(defence) % len(_SPARE)]
@@ -42,7 +42,7 @@ class Marks:
         mark: Callable[[CurvePoint], Mark],
         joined: bool = True,
     ) -> tuple[Trace, ...]:
-        """One trace per defence, from the smallest epsilon to infinity."""
+        """Return one trace per defence, from the smallest epsilon to infinity."""
         grouped: dict[str, list[Mark]] = {}
         for point in sorted(points, key=epsilon):
             grouped.setdefault(point.defence, []).append(mark(point))
@@ -60,22 +60,22 @@ class Marks:
 
 
 def legend(traces: Sequence[Trace]) -> tuple[LegendEntry, ...]:
-    """An entry per trace."""
+    """Return a legend entry per trace."""
     return tuple(LegendEntry(trace.name, sample=sample(trace)) for trace in traces)
 
 
 def of(data: CurveData, series: str, kept: Callable[[CurvePoint], bool]) -> list[CurvePoint]:
-    """The points of a series that are kept."""
+    """Return the points of a series that are kept."""
     return [point for point in data.points if point.series == series and kept(point)]
 
 
 def epsilon(point: CurvePoint) -> float:
-    """The promised epsilon, infinity where nothing is promised."""
+    """Return the promised epsilon, or infinity if nothing is promised."""
     return math.inf if point.epsilon is None else point.epsilon
 
 
 def epsilon_side(points: Sequence[CurvePoint]) -> Side:
-    """The axis of promised epsilons: the values that were swept are written along it."""
+    """Return the axis of promised epsilons. The values that were swept are written along it."""
     units = sorted({point.unit for point in points if point.unit})
     per = f" per {' or '.join(units)}" if units else ""
     swept = tuple(sorted({point.epsilon for point in points if point.epsilon is not None}))
@@ -83,7 +83,7 @@ def epsilon_side(points: Sequence[CurvePoint]) -> Side:
 
 
 def limit_guides(data: CurveData) -> tuple[Guide, ...]:
-    """The limit on gains, where there is one."""
+    """Return the guide of the limit on gains, or no guide if there is no limit."""
     limit = data.limits.leak_gain
     if limit is None:
         return ()
@@ -91,13 +91,13 @@ def limit_guides(data: CurveData) -> tuple[Guide, ...]:
 
 
 def epsilon_cell(point: CurvePoint) -> Cell:
-    """The promised epsilon as a cell of a table."""
+    """Return the promised epsilon as a cell of a table."""
     raw = "inf" if point.epsilon is None else repr(point.epsilon)
     return Cell(strength_text(point.epsilon), raw)
 
 
 def run_cell(runs: Sequence[RunRef]) -> Cell:
-    """Links to the runs that made the number."""
+    """Return a cell with links to the runs that made the number."""
     return Cell(
         "",
         " ".join(run.folder for run in runs),
@@ -107,5 +107,5 @@ def run_cell(runs: Sequence[RunRef]) -> Cell:
 
 
 def report_link(run: RunRef, anchor: str = "") -> str:
-    """The address of a run's page, or of an anchor on it."""
+    """Return the address of a run's page, or of an anchor on it."""
     return f"runs/{run.folder}/report.html" + (f"#{anchor}" if anchor else "")

@@ -49,7 +49,7 @@ from securefg.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Sight:
-    """What each adversary sees in one series.
+    """A view of what each adversary sees in one series.
 
     measures  (attack, unit, metric): what its numbers mean
     """
@@ -69,7 +69,7 @@ def _sight(data: CurveData, series: Series) -> Sight:
 
 
 def strength(leak: Leak) -> str:
-    """How much was recovered, in a few words."""
+    """Return how much was recovered, in a few words."""
     if leak.verdict != "LEAK":
         return VERDICT_WORDS.get(leak.verdict, leak.verdict)
     if leak.gain is None or leak.value is None or leak.prior is None:
@@ -84,7 +84,7 @@ def strength(leak: Leak) -> str:
 
 
 def seen_words(leak: Leak) -> str:
-    """The numbers, and how sure they are."""
+    """Return the numbers of a leak in words, and how sure they are."""
     if leak.gain is None or leak.value is None:
         return leak.because
     before = "" if leak.prior is None else f"{significant(leak.prior)} → "
@@ -96,7 +96,7 @@ def seen_words(leak: Leak) -> str:
 
 @dataclass(frozen=True)
 class SeriesFigures:
-    """All drawings of one series."""
+    """A set of all drawings of one series."""
 
     name: str
     accuracy: Figure
@@ -108,10 +108,10 @@ class SeriesFigures:
 
 
 def build_curve_page(data: CurveData, timing: Timing, path: Path) -> Path:
-    """Write the page. Its links lead to `runs/<folder>/report.html` beside it.
+    """Write the page and return its path. Its links lead to `runs/<folder>/report.html` beside it.
 
     Runs there whose page is missing, or older than their audit, get one. The same data and timing
-    give the same bytes; the data block is `CurveData` as JSON.
+    give the same bytes. The data block is `CurveData` as JSON.
     """
     folders = {run.folder for point in data.points for run in point.runs}
     levels = {run.folder for one in data.series for run in one.centralised_runs + one.alone_runs}
@@ -135,7 +135,7 @@ def _bring_up_to_date(run: Path) -> None:
 
 
 def render_curve(data: CurveData, timing: Timing) -> str:
-    """The page as text. Everything that comes from the data is escaped."""
+    """Return the page as text. Everything that comes from the data is escaped."""
     marks = Marks(data)
     return render_page(
         "curve.html",
@@ -182,7 +182,7 @@ def _defences(data: CurveData) -> list[str]:
 
 
 def _block(tree: Any) -> Markup:
-    """JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot end the script element it stands in."""
     text = json.dumps(tree, allow_nan=False, ensure_ascii=True)
     safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return Markup(safe)

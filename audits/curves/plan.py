@@ -16,7 +16,7 @@ from securefg.sweep import Point
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of the curve: a defence at one strength, run once per seed."""
+    """A point of the curve: a defence at one strength, run once per seed."""
 
     series: str
     defence: str
@@ -42,10 +42,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a curve wants to know of a setting.
+    """A list of what a curve wants to know of a setting.
 
-    smallest  the smallest gain that matters; None for the default of each metric
-    excluded  attacks whose failure to measure does not count; their LEAK does
+    smallest  the smallest gain that matters, or None for the default of each metric
+    excluded  attacks whose failure to measure does not count (their LEAK does)
     """
 
     attacks: tuple[str, ...]
@@ -56,7 +56,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class CurvePlan:
-    """All that must be run, and how each run is audited (by config hash).
+    """A plan of all that must be run, and of how each run is audited (by config hash).
 
     excluded  by series: attacks that the config excludes, each with its reason
     """
@@ -68,7 +68,7 @@ class CurvePlan:
     excluded: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def asked(self, setting: Setting) -> Asked:
-        """The attacks that were named for a setting's runs, and whose places they take."""
+        """Return the attacks that were named for a setting's runs, and whose places they take."""
         plan = self.audits[setting.runs[0].config.hash]
         names = tuple(get_attack(name).name for name in plan.only if name != PROMISES)
         smallest = setting.runs[0].config.audit.leak_threshold
@@ -83,7 +83,8 @@ class CurvePlan:
 
 
 def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
-    """Every config is parsed here, so that a mistake shows before anything runs."""
+    """Return the plan of a curve. Every config is parsed here, so that a mistake shows before
+    anything runs."""
     settings: list[Setting] = []
     levels: list[Level] = []
     audits: dict[str, Plan] = {}
@@ -145,8 +146,10 @@ def _level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level
 
 
 def _audit_plan(curve: CurveConfig, sweep: Sweep, config: RunConfig) -> Plan:
-    """Attacks that were named, or all whose needs are met; one that was named and cannot be run
-    is a finding, and the point that has it meets no limit."""
+    """Return a plan with the attacks that were named, or with all whose needs are met.
+
+    An attack that was named and cannot be run is a finding, and its point meets no limit.
+    """
     only = () if sweep.attacks is None else (*sweep.attacks, "promises")
     return Plan(
         only=only,

@@ -22,8 +22,8 @@ def over_seeds_and_targets(figures: Sequence[Interval]) -> Interval:
     """Return the mean over seeds, with a hierarchical interval.
 
     The values of the seeds vary by their targets and by the seed, and Student's interval over the
-    seeds covers both. Few seeds may lie close together by luck, so the interval is never
-    narrower than the targets of all seeds together allow. Of one seed, return its interval.
+    seeds covers both. Few seeds may lie close together by luck, so the interval is never narrower
+    than the targets of all seeds together allow. For one seed, return its interval.
     """
     if len(figures) == 1:
         return Interval(value=figures[0].value, low=figures[0].low, high=figures[0].high)
@@ -40,7 +40,7 @@ def over_seeds_and_targets(figures: Sequence[Interval]) -> Interval:
 def pooled_verdict(found: Sequence[Finding], smallest: float | None) -> tuple[Verdict, str]:
     """Return one verdict for all seeds, and why.
 
-    smallest  the smallest gain that matters; None for the default of the metric
+    smallest  the smallest gain that matters, or None for the default of the metric
     """
     if len(found) == 1:
         return found[0].verdict, found[0].because
@@ -66,7 +66,7 @@ def most_exposed(found: Sequence[Finding]) -> float | None:
 
 
 def pooled_control(found: Sequence[Finding]) -> Interval | None:
-    """Return the gain with the defence off; None where a seed has none."""
+    """Return the gain with the defence off, or None if a seed has no control."""
     controls = [finding.positive for finding in found if finding.positive is not None]
     return over_seeds_and_targets(controls) if len(controls) == len(found) else None
 
@@ -104,7 +104,8 @@ def _evidence(found: Sequence[Finding], gain: Interval, smallest: float) -> Evid
 
 
 def _without_gains(found: Sequence[Finding]) -> tuple[Verdict, str]:
-    """Checks that have no gain: the worst of the seeds; unknown in one seed is unknown."""
+    """Return the worst verdict of the seeds, for checks without a gain. Unknown in one seed is
+    unknown."""
     for verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.TRACE):
         for finding in found:
             if finding.verdict is verdict:

@@ -1,27 +1,28 @@
-"""Which setting a curve recommends, what speaks against all of them, or what is missing.
+"""The setting that a curve recommends, the reason against all settings, or what is missing.
 
-A setting is recommended (green) only if all of this holds. What was not measured counts as failed:
+A setting is recommended (green) only if all of this holds. A figure that was not measured counts as
+failed:
 
-- at least `LEAST_SEEDS` seeds;
+- at least `LEAST_SEEDS` seeds,
 - every attack that fits the runs was run in every seed, and the pooled verdict (`pooled`) is not
-  INCONCLUSIVE, unless the config excludes the attack with a reason; an attack whose gain is
-  measured reaches its floor with the defence off;
-- no attack is LEAK in the default audit of any seed, excluded or not;
+  INCONCLUSIVE, unless the config excludes the attack with a reason. An attack whose gain is
+  measured reaches its floor with the defence off.
+- no attack is LEAK in the default audit of any seed, excluded or not,
 - the upper end of every attack's pooled gain, and the gain of the most exposed target where the
-  noise gives it, are within `limits.leak_gain`;
+  noise gives it, are within `limits.leak_gain`,
 - the promised epsilon is within `limits.epsilon`, per `limits.unit` or else per the setting's unit,
-  which is not a row; the runs came to no more, it is private, and no promise was broken or could
-  not be checked;
-- the score, at the lower end of its interval, is at least `limits.accuracy`;
-- its runs and audits are of one version of this software;
+  which is not a row. The runs came to no more, it is private, and no promise was broken or could
+  not be checked,
+- the score, at the lower end of its interval, is at least `limits.accuracy`,
+- its runs and audits are of one version of this software,
 - the score is above that of always naming the most frequent class, and above training alone: the
   differences are paired by seed, and the lower ends of their intervals are above zero.
 
-Where no setting is recommended, the second half looks for a reason against each that more
-measurements would not change. A setting is ruled out if it promises no epsilon within the limits,
-if a promise was broken, if its score is less than `WORTH` above those who send nothing, or if an
-attack gains more than the limit. Of fewer seeds than a recommendation needs, the score is judged as
-it is. Of more, the upper end of its difference is.
+If no setting is recommended, the second half looks for a reason against each that more measurements
+would not change. A setting is ruled out if it promises no epsilon within the limits, if a promise
+was broken, if its score is less than `WORTH` above those who send nothing, or if an attack gains
+more than the limit. With fewer seeds than a recommendation needs, the score itself is judged. With
+more seeds, the upper end of its difference is judged.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from attacks import attack_names
+from audits.answer.sentences import join_words
 from audits.findings.record import COVERAGE, Verdict
 from audits.plan import PROMISES
 from securefg.foundation.interval import Interval, interval
@@ -43,7 +45,8 @@ TOLERANCE = 1e-3
 
 
 def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command: str) -> Choice:
-    """The best point without an objection; where there is none, what the nearest one lacks."""
+    """Return the best point without an objection or, if there is none, what the nearest point
+    lacks."""
     own = [p for p in points if p.series == series.name and p.accuracy is not None]
     if not own:
         again = f"`{command}` runs what is missing"
@@ -56,7 +59,7 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
     fitting = [p for p in own if not objections(p, limits)]
     if fitting:
         best = max(fitting, key=reached_score)
-        words = f"{called(best)}: {_scored(best)}, attacked by {_attackers(best)} alone"
+        words = f"{called(best)}: {_scored(best)}, attacked by {_attackers(best)}"
         return Choice(series=series.name, point=best.key, words=words, concluded=True)
     absent = _not_run(series, points, command)
     against = "" if absent else reason_against(own, limits)
@@ -74,7 +77,7 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
 
 
 def _not_run(series: Series, points: Sequence[CurvePoint], command: str) -> list[str]:
-    """Settings that failed, or have not all their seeds."""
+    """Return a sentence on the settings that failed or do not have all their seeds."""
     absent = [p for p in points if p.series == series.name and p.accuracy is None]
     names = ", ".join(called(point) for point in absent)
     return [f"{names}: not run to the end; `{command}` does it"] if absent else []
@@ -86,8 +89,11 @@ def nearest_point(points: Sequence[CurvePoint], limits: Limits) -> CurvePoint:
 
 
 def _distance(point: CurvePoint, limits: Limits) -> tuple[float, int, float]:
-    """A setting without a promise within the limit is never nearer than one that has it; of those
-    beyond it the smaller epsilon is nearer, and no promise is the farthest."""
+    """Return how far a setting is from a recommendation, as a sorting key.
+
+    A setting without a promise within the limit is never nearer than a setting that has it. Beyond
+    the limit the smaller epsilon is nearer, and no promise is the farthest.
+    """
     beyond = 0.0
     if epsilon_objection(point, limits):
         promised = _promised(point, limits)
@@ -96,7 +102,7 @@ def _distance(point: CurvePoint, limits: Limits) -> tuple[float, int, float]:
 
 
 def objections(point: CurvePoint, limits: Limits) -> list[str]:
-    """Why a point is not recommended; whether it is worth having comes before what it leaks."""
+    """Return why a point is not recommended. Its worth comes before its leaks."""
     found = [*point.violations, *_worth_objections(point)]
     if len(point.accuracies) < LEAST_SEEDS:
         found.append(f"{_seeds(point)} of at least {LEAST_SEEDS}")
@@ -114,7 +120,7 @@ def objections(point: CurvePoint, limits: Limits) -> list[str]:
 
 
 def _default_audit_objection(point: CurvePoint) -> list[str]:
-    """A LEAK in the default audit of any run, whatever was asked for and whatever is excluded."""
+    """Return every LEAK in the default audit of any run, whatever was asked for or excluded."""
     if point.default_leaks is None:
         return ["not every attack that fits the runs was run"]
     return list(point.default_leaks)
@@ -123,7 +129,8 @@ def _default_audit_objection(point: CurvePoint) -> list[str]:
 def awaiting_default_audit(
     series: Sequence[Series], points: Sequence[CurvePoint], limits: Limits
 ) -> list[str]:
-    """Keys of the points that would be recommended if the default audit found no leak."""
+    """Return the keys of the points that would be recommended if the default audit found no
+    leak."""
     if not limits.any:
         return []
     hoped = [p if p.default_leaks is not None else _if_nothing_leaks(p) for p in points]
@@ -132,13 +139,14 @@ def awaiting_default_audit(
 
 
 def _if_nothing_leaks(point: CurvePoint) -> CurvePoint:
-    """The point as a default audit would leave it that reads every field and finds nothing."""
+    """Return the point as it would be after a default audit that reads every field and finds
+    nothing."""
     leaks = tuple(leak for leak in point.leaks if leak.attack not in COVERAGE)
     return point.model_copy(update={"default_leaks": (), "leaks": leaks})
 
 
 def claim_objection(point: CurvePoint) -> list[str]:
-    """The epsilon that was asked for against the one that the runs came to."""
+    """Return the objections if the runs came to another epsilon than was asked for."""
     if point.epsilon is None or not point.unit:
         return []
     claim = point.claims.get(cast(Unit, point.unit))
@@ -167,7 +175,8 @@ def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
 
 
 def _why(leak: Leak) -> str:
-    """The reason, with the gain over the seeds where the reason does not tell it."""
+    """Return the reason in brackets, with the gain over the seeds where the reason does not tell
+    it."""
     return f" ({leak.because})" if leak.because else ""
 
 
@@ -177,7 +186,8 @@ def is_unsound(leak: Leak) -> bool:
 
 
 def _worth_objections(point: CurvePoint) -> list[str]:
-    """Against those who send nothing: the majority class, and training alone."""
+    """Return objections from a comparison with those who send nothing: the majority class, and
+    training alone."""
     levels = {
         "the majority class": point.no_skill,
         "training alone": point.alone_accuracies,
@@ -197,8 +207,8 @@ def _worth_objections(point: CurvePoint) -> list[str]:
 
 
 def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
-    """Which measurements are not there, and what would make them; of what cannot be recommended for
-    want of a promise, only where nothing has one."""
+    """Return which measurements are missing, and the command that makes them. Settings that lack a
+    promise are named only if no setting has one."""
     found = []
     seeds = min(len(point.accuracies) for point in own)
     if seeds < LEAST_SEEDS:
@@ -227,7 +237,7 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
 
 
 def _again(point: CurvePoint, leak: Leak) -> str:
-    """The command that shows why, on the run of the first seed. Checks of promises go by one
+    """Return the command that shows why, on the run of the first seed. Checks of promises go by one
     name."""
     folder = point.runs[0].folder if point.runs else "RUN"
     is_check = leak.gain is None and leak.attack not in attack_names()
@@ -244,7 +254,7 @@ def called(point: CurvePoint) -> str:
 
 def _attackers(point: CurvePoint) -> str:
     kinds = {leak.adversary.partition(":")[0] for leak in point.leaks if leak.gain}
-    return " and ".join(sorted(kinds)) or "nobody"
+    return join_words(sorted(kinds)) or "nobody"
 
 
 def _least(point: CurvePoint) -> float:
@@ -266,7 +276,7 @@ WORTH = 0.01
 
 
 def reason_against(own: Sequence[CurvePoint], limits: Limits) -> str:
-    """Return why no setting can be recommended; empty where one still could be."""
+    """Return why no setting can be recommended, or an empty text if a setting still could be."""
     promised = [point for point in own if not epsilon_objection(point, limits)]
     if not promised:
         return "; ".join(filter(None, (_no_promise(own, limits), _strongest(own))))
@@ -302,7 +312,8 @@ def certain_gain(leak: Leak) -> float:
 
 
 def _worthless(point: CurvePoint) -> str:
-    """Return how the score compares with those who send nothing, if it is no better; else empty."""
+    """Return how the score compares with those who send nothing if it is no better, or an empty
+    text."""
     levels = {"training alone": point.alone_accuracies, "the most frequent class": point.no_skill}
     for name, level in levels.items():
         if level and len(level) == len(point.accuracies):
@@ -340,7 +351,8 @@ def _strongest(own: Sequence[CurvePoint]) -> str:
 
 
 def epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:
-    """An epsilon per row speaks of no person: it is held to a limit that asks for rows alone."""
+    """Return the objections to the promised epsilon. An epsilon per row protects no person, so it
+    is held only to a limit that asks for rows."""
     if limits.epsilon is None:
         return []
     if point.epsilon is None:
@@ -364,12 +376,12 @@ def _promised(point: CurvePoint, limits: Limits) -> float | None:
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
-    """The mean difference, seed by seed, with its interval."""
+    """Return the mean difference, seed by seed, with its interval."""
     return interval([a - b for a, b in zip(values, others, strict=False)])
 
 
 def reached_score(point: CurvePoint) -> float:
-    """Return the mean score of a point over its seeds; 0 where it has none."""
+    """Return the mean score of a point over its seeds, or 0 if it has none."""
     return point.accuracy.value if point.accuracy else 0.0
 
 

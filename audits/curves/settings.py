@@ -29,7 +29,7 @@ class Defence(Settings):
     """A defence and the strengths at which it is tried.
 
     name     `none`, `secagg` (masked sums), or a defence by name or module path
-    epsilon  target epsilons; `none` and `secagg` promise none and have no list
+    epsilon  target epsilons (`none` and `secagg` promise none and have no list)
     privacy  the rest of the run's `privacy` part: clip, unit, masking
     set      further settings that go with this defence, as `a.b=c`
     """
@@ -50,12 +50,12 @@ class Defence(Settings):
 
     @property
     def is_noisy(self) -> bool:
-        """Whether it promises an epsilon."""
+        """Return whether the defence promises an epsilon."""
         return self.name not in WITHOUT_NOISE
 
     @property
     def has_masks(self) -> bool:
-        """Whether its runs mask their sums."""
+        """Return whether the runs of this defence mask their sums."""
         return find_defence(self.name).needs_masks if self.is_noisy else self.name == "secagg"
 
     @field_validator("epsilon")
@@ -74,13 +74,13 @@ class LevelRun(Settings):
 
 
 class Sweep(Settings):
-    """One method on one dataset.
+    """A method on a dataset.
 
     config       a run's config, beside this file or below the working directory
     centralised  drawn as a level: all data in one hand, and
     alone        nobody exchanging anything
-    attacks      names that are run at every point; not set: all that apply. Every attack that fits
-                 is also run at a point before it is recommended
+    attacks      names that are run at every point, or all that apply if not set. Every attack that
+                 fits is also run at a point before it is recommended
     exclude      reasons by attack: what the attack could not measure then does not count. It is run
                  all the same, its LEAK counts, and the page prints the reason
     """
@@ -125,7 +125,7 @@ class CurveConfig(Settings):
 
     @property
     def run_seeds(self) -> range:
-        """The seeds that every point is run with."""
+        """Return the seeds that every point is run with."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
     @field_validator("adversaries")
@@ -137,8 +137,8 @@ class CurveConfig(Settings):
 
 
 def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
-    """Read a curve's YAML and apply `a.b=c`; those of `run.` go to the config of every run.
-    Whatever is wrong is named with what is allowed."""
+    """Read a curve's YAML, apply `a.b=c`, and return the config. Overrides of `run.` go to the
+    config of every run. Raise ConfigError naming each mistake with what is allowed."""
     tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: found {name_kind(tree)}; expected keys such as sweeps, seeds")
@@ -161,14 +161,15 @@ def load_curve(path: Path, overrides: Sequence[str] = ()) -> CurveConfig:
 
 
 def run_config(path: Path, beside: Path, overrides: tuple[str, ...]) -> RunConfig:
-    """A run's config by its name: beside the curve's file, else from the working directory."""
+    """Return a run's config by its name, from beside the curve's file or from the working
+    directory."""
     near = beside.parent / path
     return load_config(near if near.is_file() else path, overrides)
 
 
 def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int) -> RunConfig:
-    """The run under a defence. Its noise is the system's: seeded noise would be taken off by the
-    audit, and defends nothing."""
+    """Return the run under a defence. Its noise is the system's, because an audit would take seeded
+    noise off, and seeded noise defends nothing."""
     privacy: dict[str, Any] = dict(defence.privacy)
     if defence.is_noisy:
         privacy = {"mechanism": defence.name, **privacy}
@@ -183,7 +184,7 @@ def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int
 
 
 def _require_the_defence(config: RunConfig, defence: Defence) -> None:
-    """A point is called by its defence: it must have that one."""
+    """Raise ConfigError if a point does not have the defence that it is called by."""
     wanted = (defence.name if defence.is_noisy else NO_DEFENCE, defence.has_masks)
     found = (config.privacy.mechanism, config.privacy.secure_aggregation is not None)
     if found != wanted:

@@ -1,1 +1,2 @@
-"""What audits found: the record, its file, the history of a run. The worst finding stands."""
+"""The findings of audits: the record, its file, and the history of a run. The worst finding
+stands."""

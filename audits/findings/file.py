@@ -1,9 +1,10 @@
 """audit/findings.json as it is written: after every finding, and never milder than it was.
 
-The worst finding stands where a run is audited more than once. Another seed, other trials or
-another smallest gain draw again, and retrying until the verdict is mild would be p-hacking. So no
-milder finding on other terms takes one back, and on the same terms only a measurement replaces it.
-Findings of an `audit` folder that was deleted are told from the history and stand all the same.
+The worst finding stands if a run is audited more than once. Another seed, other trials or another
+smallest gain draw again, and retrying until the verdict is mild would be p-hacking. A milder
+finding on other terms therefore replaces no stored finding, and on the same terms only a
+measurement replaces it. Findings of an `audit` folder that was deleted are told from the history
+and stand all the same.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ MOST_TOLD = 100
 
 
 class FindingsFile:
-    """audit/findings.json, written after every finding; audit/scores.npz at the end.
+    """A writer of audit/findings.json after every finding, and of audit/scores.npz at the end.
 
-    An audit of some attacks replaces their findings and leaves the others, each with its day; what
-    was worse on other terms stands. Until it is closed the file says by a
-    finding that what is still to come is missing; where it was broken off, an audit that asks for
-    the same or for everything takes that finding away. Whatever is written is noted in the history
-    of the run first (`audits.findings.history`), which lies beside `folder`.
+    An audit of some attacks replaces their findings and leaves the others, each with its day. A
+    finding that was worse on other terms stands. Until the file is closed, a finding in it says
+    that the rest is missing. If an audit was broken off, a later audit that asks for the same or
+    for everything takes that finding away. Everything that is written is noted first in the history
+    of the run (`audits.findings.history`), which lies beside `folder`.
     """
 
     def __init__(
@@ -102,8 +103,11 @@ class FindingsFile:
         asked: str = "everything",
         terms: str = "",
     ) -> FindingsFile:
-        """`anew`, nothing is kept but what was found: a file that cannot be read is written over,
-        and what nobody found out goes."""
+        """Return a file to which findings are added.
+
+        With `anew` only true findings are kept. A file that cannot be read is written over, and
+        findings that only say that nothing was measured are dropped.
+        """
         folder.mkdir(exist_ok=True)
         path, audit = folder / "findings.json", EndedAudit(asked=asked, terms=terms)
         record, past = about.get("record"), read_history(folder.parent)
@@ -126,13 +130,17 @@ class FindingsFile:
 
     @property
     def told(self) -> list[Finding]:
-        """The findings, and which audits are missing."""
+        """Return the findings, and a finding for every missing audit."""
         return [*self.findings, *missing((*self._past, self._entry), self._record)]
 
     def add(self, findings: Iterable[Finding], check: str = "") -> None:
-        """Keep these; what was stored of the same attack from the same place goes, and so does what
-        it had from no place (`-`), or from any where it has none now. With `check`, whatever that
-        check had found goes. What was worse on other terms stands, and these are told beside it."""
+        """Keep these findings, and drop those that they replace.
+
+        A stored finding of the same attack from the same place is replaced. A stored finding
+        without a place (`-`) is replaced too, and a new finding without a place replaces all of its
+        attack. With `check`, everything that this check had found is replaced. A stored finding
+        that was worse on other terms stands, and the new findings are told beside it.
+        """
         own = {"made": self._today, "check": check, "terms": self._audit.terms}
         now = [finding.model_copy(update=own) for finding in findings]
         kept, milder = [], []
@@ -151,7 +159,8 @@ class FindingsFile:
         self._write()
 
     def _instead_of(self, stored: Finding, now: Sequence[Finding]) -> list[Finding]:
-        """What this audit itself has added stays."""
+        """Return the new findings that replace a stored one. Findings that this audit itself added
+        stay."""
         if (stored.attack, stored.adversary) in self._asked:
             return []
         places = {stored.adversary, "-"}
@@ -183,8 +192,8 @@ class FindingsFile:
         self._write()
 
     def _write(self) -> None:
-        """As `write_json` would; a finding is put into words once, since all are written again and
-        again."""
+        """Write the file as `write_json` would. Each finding is encoded only once, since all
+        findings are written again and again."""
         ended = [one.model_dump() for one in self._ended]
         tree = {"schema": SCHEMA, "run": self._about, "audits": ended}
         about = json.dumps(tree, indent=2, allow_nan=False)
@@ -195,7 +204,8 @@ class FindingsFile:
         write_atomically(self._folder / "findings.json", whole)
 
     def _note(self, next: str) -> None:
-        """In the history, before it is written: where that fails, what is there is known too."""
+        """Note the findings in the history before they are written, so that a failed write is known
+        too."""
         found = tuple(
             f.model_copy(update={"details": {}, "groups": ()})
             for f in self.findings
@@ -233,7 +243,8 @@ class FindingsFile:
 
 
 def _about(finding: Finding) -> tuple[str, str, str]:
-    """Of one attack from one place there is one finding; a check may have several."""
+    """Return the key of a finding. One attack from one place has one finding, and a check may have
+    several."""
     return finding.attack, finding.adversary, finding.metric if finding.check else ""
 
 
@@ -250,8 +261,8 @@ def _told_from(entry: Entry, finding: Finding) -> Finding:
 
 
 def is_whole(path: Path, record: str | None = None, wanted: EndedAudit | None = None) -> bool:
-    """Whether an audit's findings are there and can be read, are of this record, and none broke
-    off; with `wanted`, whether that very audit ended."""
+    """Return whether an audit's findings exist, can be read, are of this record, and none broke
+    off. With `wanted`, return whether exactly that audit ended."""
     try:
         whole = path.is_file() and all(f.attack != UNFINISHED for f in read_findings(path, record))
         return whole and (wanted is None or wanted in ended_audits(path))
@@ -260,7 +271,7 @@ def is_whole(path: Path, record: str | None = None, wanted: EndedAudit | None = 
 
 
 def _scores(path: Path) -> dict[str, NDArray[Any]]:
-    """Raw scores decide nothing; where they cannot be read, those of this audit are kept alone."""
+    """Return the stored raw scores, or none if they cannot be read. Raw scores decide nothing."""
     try:
         return read_npz(path)
     except DataError as error:
@@ -272,7 +283,7 @@ def _scores(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def stands(stored: Finding, now: Sequence[Finding], terms: str, *, broke: bool) -> bool:
-    """Whether a stored finding stays where an audit on these `terms` says `now` about the same.
+    """Return whether a stored finding stays if an audit on these `terms` says `now` about the same.
 
     broke  the attack or check that should say it again did not come to its end
     """
@@ -284,7 +295,7 @@ def stands(stored: Finding, now: Sequence[Finding], terms: str, *, broke: bool) 
 
 
 def says_something(finding: Finding) -> bool:
-    """Not so a check that broke off, or one that had too few trials to show anything."""
+    """Return whether a finding tells something: it did not break off, and had enough trials."""
     if is_broken(finding):
         return False
     figures = finding.gain is not None or finding.estimator == "law"
@@ -303,7 +314,8 @@ def severity(finding: Finding) -> tuple[int, float]:
 
 
 def told_beside(stored: Finding, now: Sequence[Finding]) -> Finding:
-    """The one that stands, with what was said in its place: once for all audits on like terms."""
+    """Return the finding that stands, with what later audits said instead: once for all audits on
+    like terms."""
     milder = {terms: said for terms, _, said in (text.partition(": ") for text in stored.milder)}
     for one in now:
         milder[one.terms or "the default terms"] = f"{_said(one)} ({one.made})"

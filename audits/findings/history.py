@@ -36,14 +36,14 @@ OF_THE_RUN = (
 
 
 class Entry(Settings):
-    """The end of a run, an audit, or that the history before was not there.
+    """An entry of the history: the end of a run, an audit, or that the earlier history was missing.
 
-    record  the last link of the transcript that it is about; None for an exchange
-    files   SHA-256 of what it wrote; of an audit that is at work, of what it writes next
+    record  the last link of the transcript that it is about, or None for an exchange
+    files   SHA-256 of what it wrote, or of what an audit at work writes next
     before  of the findings that are replaced next
     lost    the findings of the audit before it were not there, or not as that one left them
     found   the findings that no milder audit may take back, as they stood
-    link    its link in the log; not part of the entry
+    link    its link in the log, which is not part of the entry
     """
 
     what: Literal["run", "audit", "unknown"]
@@ -61,7 +61,8 @@ class Entry(Settings):
 
     @property
     def words(self) -> str:
-        """`the audit of 2026-01-31 (everything, --seed 7)`"""
+        """Return the name of the audit, such as `the audit of 2026-01-31 (everything, --seed
+        7)`."""
         terms = self.terms or "default terms"
         return f"the audit of {self.day} ({self.asked}, {terms})"
 
@@ -77,8 +78,11 @@ def new_entry(what: Literal["run", "audit", "unknown"], **more: object) -> Entry
 
 
 def read_history(folder: Path) -> History:
-    """Refuses one that is damaged or was edited. A finished run has one: where it is not there,
-    what was before is not known."""
+    """Return the history of a run. Raise RunFolderError if it is damaged or was edited.
+
+    A finished run has a history. If it is missing, the past is not known, and the history begins
+    with an entry that says so.
+    """
     path = folder / FILE
     if (folder / OLDER_FILE).exists():
         raise RunFolderError(
@@ -114,7 +118,8 @@ def digest(path: Path) -> str:
 
 
 def note_the_end(folder: Path, record: str, summary: bytes) -> None:
-    """Before the summary is written, which makes the run a finished one."""
+    """Write the end of a run into the history, before the summary is written that makes the run
+    finished."""
     files = digests(folder, OF_THE_RUN) | {"summary.json": hashlib.sha256(summary).hexdigest()}
     write_history(folder, (*read_history(folder), new_entry("run", record=record, files=files)))
 
@@ -127,7 +132,7 @@ def require_as_it_ended(folder: Path) -> None:
 
 
 def changed_since_the_end(folder: Path, history: History) -> list[str]:
-    """Files of a finished run that are not what its last end left."""
+    """Return the files of a finished run that are not what its last end left."""
     ends = [entry for entry in history if entry.what == "run"]
     if not ends:
         return []

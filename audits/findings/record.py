@@ -1,7 +1,7 @@
 """Findings: what an audit found, in one versioned schema, and the verdict each figure earns.
 
 VIOLATION     what was measured contradicts what was promised
-LEAK          the attack gains at least the smallest gain that matters; its interval excludes 0
+LEAK          the attack gains at least the smallest gain that matters, and its interval excludes 0
 TRACE         the attack gains, but less than the smallest gain that matters
 NOT_DETECTED  no gain was measured by an attack that works where the defence is off
 INCONCLUSIVE  the attack could not run, or its controls say that its silence means nothing
@@ -23,7 +23,7 @@ NOT_RECORDED = "terms that were not recorded"
 
 
 class Verdict(StrEnum):
-    """What a finding concludes, from a broken promise to no leak detected."""
+    """A conclusion of a finding, from a broken promise to no leak detected."""
 
     VIOLATION = "VIOLATION"
     LEAK = "LEAK"
@@ -46,7 +46,8 @@ Unmet = Literal["", "does_not_apply", "not_asked"]
 
 
 class Group(Settings):
-    """How exposed some of a finding's targets are: by degree, class or client, never one alone."""
+    """A group of a finding's targets, by degree, class or client, with how exposed it is. A group
+    never has only one target."""
 
     by: str
     name: str
@@ -55,13 +56,13 @@ class Group(Settings):
 
 
 class Finding(Settings):
-    """One attack or one check, against one adversary's view of one run.
+    """A result of one attack or one check, against one adversary's view of one run.
 
     value         what the attack reached, in the unit of `metric`
     prior         what is reached without the run: the headline is `gain`, the value above it
     null          the same guess against permuted truth; `null_at_chance` says that this and `blind`
                   are at chance
-    blind         the gain of the same attack with every message made meaningless; None where it
+    blind         the gain of the same attack with every message made meaningless, or None where it
                   then makes no guess
     positive      the gain of the same attack with the defence off, and the `floor` it had to reach
     basis         how `gain` is known: computed from the law of the noise, bounded by it or by the
@@ -129,12 +130,13 @@ class Finding(Settings):
 
     @property
     def words(self) -> str:
-        """Why, and how often it was asked."""
+        """Return why the verdict is what it is, and on which terms it was asked."""
         return "; ".join(filter(None, (self.because, self.provenance)))
 
     @property
     def provenance(self) -> str:
-        """On which terms, and what was said on others; empty where it was asked once, by default"""
+        """Return the terms of the finding, and what was said on other terms. The text is empty if
+        it was asked once, by default."""
         said = [f"audited with {self.terms}"] if self.terms else []
         if self.milder:
             more = f", … ({len(self.milder)} in all)" if len(self.milder) > MOST_SAID else ""

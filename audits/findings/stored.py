@@ -1,7 +1,7 @@
 """Findings as they are stored: those that an audit of this very folder wrote, and no others.
 
-`audit/findings.json` is held to `history.jsonl`, which an audit writes first. Of an audit whose
-findings were taken away, what it found is told from there, and that the rest is missing.
+`audit/findings.json` is checked against `history.jsonl`, which an audit writes first. If an audit's
+findings were taken away, the history tells what it found and that the rest is missing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from securefg.foundation.settings import explain_fault
 
 
 def findings_of(folder: Path, record: str | None) -> tuple[Finding, ...] | None:
-    """All findings about this record that stand; None where the run was not audited.
+    """Return all findings about this record that stand, or None if the run was not audited.
 
-    record  the last link of the run's transcript; None for an exchange
+    record  the last link of the run's transcript, or None for an exchange
     """
     history, path = read_history(folder), folder / FINDINGS
     if path.is_file():
@@ -32,10 +32,10 @@ def findings_of(folder: Path, record: str | None) -> tuple[Finding, ...] | None:
 
 
 def read_findings(path: Path, record: str | None = None) -> list[Finding]:
-    """The findings of an audit, and which audits are missing; refuses a file that is damaged, of
-    another schema, or not the one that an audit of this folder wrote.
+    """Return the findings of an audit, and a finding for every missing audit. Raise RunFolderError
+    for a file that is damaged, of another schema, or not written by an audit of this folder.
 
-    record  the last link of the transcript that they must be about; None where that is not known
+    record  the last link of the transcript that they must be about, or None if that is not known
     """
     folder = path.parent.parent
     try:
@@ -64,7 +64,8 @@ def read_findings(path: Path, record: str | None = None) -> list[Finding]:
 
 
 def ended_audits(path: Path) -> list[EndedAudit]:
-    """The audits that ended, of findings that can be read; of an older version none is known."""
+    """Return the audits that ended, from findings that can be read. A file of an older version
+    lists none."""
     try:
         return [EndedAudit.model_validate(entry) for entry in read_json(path).get("audits", [])]
     except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -91,7 +92,7 @@ def _require_written(path: Path, content: bytes, by: Entry | None, tree: Any) ->
 
 
 def _changed(by: Entry, found: Sequence[Finding]) -> str:
-    """Which of the findings that were noted are not as they were."""
+    """Return which of the noted findings are not as they were, in words."""
     here = {(f.attack, f.adversary, f.metric): f for f in found}
     said = []
     for noted in by.found:
@@ -105,7 +106,8 @@ def _changed(by: Entry, found: Sequence[Finding]) -> str:
 
 
 def missing(history: History, record: str | None, *, gone: bool = False) -> tuple[Finding, ...]:
-    """A finding for every audit that is known to have been, and whose findings were taken away.
+    """Return a finding for every audit that is known to have been, and whose findings were taken
+    away.
 
     gone  there are none at all now
     """
@@ -129,7 +131,7 @@ NO_HISTORY = (
 
 
 def _made_again(entry: Entry, later: Sequence[Entry]) -> bool:
-    """On the same terms, and of the same or of everything."""
+    """Return whether a later audit had the same terms and asked for the same or for everything."""
     wanted = (entry.asked, "everything")
     return any(other.terms == entry.terms and other.asked in wanted for other in later)
 

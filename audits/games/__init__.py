@@ -20,13 +20,13 @@ from securefg.protocol.transcript import Adversary
 
 @cache
 def _load_shipped() -> None:
-    """Import every family once; each registers its games (`plays`)."""
+    """Import every family once. Each family registers its games (`plays`)."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
 
 
 def shipped() -> dict[str, type[Question]]:
-    """The questions that this package plays, by name."""
+    """Return the questions that this package plays, by name."""
     _load_shipped()
     own = [
         question for question, game in GAMES.items() if game.make.__module__.startswith(__name__)
@@ -35,7 +35,7 @@ def shipped() -> dict[str, type[Question]]:
 
 
 def load_game(question: type[Question]) -> Played:
-    """Return the game that is played for a question; a question from outside names its module."""
+    """Return the game that is played for a question. A question from outside names its module."""
     _load_shipped()
     if question not in GAMES and question.played_in:
         find_module("game", question.played_in, {}, "securefg.games")

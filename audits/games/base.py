@@ -26,6 +26,7 @@ from audits.truth import Truth
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.ranks import average_ranks
+from securefg.foundation.unique import numbers_except
 from securefg.protocol.transcript import Adversary
 
 NULL_DRAWS = 20
@@ -39,7 +40,7 @@ VICTIM_NODES = 500
 
 
 class NotAsked(CannotAttack):
-    """The game is played only where a setting asks for it."""
+    """An error: the game is played only if a setting asks for it."""
 
 
 Make = Callable[..., "Game"]
@@ -50,7 +51,7 @@ G = TypeVar("G", bound="Game")
 
 @dataclass(frozen=True)
 class Played:
-    """How a question is played; `closed_form`: the law of the noise on a sum answers it."""
+    """A way to play a question. With `closed_form`, the law of the noise on a sum answers it."""
 
     make: Make
     closed_form: bool = False
@@ -81,7 +82,7 @@ def _place(make: Make) -> str:
 
 @dataclass(frozen=True)
 class Game(ABC):
-    """What all games share.
+    """A game: the parts that all games share.
 
     metric  the name of what is measured, for people
     unit    whose secret it is: row, node with its edges, sample, client
@@ -95,35 +96,37 @@ class Game(ABC):
 
     @property
     def without_run(self) -> Array | None:
-        """The guess that the prior is, which every adversary has; None where it is chance."""
+        """Return the guess of the prior, which every adversary has, or None if the prior is
+        chance."""
         return None
 
     @abstractmethod
     def measure(self, guess: Array) -> Interval:
-        """What the guess reached, with its interval."""
+        """Return the score of the guess, with its interval."""
 
     @abstractmethod
     def prior(self, guess: Array) -> Interval:
-        """What is reached without the run."""
+        """Return the score that is reached without the run, with its interval."""
 
     @abstractmethod
     def gain(self, guess: Array) -> Interval:
-        """How much more the guess reached than the prior, on the same targets."""
+        """Return how much more the guess reached than the prior, on the same targets."""
 
     @abstractmethod
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
-        """The guess against permuted truth, and whether that is at chance."""
+        """Return the guess against permuted truth, and whether that is at chance."""
 
     @abstractmethod
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
-        """What is kept raw, target by target."""
+        """Return the raw results that are kept, target by target."""
 
     def extras(self, guess: Array) -> dict[str, float]:
-        """Further figures, for the finding's details."""
+        """Return further figures, for the finding's details."""
         return {}
 
     def check(self, guess: Array) -> None:
-        """A guess has one entry per target, all finite: a NaN is a bug, never a 'private'."""
+        """Raise ValueError unless a guess has one finite entry per target. A NaN is a bug, and
+        never means private."""
         if len(guess) != len(self.question.ids):
             raise ValueError(f"{len(guess)} guesses for {len(self.question.ids)} targets")
         if not np.isfinite(guess).all():
@@ -132,12 +135,14 @@ class Game(ABC):
 
 @dataclass(frozen=True)
 class BinaryGame(Game):
-    """truth  1 where it is so, 0 where not; prior_scores  a guess made without the run, if any.
+    """A game whose targets are true or false, scored by the AUC.
 
-    Where targets are pairs of nodes, intervals redraw the nodes (`audits.metrics`).
+    truth         1 for targets that are true, 0 for the others
+    prior_scores  a guess made without the run, if any
+    shared_sd     how far one draw of noise that all targets share moves the AUC by itself, beyond
+                  what noise of their own would: an interval over targets does not show it
 
-    shared_sd  how far one draw of noise that all targets share moves the AUC by itself, beyond
-               what noise of their own would: an interval over targets does not show it
+    If targets are pairs of nodes, intervals redraw the nodes (`audits.metrics`).
     """
 
     truth: NDArray[np.int64]
@@ -146,9 +151,11 @@ class BinaryGame(Game):
 
     @property
     def without_run(self) -> Array | None:
+        """Return the scores of the prior, or None if the prior is chance."""
         return self.prior_scores
 
     def measure(self, guess: Array) -> Interval:
+        """Return the AUC of the guess, with its interval."""
         self.check(guess)
         return self._auc(guess)
 
@@ -160,11 +167,13 @@ class BinaryGame(Game):
         return metrics.widened(found, found.value, self.shared_sd)
 
     def prior(self, guess: Array) -> Interval:
+        """Return the AUC of the prior's scores, which is 0.5 for chance."""
         if self.prior_scores is None:
             return Interval(value=0.5, low=0.5, high=0.5)
         return self._auc(self.prior_scores)
 
     def gain(self, guess: Array) -> Interval:
+        """Return the AUC of the guess minus the prior's AUC, paired on the same targets."""
         if self.question.ids.ndim == 2:
             gain = pair_gain(self.truth, guess, self.prior_scores, self.question.ids)
             return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
@@ -175,6 +184,7 @@ class BinaryGame(Game):
         return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
+        """Return the AUC against permuted truth, and whether it is at chance."""
         ranks, ones = average_ranks(guess), int(self.truth.sum())
         drawn = [
             metrics.auc_of_ranks(rng.permutation(self.truth), ranks) for _ in range(NULL_DRAWS)
@@ -185,6 +195,7 @@ class BinaryGame(Game):
         return figure, abs(mean - 0.5) <= NULL_SDS * spread / NULL_DRAWS**0.5
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
+        """Return the score and the truth of every target."""
         return {"score": np.asarray(guess, np.float64), "truth": self.truth}
 
 
@@ -193,8 +204,10 @@ Outcome = Callable[[Any, Any], Array]
 
 @dataclass(frozen=True)
 class OutcomeGame(Game):
-    """truth  one entry per target; outcome(guess, truth)  per target, 0 for nothing, 1 for all.
+    """A game that compares a guess with the truth, target by target.
 
+    truth    one entry per target
+    outcome  (guess, truth) to a number per target, 0 for nothing, 1 for all
     prepare  the part of the outcome that depends on the guess alone: `outcome` gets what it returns
     """
 
@@ -205,16 +218,20 @@ class OutcomeGame(Game):
 
     @property
     def without_run(self) -> Array | None:
+        """Return the guess of the prior."""
         return self.prior_guess
 
     def measure(self, guess: Array) -> Interval:
+        """Return the mean outcome of the guess, with its interval."""
         self.check(guess)
         return _mean(self._outcomes(guess, self.truth))
 
     def prior(self, guess: Array) -> Interval:
+        """Return the mean outcome of the prior's guess, with its interval."""
         return _mean(self._outcomes(self.prior_guess, self.truth))
 
     def gain(self, guess: Array) -> Interval:
+        """Return the mean over the targets of the outcome minus the prior's outcome."""
         return _mean(self.gains(guess))
 
     def gains(self, guess: Array, truth: NDArray[Any] | None = None) -> Array:
@@ -223,7 +240,10 @@ class OutcomeGame(Game):
         return self._outcomes(guess, asked) - self._outcomes(self.prior_guess, asked)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
-        """At chance where a guess of somebody else's secret gains nothing over the prior."""
+        """Return the outcome against permuted truth, and whether it is at chance.
+
+        It is at chance if a guess of somebody else's secret gains nothing over the prior.
+        """
         means, gains, lucks = [], [], []
         own, prior = self.prepare(guess), self.prepare(self.prior_guess)
         for _ in range(NULL_DRAWS):
@@ -240,6 +260,7 @@ class OutcomeGame(Game):
         return figure, float(np.mean(gains)) <= spread + 1e-9
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
+        """Return the outcome of every target."""
         return {"outcome": self._outcomes(guess, self.truth)}
 
     def _outcomes(self, guess: Array, truth: Any) -> Array:
@@ -257,7 +278,7 @@ def _mean(values: Array) -> Interval:
 
 
 def somebody_elses(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """The truth, permuted so that nobody keeps its own."""
+    """Return the truth, permuted so that no target keeps its own."""
     order = rng.permutation(len(truth))
     moved = truth.copy()
     moved[order] = truth[np.roll(order, 1)]
@@ -267,7 +288,7 @@ def somebody_elses(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[Any
 def choose(
     ids: NDArray[np.int64], at_most: int, rng: np.random.Generator, wanted: int = 2
 ) -> NDArray[np.int64]:
-    """A random choice in random order; too few to say anything is a reason not to play."""
+    """Return a random choice in random order. Raise CannotAttack if there are too few targets."""
     if len(ids) < wanted:
         raise CannotAttack(f"{len(ids)} targets; at least {wanted} are needed")
     return rng.permutation(ids)[:at_most]
@@ -292,9 +313,9 @@ def victim(truth: Truth, adversary: Adversary) -> int:
 
 def other_nodes(truth: Truth, client: int) -> NDArray[np.int64]:
     """Return the nodes that somebody holds and this client does not."""
-    held = np.unique(truth.experiment.partition.nodes.numpy())
+    held = truth.held_nodes
     own = truth.experiment.shards[client].node_ids.numpy()
-    found: NDArray[np.int64] = np.setdiff1d(held, own)
+    found: NDArray[np.int64] = numbers_except(held, own)
     return found
 
 

@@ -17,6 +17,7 @@ from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.foundation.ranks import row_ranks
+from securefg.foundation.unique import numbers_except
 from securefg.protocol.transcript import Adversary
 
 MANY_CANDIDATES = 300
@@ -174,12 +175,12 @@ def listed_records(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     features, size = truth.features(), truth.graph.num_nodes
     if features.ndim != 2:
         raise CannotAttack("nodes hold several samples each")
-    held = np.unique(truth.experiment.partition.nodes.numpy())
+    held = truth.held_nodes
     ids, so, near = [], [], []
     for client in chosen:
         shard = truth.experiment.shards[client]
         own = shard.node_ids.numpy()
-        others = rng.permutation(np.setdiff1d(held, own))[: DECOYS * len(own)]
+        others = rng.permutation(numbers_except(held, own))[: DECOYS * len(own)]
         ids.append(client * size + np.concatenate([own, others]))
         so.append(np.arange(len(own) + len(others)) < len(own))
         near.append(np.concatenate([near_labels(shard.graph), np.zeros(len(others), bool)]))
@@ -199,7 +200,8 @@ def listed_records(truth: Truth, adversary: Adversary, rng: np.random.Generator)
 
 
 def small_clients(truth: Truth, adversary: Adversary) -> list[int]:
-    """Return clients with a label and an edge, of few nodes; those with the most labels first."""
+    """Return clients of few nodes with a label and an edge. Clients with the most labels come
+    first."""
     labels = {}
     for client, count in enumerate(truth.experiment.partition.sizes):
         if client in adversary.clients or not LEAST <= int(count) <= MANY_NODES:

@@ -35,6 +35,8 @@ class RowsGame(OutcomeGame):
     honest: int = 1
 
     def extras(self, guess: Array) -> dict[str, float]:
+        """Return the share of rows that are known but for rounding, and the number of honest
+        clients."""
         return {
             "exact_rows": float((nearness(guess, self.truth) > 1 - EXACT).mean()),
             "honest_clients": float(self.honest),

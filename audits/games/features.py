@@ -26,6 +26,7 @@ from audits.metrics import auc
 from audits.replay import replayed
 from audits.truth import Truth
 from securefg.foundation.ranks import row_ranks
+from securefg.foundation.unique import numbers_except
 from securefg.models.graph_operators import operator_matrix
 from securefg.protocol.meanings import GraphSums, NodeRows
 from securefg.protocol.transcript import Adversary
@@ -142,14 +143,15 @@ def sensitive_column(truth: Truth, adversary: Adversary, rng: np.random.Generato
 def _populations(
     truth: Truth, adversary: Adversary, rng: np.random.Generator
 ) -> tuple[int | None, NDArray[np.int64], NDArray[np.int64]]:
-    """Whose rows are read, the nodes that are known, and those that are not."""
+    """Return the client whose rows are read, the nodes that are known, and the nodes that are
+    not."""
     x = truth.experiment
-    held = np.unique(x.partition.nodes.numpy())
+    held = truth.held_nodes
     if adversary.clients:
         own = torch.cat([x.shards[k].node_ids for k in sorted(adversary.clients)]).numpy()
         if len(own) >= LEAST_OF_EACH:
-            return None, rng.permutation(own)[:MANY_KNOWN], np.setdiff1d(held, own)
-        held = np.setdiff1d(held, own)  # clients of one node each: it knows some from elsewhere
+            return None, rng.permutation(own)[:MANY_KNOWN], numbers_except(held, own)
+        held = numbers_except(held, own)  # clients of one node each: it knows some from elsewhere
     client = None
     if adversary.kind == "server" and int(x.partition.sizes.max()) > 1:
         client = victim(truth, adversary)
@@ -164,7 +166,7 @@ MANY_USERS = 500
 
 @plays(RowSizes)
 def row_sizes(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
-    """Ask how many words each user has; found means the very number.
+    """Ask how many words each user has. A guess is right if it is exactly that number.
 
     The prior is the most frequent number among all users.
     """
@@ -270,7 +272,8 @@ def client_inputs(
 
     It is scored client by client: clients with many samples use more inputs than others, and an AUC
     over all of them together would pay for knowing who is large. The prior is the share of the
-    other clients' samples that use the input; nothing, where that is below chance on these clients.
+    other clients' samples that use the input. There is no prior if that share is below chance on
+    these clients.
     """
     known = {k: rows != 0 for k, rows in truth.samples.items() if len(rows)}
     mixed = [k for k, rows in known.items() if rows.any() and not rows.any(0).all()]

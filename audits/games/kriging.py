@@ -1,9 +1,9 @@
-"""What the neighbours' rows tell of a node's own: the prior of whoever knows the graph.
+"""Kriging: a node's row foretold from its neighbours' rows, the prior of those who know the graph.
 
-Simple kriging. Rows of features are the mean of the known rows and a Gaussian field over the graph
-whose covariance is the walk kernel sum_k DECAY^k S^k, scaled to ones on its diagonal, with
-S = D^-1/2 A D^-1/2, and on top of it what is a node's own. How much is its own, the nugget, is the
-value at which known rows are best foretold from each other, each left out in turn.
+This is simple kriging. Rows of features are the mean of the known rows, plus a Gaussian field over
+the graph, plus a part that is a node's own. The field's covariance is the walk kernel sum_k DECAY^k
+S^k, scaled to ones on its diagonal, with S = D^-1/2 A D^-1/2. The size of the node's own part, the
+nugget, is the value at which known rows are best foretold from each other, each left out in turn.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Kriged:
-    """wanted  what is foretold of the wanted nodes; known  of every known one without itself."""
+    """A pair of predictions.
+
+    wanted  the rows foretold of the wanted nodes
+    known   the row foretold of every known node without itself
+    """
 
     wanted: Array
     known: Array
 
 
 def kriged(rows: Array, known: Ids, wanted: Ids, edges: Ids | None, num_nodes: int) -> Kriged:
-    """Foretell rows from the rows of known nodes; without edges everybody's guess is their mean."""
+    """Foretell rows from the rows of known nodes. Without edges everybody's guess is their mean."""
     mean, rest = rows.mean(0), rows - rows.mean(0)
     if edges is None:
         # Without itself a node's mean is the mean less a trace of its own row.
@@ -79,7 +83,7 @@ def walk_kernel(nodes: Ids, edges: Ids, num_nodes: int) -> Array:
 
 
 def _around(nodes: Ids, edges: Ids, num_nodes: int) -> Ids:
-    """As many hops of neighbours as can be held, beginning with the nodes themselves."""
+    """Return as many hops of neighbours as can be held, beginning with the nodes themselves."""
     inside = np.zeros(num_nodes, bool)
     inside[nodes] = True
     while True:
@@ -92,7 +96,7 @@ def _around(nodes: Ids, edges: Ids, num_nodes: int) -> Ids:
 
 
 def _normalised(edges: Ids, num_nodes: int) -> sparse.csr_matrix:
-    """D^-1/2 A D^-1/2, an edge of either direction counted once."""
+    """Return D^-1/2 A D^-1/2, with an edge of either direction counted once."""
     source, target = edges[:, edges[0] != edges[1]]
     ones = np.ones(2 * len(source))
     ends = (np.concatenate([source, target]), np.concatenate([target, source]))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack
 from attacks.questions import ClassRatios, ClientLabels, OthersLabels, TrainingLabels
 from audits import metrics
+from audits.foreign import ForeignTruth
 from audits.games.base import (
     NULL_DRAWS,
     NULL_SDS,
@@ -101,8 +102,11 @@ def _share(right: NDArray[np.bool_]) -> Interval:
 
 
 def _difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
-    """Newcombe 1998, method 10, over exact ends: of five labels that a guess has right by chance
-    none is a gain."""
+    """Return the difference of two shares with the interval of Newcombe 1998, method 10, over exact
+    ends.
+
+    Five labels that a guess has right by chance are then no gain.
+    """
     ends = [metrics.clopper_pearson(int(x.sum()), len(x)) for x in (one, other)]
     first, second = ends
     value = first.value - second.value
@@ -150,15 +154,12 @@ MANY_LABELS = 500
 
 
 @plays(ClientLabels)
-def client_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
+def client_labels(
+    truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> OutcomeGame:
     """Ask which class a client with a label trained on. The prior is the most frequent class."""
-    graph = truth.graph
-    if graph.labels.dim() != 1:
-        raise CannotAttack("samples are labelled apart: a client has no one class")
-    if int(truth.experiment.partition.sizes.max()) != 1:
-        raise CannotAttack("clients hold several nodes: a client has no one class")
-    labels, train = graph.labels.numpy(), graph.split.train.numpy()
-    others = np.setdiff1d(np.flatnonzero(train), sorted(adversary.clients))
+    labels, trained = _own_classes(truth)
+    others = np.setdiff1d(trained, sorted(adversary.clients))
     wanted = choose(others, MANY_LABELS, rng, 5)
     most = np.bincount(labels[wanted]).argmax()
     return OutcomeGame(
@@ -171,6 +172,21 @@ def client_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     )
 
 
+def _own_classes(truth: Truth | ForeignTruth) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return classes by client, and the clients whose samples all have one class."""
+    if isinstance(truth, ForeignTruth):
+        labels = np.full(truth.exchange.clients, -1, np.int64)
+        for client, classes in truth.labels.items():
+            labels[client] = classes[0] if len(set(classes.tolist())) == 1 else -1
+        return labels, np.flatnonzero(labels >= 0)
+    graph = truth.graph
+    if graph.labels.dim() != 1:
+        raise CannotAttack("samples are labelled apart: a client has no one class")
+    if int(truth.experiment.partition.sizes.max()) != 1:
+        raise CannotAttack("clients hold several nodes: a client has no one class")
+    return graph.labels.numpy(), np.flatnonzero(graph.split.train.numpy())
+
+
 def _same(guess: Array, truth: NDArray[np.int64]) -> Array:
     found: Array = (guess == truth).astype(np.float64)
     return found
@@ -180,10 +196,12 @@ LEAST_CLIENTS, MANY_CLIENTS, LEAST_OF_EACH = 4, 400, 3
 
 
 @plays(ClassRatios)
-def class_ratios(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+def class_ratios(
+    truth: Truth | ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> BinaryGame:
     """Ask whether a client has more of a class than the median client, a property of all its data.
 
-    Targets are pairs of a client and a class, one class left out since shares add up to one; id k C
+    Targets are pairs of a client and a class, one class left out since shares add up to one. Id k C
     + c stands for client k and class c. The prior is the share of clients above the median, class
     by class. It differs between classes where shares are tied, as those of a class that nobody
     trains on.
@@ -215,16 +233,24 @@ def class_ratios(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
 
 
 def class_shares(
-    truth: Truth, adversary: Adversary
+    truth: Truth | ForeignTruth, adversary: Adversary
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return (clients, classes), the shares among each client's training labels, and the clients
     that have any."""
-    found, clients = [], []
+    if isinstance(truth, ForeignTruth):
+        num_classes, by_client = truth.exchange.classes or 0, truth.labels
+    else:
+        num_classes, by_client = truth.graph.num_classes, _trained_labels(truth)
+    clients = sorted(by_client.keys() - adversary.clients)
+    counts = [np.bincount(by_client[client], minlength=num_classes) for client in clients]
+    return np.array([c / c.sum() for c in counts]), np.array(clients, np.int64)
+
+
+def _trained_labels(truth: Truth) -> dict[int, NDArray[np.int64]]:
+    """Return the training labels of every client that has any."""
+    found = {}
     for shard in truth.experiment.shards:
         labels = shard.graph.labels[shard.graph.split.train].flatten().numpy()
-        labels = labels[labels >= 0]
-        if len(labels) and shard.client not in adversary.clients:
-            counts = np.bincount(labels, minlength=truth.graph.num_classes)
-            found.append(counts / counts.sum())
-            clients.append(shard.client)
-    return np.array(found), np.array(clients, np.int64)
+        if (labels >= 0).any():
+            found[shard.client] = labels[labels >= 0]
+    return found

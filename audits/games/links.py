@@ -24,6 +24,7 @@ from audits.games.candidates import near_labels, small_clients
 from audits.replay import public_nodes, public_shard, replayed
 from audits.truth import Truth
 from securefg.data.shard import Shard
+from securefg.foundation.unique import numbers_except, sorted_unique, unique_pairs
 from securefg.protocol.meanings import NodeRows
 from securefg.protocol.transcript import Adversary
 
@@ -35,7 +36,7 @@ def link_prior(
     so: NDArray[np.int64],
     more: Sequence[Array] = (),
 ) -> Array | None:
-    """Return the best scores of the pairs that are known without the run's uploads; None for
+    """Return the best scores of the pairs that are known without the run's uploads, or None for
     chance.
 
     pairs are global node ids, and more holds scores that this game's adversary knows. Everybody who
@@ -71,6 +72,7 @@ class LinkGame(BinaryGame):
     """A game that also tells how many of the |E| best pairs are edges, and their share."""
 
     def extras(self, guess: Array) -> dict[str, float]:
+        """Return the precision among the |E| best pairs, and the share of edges among all pairs."""
         edges = int(self.truth.sum())
         return {
             "precision_at_num_edges": metrics.precision_at_k(self.truth, guess, edges),
@@ -121,12 +123,11 @@ def others_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     if not adversary.clients:
         raise CannotAttack("only clients have links to others' nodes of their own")
     shards = truth.experiment.shards
-    own = np.unique(np.concatenate([shards[k].node_ids.numpy() for k in adversary.clients]))
-    held = np.unique(truth.experiment.partition.nodes.numpy())
-    others = np.setdiff1d(held, own)
+    own = sorted_unique(np.concatenate([shards[k].node_ids.numpy() for k in adversary.clients]))
+    others = numbers_except(truth.held_nodes, own)
     source, target = truth.graph.edge_index.numpy()
     across = np.isin(source, own) & np.isin(target, others)
-    chosen = choose(np.unique(source[across]), MANY_NODES, rng)
+    chosen = choose(sorted_unique(source[across]), MANY_NODES, rng)
     kept = across & np.isin(source, chosen)
     edges = np.stack([source[kept], target[kept]], 1)
     if len(edges) < LEAST_EDGES:
@@ -201,13 +202,13 @@ def stolen_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
 def _graphs(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> tuple[Known, Known]:
     """Return the graph that is known, and the one that is asked about."""
     if adversary.kind == "outsider":
-        held = rng.permutation(np.unique(truth.experiment.partition.nodes.numpy()))
+        held = rng.permutation(truth.held_nodes)
         edges = truth.graph.edge_index.numpy().T
         return Known(held[::2], edges), Known(held[1::2], edges)
     client = victim(truth, adversary)
     if adversary.kind == "client":
         known = [_held(truth, k) for k in sorted(adversary.clients)]
-        nodes = np.unique(np.concatenate([one.nodes for one in known]))
+        nodes = sorted_unique(np.concatenate([one.nodes for one in known]))
         return Known(nodes, np.concatenate([one.edges for one in known])), _held(truth, client)
     sizes = {k: int(s) for k, s in enumerate(truth.experiment.partition.sizes) if k != client}
     if not sizes:
@@ -225,9 +226,9 @@ def drawn(graph: Known, known: Ids, rng: np.random.Generator) -> tuple[Pairs, ND
     """Return linked and other pairs of its nodes in random order, none of two known nodes."""
     size = int(max(graph.nodes.max(initial=0), graph.edges.max(initial=0))) + 1
     ends = np.sort(graph.edges[np.isin(graph.edges, graph.nodes).all(1)], 1)
-    linked = np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0)
+    linked = unique_pairs(ends[ends[:, 0] < ends[:, 1]])
     ends = np.sort(rng.choice(graph.nodes, (2 * MANY_OTHERS, 2)), 1)
-    other = np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0)
+    other = unique_pairs(ends[ends[:, 0] < ends[:, 1]])
     other = other[~np.isin(other @ [size, 1], linked @ [size, 1])]
     kept = [_unknown(pairs, known) for pairs in (linked, other)]
     if min(map(len, kept)) < 2:
@@ -254,7 +255,7 @@ def shared_neighbour(truth: Truth, adversary: Adversary, rng: np.random.Generato
     Targets are pairs of public nodes that are not linked: all that share a private neighbour, up to
     SHARED_PAIRS, and as many others, drawn evenly from all pairs that share none. The prior is what
     the public nodes tell by themselves: the cosine after the method's own training, as long, on
-    them alone; the cosine of their features; both together; and what all link games know.
+    them alone, the cosine of their features, both together, and what all link games know.
     """
     client = victim(truth, adversary)
     pairs, so = shared_pairs(truth.experiment.shards[client], rng)
@@ -331,6 +332,8 @@ class EdgeGame(LinkGame):
     """A link game that also tells the share of edges that score above every other pair."""
 
     def extras(self, guess: Array) -> dict[str, float]:
+        """Return the figures of a link game, and the share of edges that score above every other
+        pair."""
         sure = guess > guess[self.truth == 0].max()
         return {**super().extras(guess), "exact_edges": float(sure[self.truth == 1].mean())}
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.membership import scaled_confidence
 from attacks.questions import Membership, OthersMembers, Shadows
 from audits import metrics
 from audits.games.base import BinaryGame, plays
@@ -41,7 +40,7 @@ def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
 
     There are as many of every class, so that a label says nothing by itself. The prior is what the
     adversary's own shadow models say of a target that they did not train on: how easy a node is,
-    without the run. Where that is no better than chance, chance is the prior.
+    without the run. If that is no better than chance, chance is the prior.
     """
     experiment, graph = truth.experiment, truth.graph
     if adversary.kind == "server" and experiment.public.known_labels is not None:
@@ -69,7 +68,7 @@ def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
         metric="AUC over training and test nodes",
         unit="label of a node",
         truth=so,
-        prior_scores=easiness(labels[chosen], shadows, so),
+        prior_scores=easiness(shadows, so),
     )
 
 
@@ -95,12 +94,11 @@ def balanced(
     return rng.permutation(ids)
 
 
-def easiness(labels: NDArray[np.int64], shadows: Shadows, truth: NDArray[np.int64]) -> Array | None:
+def easiness(shadows: Shadows, truth: NDArray[np.int64]) -> Array | None:
     """Return the mean confidence of the shadows that did not train on a target, if it tells
     anything."""
-    confidence = scaled_confidence(shadows.logits, labels)
     outside = ~shadows.member
-    scores: Array = np.where(outside, confidence, 0).sum(0) / outside.sum(0).clip(1)
+    scores: Array = np.where(outside, shadows.confidence, 0).sum(0) / outside.sum(0).clip(1)
     return scores if metrics.auc(truth, scores) > 0.5 else None
 
 

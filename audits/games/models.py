@@ -14,6 +14,7 @@ from attacks.questions import CopiedModel
 from audits.games.base import NULL_DRAWS, NULL_SDS, OutcomeGame, plays
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
+from securefg.foundation.unique import numbers_except, sorted_unique
 from securefg.protocol.transcript import Adversary
 
 MANY_TARGETS, MANY_QUERIES = 400, 300
@@ -61,11 +62,11 @@ def copied_model(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     features, edges = truth.features(), truth.graph.edge_index.numpy()
     if features.ndim != 2:
         raise CannotAttack("nodes hold several samples each")
-    held = rng.permutation(np.unique(truth.experiment.partition.nodes.numpy()))
+    held = rng.permutation(truth.held_nodes)
     own = [truth.experiment.shards[k].node_ids.numpy() for k in sorted(adversary.clients)]
-    asked = rng.permutation(np.unique(np.concatenate(own))) if own else held[::2]
+    asked = rng.permutation(sorted_unique(np.concatenate(own))) if own else held[::2]
     asked = asked[:MANY_QUERIES]
-    ids = np.setdiff1d(held, np.concatenate([asked, *own]))
+    ids = numbers_except(truth.held_nodes, np.concatenate([asked, *own]))
     ids = rng.permutation(ids)[:MANY_TARGETS]
     if len(asked) < BUDGETS[0] or len(ids) < BUDGETS[0]:
         raise CannotAttack(f"{len(asked)} nodes to ask about, {len(ids)} others: too few")
@@ -94,12 +95,12 @@ def _alike(guess: Any, truth: Any) -> Array:
 def _prior(
     truth: Truth, adversary: Adversary, ids: NDArray[np.int64], said: NDArray[np.int64]
 ) -> Array:
-    """The better of the two, with the truth in hand."""
+    """Return the better of the two priors, chosen with the truth in hand."""
     common = np.full(len(ids), float(np.bincount(said[ids]).argmax()))
     options = [common]
     shards = [truth.experiment.shards[k] for k in sorted(adversary.clients)]
     trained = [s.node_ids[s.graph.split.train].numpy() for s in shards if s.graph.labels.dim() == 1]
-    nodes = np.unique(np.concatenate([*trained, np.zeros(0, np.int64)]))
+    nodes = sorted_unique(np.concatenate([*trained, np.zeros(0, np.int64)]))
     if len(nodes) > 1:
         rows = mixed_features(truth.features(), truth.graph.edge_index.numpy())
         labels = np.eye(truth.graph.num_classes)[truth.graph.labels.numpy()[nodes]]

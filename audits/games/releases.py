@@ -24,6 +24,7 @@ from audits.replay import replying, whole_replies
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.federation.roles import Cohort, Replies
+from securefg.foundation.unique import unique_pairs
 from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
@@ -92,7 +93,7 @@ class _OneRound:
     def releases(
         self, without: Array, moves: Array, trains: NDArray[np.bool_]
     ) -> tuple[Array, Array]:
-        """Return the releases without each target and with it; one of the two is the run's own."""
+        """Return the releases without each target and with it. One of the two is the run's own."""
         own = self.release(without[0] + trains[0] * moves[0])
         out = [self.release(a) if so else own for a, so in zip(without, trains, strict=True)]
         inside = [
@@ -173,7 +174,7 @@ def known_edges(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     if answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
     ends = truth.graph.edge_index.numpy()
-    edges = np.unique(np.sort(ends.T[ends[0] != ends[1]], 1), axis=0)
+    edges = unique_pairs(np.sort(ends.T[ends[0] != ends[1]], 1))
     own = [truth.experiment.shards[k].node_ids.numpy() for k in sorted(adversary.clients)]
     known = np.concatenate([*own, np.zeros(0, np.int64)])
     sides = [_unknown(pairs, known, rng) for pairs in (edges, _two_apart(edges, rng))]
@@ -228,6 +229,6 @@ def _two_apart(edges: Pairs, rng: np.random.Generator) -> Pairs:
     order = both[both[:, 0].argsort(kind="stable")]
     follow = order[:, 0][1:] == order[:, 0][:-1]
     found = np.sort(np.stack([order[:-1, 1], order[1:, 1]], 1)[follow], 1)
-    found = np.unique(found[found[:, 0] != found[:, 1]], axis=0)
+    found = unique_pairs(found[found[:, 0] != found[:, 1]])
     kept: Pairs = found[~np.isin(found @ [size, 1], edges @ [size, 1])]
     return kept

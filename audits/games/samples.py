@@ -177,9 +177,9 @@ def trained_samples(
 ) -> TrainedSampleGame:
     """Ask for the samples of a foreign exchange's clients, scored by the guess nearest to each.
 
-    Every client gets as many guesses as the largest has samples. So does the prior: samples of
-    other clients, drawn at random, and their mean. Samples of zeros are nothing to find. Of a large
-    client, a random choice is sought.
+    Every client gets as many guesses as the largest has samples. The prior has as many: samples of
+    other clients, drawn at random, and their mean. Samples of zeros are nothing to find. For a
+    large client, a random choice is sought.
     """
     samples = {k: rows[np.abs(rows).sum(1) > 0] for k, rows in truth.samples.items()}
     clients = [k for k, rows in samples.items() if len(rows) and k not in adversary.clients]
@@ -226,7 +226,7 @@ def _real(padded: Array) -> Array:
 
 
 def _new(guess: Array, prior: Array) -> Array:
-    """The guesses without those that the prior has."""
+    """Return the guesses without those that the prior has."""
     found: Array = guess * (guess[:, None] != prior[None]).any(2).all(1)[:, None]
     return found
 

@@ -52,10 +52,12 @@ class SumGame(BinaryGame):
     """A game about members of a sum. Each target is scored as if it were asked about alone."""
 
     def measure(self, guess: Array) -> Interval:
+        """Return the AUC of the guess, with each target scored as if it were asked about alone."""
         self.check(guess)
         return super().measure(self._alone(guess))
 
     def gain(self, guess: Array) -> Interval:
+        """Return the gain in AUC, with each target scored as if it were asked about alone."""
         self.check(guess)
         return super().gain(self._alone(guess))
 
@@ -104,7 +106,7 @@ SIZE = 4 * 10**7
 
 @dataclass(frozen=True)
 class BothShards:
-    """One client's shard without the secret and with it. One of them is what the client holds."""
+    """A client's shard without the secret and with it. The client holds one of the two."""
 
     without: Shard
     inside: Shard
@@ -138,7 +140,8 @@ def form_of_moves(
     adversary: Adversary,
     view: View,
 ) -> ClosedForm | None:
-    """Return the gain that the noise on these sums leaves; None if one has no noise of a known law.
+    """Return the gain that the noise on these sums leaves, or None if a sum has no noise of a known
+    law.
 
     Only the server sees the sums themselves.
     """
@@ -172,7 +175,7 @@ def member_questions(
 
 
 def held_once(truth: Truth) -> NDArray[np.bool_]:
-    """Return which nodes are with one client; raise if nodes hold several samples."""
+    """Return which nodes are with one client. Raise CannotAttack if nodes hold several samples."""
     if truth.graph.labels.dim() != 1:
         raise CannotAttack("nodes hold several samples each")
     holders = torch.bincount(truth.experiment.partition.nodes, minlength=truth.graph.num_nodes)
@@ -215,7 +218,10 @@ def sums_with_and_without(
 def with_and_without(
     truth: Truth, questions: Sequence[BothShards], send: Callable[[Shard], Tensor]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the same for any function from a shard to the values that it sends."""
+    """Return the sums without each secret, and how far each secret moves them.
+
+    send  a function from a shard to the values that its client sends
+    """
     shards = truth.experiment.shards
     sent = [send(shard) for shard in shards]
     total, without, moves = torch.stack(sent).sum(0), [], []
@@ -376,11 +382,22 @@ def summed_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     model's answers for two nodes are no prior: their links make the answers, which stay with the
     client.
     """
+    return known_links(SummedLinks, truth, MOMENTS, adversary, rng)
+
+
+def known_links(
+    asked: type[SumQuestion],
+    truth: Truth,
+    need: Meaning,
+    adversary: Adversary,
+    rng: np.random.Generator,
+) -> BinaryGame:
+    """Return a game about links: real ones, and as many pairs without one."""
     held_once(truth)
     found = [triple for shard in truth.experiment.shards for triple in _triples(shard, rng)]
     if len(found) < LEAST_TARGETS:
         raise CannotAttack(f"{len(found)} links; {LEAST_TARGETS} are needed")
-    count = affordable(truth, min(MANY_LINKS, len(found)), width(truth, MOMENTS))
+    count = affordable(truth, min(MANY_LINKS, len(found)), width(truth, need))
     chosen = [found[i] for i in rng.permutation(len(found))[:count]]
     pairs, so, questions = [], [], []
     for shard, first, linked, other in chosen:
@@ -389,16 +406,16 @@ def summed_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
             so.append(is_link)
             changed = _toggled(shard, first, second)
             questions.append(BothShards(changed, shard) if is_link else BothShards(shard, changed))
-    without, moves = sums_with_and_without(truth, MOMENTS, questions)
+    without, moves = sums_with_and_without(truth, need, questions)
     order = rng.permutation(len(pairs))
     ids, truths = np.stack(pairs)[order], np.array(so, np.int64)[order]
     return LinkGame(
-        question=SummedLinks(ids=ids, sum_without=without[order], moves=moves[order]),
+        question=asked(ids=ids, sum_without=without[order], moves=moves[order]),
         metric="AUC over pairs of nodes with one client",
         unit="edge",
         truth=truths,
         shared_sd=shared_sd(truths, moves[order], rng),
-        closed=lambda view: form_of_moves(truth, [MOMENTS], [moves], adversary, view),
+        closed=lambda view: form_of_moves(truth, [need], [moves], adversary, view),
     )
 
 
@@ -428,4 +445,4 @@ def _toggled(shard: Shard, first: int, second: int) -> Shard:
     edges = ends[:, ~here]
     if not bool(here.any()):
         edges = torch.cat([ends, torch.tensor([[first, second], [second, first]])], 1)
-    return replace(shard, graph=replace(shard.graph, edge_index=edges))
+    return replace(shard, graph=shard.graph.with_edges(edges))

@@ -68,9 +68,10 @@ def audit_releases(
     seeds: Sequence[int] = (),
     thorough: bool = False,
 ) -> list[Result]:
-    """Every message with a field that promises noise, through channels of `make_channel`.
+    """Audit every message with a field that promises noise, through channels of `make_channel`, and
+    return the results.
 
-    seeds  from which the noise is drawn again; without any that game is not played
+    seeds  from which the noise is drawn again (without any, that game is not played)
     """
 
     def play(seed: int, confidence: float) -> list[Result]:
@@ -91,7 +92,7 @@ def play_messages(
     seeds: Sequence[int],
     thorough: bool = False,
 ) -> list[Result]:
-    """All games against all messages, once."""
+    """Play all games against all messages once, and return the results."""
     unlimited = replace(policy, budget=None)
     audited = []
     for number, releases in enumerate(m for m in _by_message(planned) if claimed_fields(policy, m)):
@@ -117,7 +118,8 @@ def _all_games(message: AuditedMessage, seeds: Sequence[int], thorough: bool) ->
 
 
 def audit_masking(experiment: Experiment, seed: int, confidence: float = 0.95) -> list[Result]:
-    """Whether single masked uploads show nothing, where the run masks any."""
+    """Return a result that tells whether single masked uploads show nothing, or none if nothing is
+    masked."""
     settings, masked = experiment.config.privacy.secure_aggregation, experiment.policy.masked
     if settings is None or not masked:
         return []

@@ -1,7 +1,7 @@
 """Anybody's defence: games against a callable that takes and returns an array.
 
 The adversary knows the two candidates for the unit's value and sees what comes out. A pilot chooses
-the pair of candidates and the way to read the output that show most; the bound then comes from
+the pair of candidates and the way to read the output that show most. The bound then comes from
 fresh trials of that one choice, without any assumption about the noise.
 
     # my_package/my_filter.py
@@ -34,14 +34,14 @@ PILOT = 0.2
 
 @dataclass(frozen=True)
 class Claim:
-    """What a defence says of itself.
+    """A defence's claim about itself.
 
     unit      whose value the array is: client, row, node, ...
-    norm      the L2 norm up to which values are meant to count; louder ones must be clipped to it
+    norm      the L2 norm up to which values are meant to count (louder ones must be clipped to it)
     size      how many numbers the array has
-    relation  removed: a value against zeros; replaced: a value against its opposite
+    relation  removed: a value against zeros, replaced: a value against its opposite
     rounds    how many releases of the same value the epsilon is for
-    noise     any: what is shown assumes nothing; gaussian: it says that its noise is Gaussian, and
+    noise     any: what is shown assumes nothing, gaussian: it says that its noise is Gaussian, and
               is held to the trade-off of such noise
     """
 
@@ -71,8 +71,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was shown without any assumption, and for a Gaussian trade-off. The claim says before
-    the game which of them counts: noise of another law may pass the Gaussian bound and be sound."""
+    """A pair of bounds, one without any assumption and one for a Gaussian trade-off. The claim says
+    before the game which of them counts: noise of another law may pass the Gaussian bound and be
+    sound."""
 
     claim: Claim
     bound: EpsilonBound
@@ -95,7 +96,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Game:
-    """Two candidates, and a number read from the outputs of all rounds."""
+    """A pair of candidates, and a number read from the outputs of all rounds."""
 
     name: str
     one: Floats
@@ -114,7 +115,7 @@ class Game:
 def measure(
     release: Release, claim: Claim, trials: int, seed: int, confidence: float = 0.999
 ) -> Measured:
-    """The lower bound from `trials` of the game that a pilot found best."""
+    """Return the lower bound from `trials` of the game that a pilot found best."""
     started = time.process_time()
     _check(release, claim)
     games = _games(claim, np.random.default_rng(seed))
@@ -138,7 +139,8 @@ def measure(
 
 
 def _gaussian(inside: Floats, outside: Floats, delta: float, confidence: float) -> EpsilonBound:
-    """For a Gaussian trade-off: the first half sets the threshold, the second is counted."""
+    """Return the bound for a Gaussian trade-off. The first half sets the threshold, and the second
+    is counted."""
     threshold = (float(np.median(inside[::2])) + float(np.median(outside[::2]))) / 2
     kept_in, kept_out = inside[1::2], outside[1::2]
     return gaussian_bound(
@@ -161,7 +163,8 @@ def _check(release: Release, claim: Claim) -> None:
 
 
 def _games(claim: Claim, rng: np.random.Generator) -> list[Game]:
-    """Canaries in one number, over all of them and far above the bound, each read in three ways."""
+    """Return games with canaries in one number, over all numbers and far above the bound, each read
+    in three ways."""
     spike = np.zeros(claim.size)
     spike[int(rng.integers(claim.size))] = 1.0
     spread = rng.choice([-1.0, 1.0], claim.size) / math.sqrt(claim.size)
@@ -186,7 +189,8 @@ _MISSING = "audit mechanism {}: found nothing ({}); expected a module that impor
 
 
 def found_callable(path: str) -> tuple[Release, Claim | None]:
-    """`package.module` with `release` and `CLAIM` in it, or `package.module.function`."""
+    """Return the function and its claim, from `package.module` with `release` and `CLAIM` in it, or
+    from `package.module.function`."""
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:

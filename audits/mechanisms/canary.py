@@ -30,7 +30,10 @@ BENEATH = 1e3
 
 
 def play_canary(message: AuditedMessage) -> list[MechanismResult]:
-    """Scores are summed over the rounds; rounds that are not played are taken for like them."""
+    """Play the textbook game for every field and return the results.
+
+    Scores are summed over the rounds. Rounds that are not played are taken to be like those played.
+    """
     host = message.host()
     trials = canary_trials(host, message.trials)
     rounds = rounds_for(host, message.shared_rounds, trials)
@@ -56,8 +59,11 @@ def play_canary(message: AuditedMessage) -> list[MechanismResult]:
 
 
 def play_loud(message: AuditedMessage) -> list[MechanismResult]:
-    """Clipped before the noise, the loud canary is an ordinary one. A node's canary stays as it is
-    and lies on top of a large value: noise must not hang on it."""
+    """Play the game of a loud canary and return the results.
+
+    Clipped before the noise, the loud canary is an ordinary canary. A node's canary keeps its size
+    and lies on top of a large value, because noise must not depend on the value.
+    """
     host = message.host()
     slots, coins = message.slots(1), message.coins(trials_for(host, message.trials // 5))
     rules = [message.rule(slot.release) for slot in slots]
@@ -82,7 +88,8 @@ def _scores(
     loudness: float,
     below: Sequence[float] = (),
 ) -> list[Floats]:
-    """Every field has its own game, in a slot of its own; they share the messages.
+    """Return the scores of every field's own game. Each field has a slot of its own, and all share
+    the messages.
 
     below  how long the value under each canary is, in canaries
     """
@@ -101,7 +108,8 @@ def _scores(
 
 
 def _for_rounds(found: GaussianBound, factor: float, delta: float) -> EpsilonBound:
-    """The Gaussian bound for more rounds of this kind: mu grows with the root of their number."""
+    """Return the Gaussian bound for more rounds of this kind. mu grows with the root of their
+    number."""
     if factor == 1:
         return found.gdp
     ceiling = epsilon_of_mu(factor * LARGEST_MU, delta)
@@ -109,9 +117,12 @@ def _for_rounds(found: GaussianBound, factor: float, delta: float) -> EpsilonBou
 
 
 def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
-    """At the planned shape every number of a field's noise is a draw of the same law: the standard
-    deviation of Gaussian noise says mu = S / sd for the unit's canary. Of other noise it says no
-    epsilon, and `play_whole` tests its size."""
+    """Measure the noise at the planned shape and return a result per field.
+
+    Every number of a field's noise is a draw of the same law there, so the standard deviation of
+    Gaussian noise gives mu = S / sd for the unit's canary. The standard deviation of other noise
+    gives no epsilon, and `play_whole` tests its size.
+    """
     if not message.is_gaussian:
         return []
     host = message.host(rows=None)
@@ -125,7 +136,7 @@ def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
 
 
 def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float) -> EpsilonBound:
-    """mu >= distance / (the upper end of the noise's standard deviation)."""
+    """Return the bound from mu >= distance / (the upper end of the noise's standard deviation)."""
     count = noise.size
     upper = float(noise.std()) * math.sqrt(count / chi2_quantile(1 - confidence, count - 1))
     mu = min(LARGEST_MU, distance / upper) if upper > 0 else LARGEST_MU
@@ -134,7 +145,7 @@ def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float
 
 
 def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
-    """One game over all messages; none where no rule is sized for a distance."""
+    """Play one game over all messages. Return no result if some rule is sized for no distance."""
     own = [m for m in messages if all(m.rule(r).moved_l2 is not None for r in m.claimed)]
     if not own or len(own) < len(messages):
         return []
@@ -176,5 +187,5 @@ def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
 
 
 def _weight(score: Floats, coins: Floats) -> float:
-    """1 / variance, from the trials without a canary."""
+    """Return 1 / variance, from the trials without a canary."""
     return 1 / max(float(score[coins == 0].var()), math.ulp(1.0))

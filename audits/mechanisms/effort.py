@@ -15,27 +15,29 @@ LEAST_TRIALS = 2_000
 
 
 def canary_trials(host: Host, wanted: int) -> int:
-    """An even number of trials: those that were asked for, or as many as there is room for."""
+    """Return an even number of trials: the number that was asked for, or as many as there is room
+    for."""
     most = max(LEAST_TRIALS, NUMBERS // host.numbers_per_trial)
     return max(2, min(wanted, most) // 2 * 2)
 
 
 def rounds_for(host: Host, last: int, trials: int) -> list[int]:
-    """Of the rounds 1 … last, as many as so many trials leave room for."""
+    """Return as many of the rounds 1 … last as this number of trials leaves room for."""
     return spread(last, max(1, NUMBERS // (trials * host.numbers_per_trial)))
 
 
 def trials_for(host: Host, wanted: int, rounds: int = 1) -> int:
-    """An even number, so that both coins fall equally often; never so few that nothing shows."""
+    """Return an even number of trials, so that both coins fall equally often, and never too few to
+    show anything."""
     most = NUMBERS // (4 * rounds * host.numbers_per_trial)
     return max(400, min(wanted, most)) // 2 * 2
 
 
 def trials_in_full_shape(host: Host) -> int:
-    """Every number of an array counts there, so few arrays will do."""
+    """Return a small number of arrays, because every number of an array counts there."""
     return min(1000, max(1, NUMBERS // (10 * host.numbers_per_trial)))
 
 
 def spread(last: int, room: int) -> list[int]:
-    """At most `room` rounds of 1 … last, the first and the last among them."""
+    """Return at most `room` rounds of 1 … last, the first and the last among them."""
     return [int(n) for n in np.unique(np.linspace(1, last, min(last, room)).round())]

@@ -1,9 +1,10 @@
 """The linked games: noise must be independent over rounds, rows, fields, messages and hosts.
 
-A pilot without canaries shows how all that the adversary sees hangs together, its own uploads too;
-from it come the canary s and the weights w that read it. The game is then played on fresh clients
-with s and w fixed. `play_across` looks at messages: one host seals all messages of a round for the
-same clients, and no number of one message's noise may hang together with a number of another's.
+A pilot without canaries shows how everything that the adversary sees depends on each other, its own
+uploads too. The canary s and the weights w that read it come from the pilot. The game is then
+played on fresh clients with s and w fixed. `play_across` looks at messages: one host seals all
+messages of a round for the same clients, and no number of one message's noise may depend on a
+number of another's.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ PILOT, TRIALS, ROUNDS, MESSAGES = 4000, 20_000, 3, 8
 
 
 def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
-    """The canary lies in all slots of all rounds, whole messages of it against the claim for all
-    fields together."""
+    """Play the game in which the canary lies in all slots of all rounds, and return its result.
+    Whole messages are held against the claim for all fields together."""
     rounds = spread(message.shared_rounds, ROUNDS)
     host, other = (message.host(companion=True, rows=ROWS) for _ in range(2))
     trials = trials_for(host, min(TRIALS, message.trials), len(rounds))
@@ -55,7 +56,8 @@ def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
 
 @dataclass(frozen=True)
 class _Watch:
-    """What an adversary sees that has a client on the victim's host, and one on another."""
+    """A view of an adversary that has a client on the victim's host, and a client on another
+    host."""
 
     host: Host
     other: Host
@@ -63,8 +65,9 @@ class _Watch:
     rounds: list[int]
 
     def observe(self, signs: Floats, coins: Floats) -> Floats:
-        """[trials, columns]: the victim's slots round by round, then those of its companion on the
-        same host, then those of a client of another host; the adversary knows that both sent 0."""
+        """Return [trials, columns]: the victim's slots round by round, then those of its companion
+        on the same host, then those of a client of another host. The adversary knows that both sent
+        0."""
         here = self.host.enrol(len(coins), MESSAGES)
         self.other.next_client = self.host.next_client
         there = self.other.enrol(len(coins), MESSAGES)
@@ -85,9 +88,10 @@ class _Watch:
 
 
 def _best_canary(pilot: Floats, slots: int) -> tuple[Floats, Floats]:
-    """Signs s for the canary in the victim's slots, and weights w that read it out of all columns.
+    """Return signs s for the canary in the victim's slots, and weights w that read it out of all
+    columns.
 
-    One half of the pilot proposes pairs (s, w); the other half chooses, by w's / rms(w'X).
+    One half of the pilot proposes pairs (s, w). The other half chooses, by w's / rms(w'X).
     """
     first, second = pilot[: len(pilot) // 2], pilot[len(pilot) // 2 :]
 
@@ -100,15 +104,18 @@ def _best_canary(pilot: Floats, slots: int) -> tuple[Floats, Floats]:
 
 
 def _differences(slots: int) -> list[tuple[Floats, Floats]]:
-    """The plain sum, and the differences from either known upload."""
+    """Return the plain sum, and the differences from either known upload."""
     ones, none = np.ones(slots), np.zeros(slots)
     columns = ((ones, none, none), (ones, -ones, none), (ones, none, -ones))
     return [(ones, np.concatenate(parts)) for parts in columns]
 
 
 def _optima(pilot: Floats, slots: int) -> list[tuple[Floats, Floats]]:
-    """The pilot gives the second moments M; P, the block of M^-1 for the victim, says for which s
-    the optimum s' P s is large, and w = M^-1 s attains it."""
+    """Return pairs (s, w) from the second moments M of the pilot.
+
+    P, the block of M^-1 for the victim, says for which s the optimum s' P s is large, and w = M^-1
+    s attains it.
+    """
     moments = pilot.T @ pilot / len(pilot)
     scale = max(float(np.trace(moments)) / len(moments), 1e-12)
     inverse = np.linalg.inv(moments + 1e-10 * scale * np.eye(len(moments)))
@@ -125,7 +132,7 @@ NUMBERS: Final = 1 << 19
 
 
 def play_across(messages: Sequence[AuditedMessage]) -> list[LawResult]:
-    """One result over all messages; none where a method has one alone."""
+    """Return one result over all messages, or none if a method has a single message."""
     if len(messages) < 2:
         return []
     first = messages[0]

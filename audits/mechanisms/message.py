@@ -47,7 +47,7 @@ class Slot:
         return (coins * self.size * loudness)[:, None, None] * self.pattern
 
     def score(self, seen: Floats) -> Floats:
-        """<y, e> / size."""
+        """Return the scores <y, e> / size."""
         return np.tensordot(seen, self.pattern, 2) / self.size
 
 
@@ -55,7 +55,7 @@ class Slot:
 class AuditedMessage:
     """A message with fields that promise noise, the `claimed` ones.
 
-    The claims come from `policy`; what is measured comes from the channels alone.
+    The claims come from `policy`. The measurements come from the channels alone.
     """
 
     policy: Policy
@@ -70,7 +70,7 @@ class AuditedMessage:
 
     @property
     def shared_rounds(self) -> int:
-        """How many rounds all claimed fields are sent in."""
+        """Return the number of rounds in which all claimed fields are sent."""
         return min(release.count for release in self.claimed)
 
     def host(self, *, companion: bool = False, rows: int | None = 1, alone: bool = False) -> Host:
@@ -79,29 +79,32 @@ class AuditedMessage:
         return Host(self.policy, self.releases, channel, companion, rows, alone)
 
     def rule(self, release: PlannedRelease) -> NoisyUpload:
-        """The defence that the field's noise is claimed for."""
+        """Return the defence that the field's noise is claimed for."""
         rule = self.policy.rule(release.message, release.field)
         assert isinstance(rule, NoisyUpload)
         return rule
 
     def law(self, release: PlannedRelease, host: Host) -> Law:
-        """The law of the noise on one upload of the host."""
+        """Return the law of the noise on one upload of the host."""
         return self.rule(release).law(torch.Size(host.shape(release)))
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise of every claimed field has the trade-off of a Gaussian."""
+        """Return whether the noise of every claimed field has the trade-off of a Gaussian."""
         return all(self.rule(r).law(torch.Size([1])).is_gaussian for r in self.claimed)
 
     # ---------------------------------------------------------------------------------- canaries
 
     def slots(self, rows: int) -> list[Slot]:
-        """Places in all claimed fields, in so many rows of each at the most."""
+        """Return places in all claimed fields, in at most `rows` rows of each."""
         return [slot for release in self.claimed for slot in self.slots_of(release, rows)]
 
     def slots_of(self, release: PlannedRelease, at_most: int) -> list[Slot]:
-        """A unit each. Its canary is spread over all numbers of the unit, so that a clip per number
-        in place of one per unit shows; under an L1 clip it is one number, which moves furthest."""
+        """Return a place per unit of a field.
+
+        A canary is spread over all numbers of the unit, so that a clip per number in place of a
+        clip per unit shows. Under an L1 clip it is one number, which moves furthest.
+        """
         rule, size = self.rule(release), self.size(release)
         rows, width = audited_shape(self.policy, release, at_most)
         signs = self.rng.choice([-1.0, 1.0], (rows, width))
@@ -121,7 +124,7 @@ class AuditedMessage:
         return [Slot(release, size, signs * own / math.sqrt(width)) for own in one_row]
 
     def size(self, release: PlannedRelease) -> float:
-        """How long a canary is: as far as the protected unit moves what is seen.
+        """Return the length of a canary: as far as the protected unit moves the seen value.
 
         A node or an edge moves the message of each of its holders. Noise that only the sum carries
         meets all these moves at once. Noise of every holder's own meets one of them.
@@ -136,16 +139,17 @@ class AuditedMessage:
         return min(together * rule.moved_l2, rule.clip_l2)
 
     def distance(self, release: PlannedRelease) -> float:
-        """How far apart the two values of a game lie."""
+        """Return how far apart the two values of a game lie."""
         return self.size(release) * (1 - self._other(release))
 
     def _other(self, release: PlannedRelease) -> float:
-        """The second coin: the opposite canary where a value is replaced, else none."""
+        """Return the second coin: the opposite canary if a value is replaced, and none
+        otherwise."""
         rule = self.rule(release)
         return -1.0 if rule.moved_l2 is None and rule.adjacency == "replace_one" else 0.0
 
     def coins(self, trials: int) -> Floats:
-        """Every second trial the one value, else the other: what the adjacency calls neighbours."""
+        """Return the coins of the trials: two neighbouring values by the adjacency, in turn."""
         return np.where(np.arange(trials) % 2 == 0, 1.0, self._other(self.claimed[0]))
 
     # ------------------------------------------------------------------- claims and what is shown
@@ -153,7 +157,8 @@ class AuditedMessage:
     def epsilon(
         self, releases: Sequence[PlannedRelease], rounds: int, unit: Unit, host: Host
     ) -> float:
-        """The accountant's claim for these fields, so many rounds, in the shapes of the host."""
+        """Return the accountant's claim for these fields over so many rounds, in the shapes of the
+        host."""
         profile: dict[Mechanism, int] = {}
         for release in releases:
             fact = self.fact(release, host)
@@ -161,20 +166,21 @@ class AuditedMessage:
         return claim([profile], unit, self.policy.delta).epsilon
 
     def fact(self, release: PlannedRelease, host: Host) -> Mechanism:
-        """What would be booked for an upload of the host, met by a node or an edge once: a game
-        plays one holder of those that draw noise of their own."""
+        """Return the mechanism that would be booked for an upload of the host, met by a node or an
+        edge once. A game plays one of the holders that draw noise of their own."""
         rows, width = host.shape(release)
         booked = self.policy.mechanism(release.message, release.field, rows * width, rows)
         node, edge = (replace(met, times=min(1, met.times)) for met in (booked.node, booked.edge))
         return replace(booked, node=node, edge=edge)
 
     def bound(self, scores: Floats, coins: Floats, shift: float) -> GaussianBound:
-        """What the scores show; `shift` is what coin 1 adds to them before the noise.
+        """Return the bound that the scores show. `shift` is what coin 1 adds to them before the
+        noise.
 
         Errors of the threshold half-way between the two means are counted, and means and spreads
-        are measured: each at half of the level, so that the largest bound holds. Where a round
-        adds noise or takes it away, the first shows it; where noise is Gaussian, the second shows
-        more. For noise of another law, what is counted without any assumption stands for both.
+        are measured: each at half of the level, so that the largest bound holds. If a round adds
+        noise or takes it away, the first shows it. If noise is Gaussian, the second shows more. For
+        noise of another law, the bound counted without any assumption stands for both.
         """
         other = float(coins.min())
         one, guess = coins == 1, scores >= shift * (1 + other) / 2
@@ -209,7 +215,8 @@ class AuditedMessage:
         numbers: int,
         rounds: int = 1,
     ) -> LawResult:
-        """What tests of one field's noise say, for the unit that the noise protects."""
+        """Return the result of the tests of one field's noise, for the unit that the noise
+        protects."""
         unit = self.unit_of(release)
         return LawResult(
             field=release.name,
@@ -230,8 +237,8 @@ class AuditedMessage:
         return law_level(self.confidence)
 
     def unit_of(self, release: PlannedRelease) -> Unit:
-        """The unit that the release's noise is sized for. What an edge does not move has noise for
-        a node."""
+        """Return the unit that the release's noise is sized for. A release that no edge moves has
+        noise for a node."""
         rule = self.rule(release)
         if rule.moved_l2 is not None:
             return "node" if release.influence(self.policy.unit) == NOTHING else self.policy.unit
@@ -239,7 +246,8 @@ class AuditedMessage:
 
     @property
     def unit(self) -> Unit:
-        """The unit of all claimed fields together: the client, unless noise is sized for less."""
+        """Return the unit of all claimed fields together: the client, unless noise is sized for
+        less."""
         units = {self.unit_of(release) for release in self.claimed}
         return next(iter(units)) if units <= {"node"} or units <= {"edge"} else "client"
 
@@ -254,7 +262,8 @@ class AuditedMessage:
         gdp: EpsilonBound,
         cp: EpsilonBound | None = None,
     ) -> MechanismResult:
-        """What a game on `host` says of one field, for the unit that its noise protects."""
+        """Return the result of a game on `host` about one field, for the unit that its noise
+        protects."""
         rule = self.rule(release)
         unit = self.unit_of(release)
         return MechanismResult(

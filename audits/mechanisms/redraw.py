@@ -51,7 +51,8 @@ WIDEST: Final = 256
 
 
 def play_redraw(message: AuditedMessage) -> list[LawResult]:
-    """Half of the draws by one host, half by another one that is opened anew."""
+    """Draw the noise again, half of the draws by one host and half by a newly opened host, and
+    return the results."""
     host, other = (message.host(rows=None, alone=True) for _ in range(2))
     if host.numbers_per_trial * CLIENTS * LEAST_DRAWS > NUMBERS:
         host.rows = other.rows = 1
@@ -73,7 +74,8 @@ def play_redraw(message: AuditedMessage) -> list[LawResult]:
 
 
 def _values(message: AuditedMessage, release: PlannedRelease, host: Host) -> Floats:
-    """(clients, rows, width): of length 0, and from the unit's move up to nearly the clip."""
+    """Return values (clients, rows, width): of length 0, and from the unit's move up to nearly the
+    clip."""
     rule, size = message.rule(release), message.size(release)
     values = message.rng.standard_normal((CLIENTS, *host.shape(release)))
     values /= unit_norms(values, rule)
@@ -84,15 +86,15 @@ def _values(message: AuditedMessage, release: PlannedRelease, host: Host) -> Flo
 
 
 def redraw_tests(draws: Floats, clean: Floats) -> list[LawTest]:
-    """Of (draws, clients, numbers) noises in claimed standard deviations, drawn again and again for
-    the values `clean`, (clients, numbers)."""
+    """Return the tests of noises (draws, clients, numbers), in claimed standard deviations, that
+    were drawn again and again for the values `clean` (clients, numbers)."""
     if not np.isfinite(draws).all():
         return [LawTest("redraw", 0.0, True, "numbers that are not finite")]
     return [*_alike(draws), _spread(draws), *_along(draws, clean)]
 
 
 def _alike(draws: Floats) -> Iterator[LawTest]:
-    """The two draws of one client that are most alike."""
+    """Yield a test of the two draws of one client that are most alike."""
     count, _, numbers = draws.shape
     tables = draws.transpose(1, 0, 2) if numbers >= 8 else draws.reshape(1, count, -1)
     numbers = tables.shape[2]
@@ -111,7 +113,8 @@ def _alike(draws: Floats) -> Iterator[LawTest]:
 
 
 def _spread(draws: Floats) -> LawTest:
-    """Every number must differ from draw to draw: its sum of squares around its mean."""
+    """Return a test that every number differs from draw to draw, by its sum of squares around its
+    mean."""
     squares = np.square(draws - draws.mean(0)).sum(0)
     least = float(squares.min())
     p = math.exp(min(0.0, float(chi2_log_cdf(least, len(draws) - 1)) + math.log(squares.size)))
@@ -123,7 +126,7 @@ def _spread(draws: Floats) -> LawTest:
 
 
 def _along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
-    """The noise along the direction of the value that it is added to."""
+    """Yield a test of the noise along the direction of the value that it is added to."""
     lengths = np.linalg.norm(clean, axis=1)
     own = lengths > 0
     if not own.any():
@@ -140,15 +143,16 @@ def _along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
 
 
 def _grid_of(message: AuditedMessage, release: PlannedRelease, law: Law) -> float:
-    """The step of the grid that the defence puts uploads on; infinite where there is none, or where
-    masks have another one."""
+    """Return the step of the grid that the defence puts uploads on. It is infinite if there is no
+    grid, or if masks have another grid."""
     masked = message.policy.mask(release.message, release.field)
     has_own = law.is_discrete or masked is None
     return law.step if has_own and law.step else math.inf
 
 
 def low_bits_tests(seen: Floats, step: float, sigma: float) -> list[LawTest]:
-    """Whether the low bits of uploads, in steps of their grid, come again at every draw.
+    """Return tests whether the low bits of uploads, in steps of their grid, come again at every
+    draw.
 
     Bits of weight far below the noise are fair coins, whatever the value is. `seen` has a row for
     every draw.
@@ -174,7 +178,7 @@ def low_bits_tests(seen: Floats, step: float, sigma: float) -> list[LawTest]:
 
 
 def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
-    """Many redraws of one client's noise, of which no two may be equal."""
+    """Draw one client's noise many times and return the results. No two draws may be equal."""
     pairs = draws * (draws - 1) / 2
     host = message.host(alone=True)
     host.width = min(WIDEST, max(_enough(message.law(r, host), pairs) for r in message.claimed))
@@ -199,7 +203,7 @@ def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
 
 
 def _enough(law: Law, pairs: float) -> int:
-    """So many numbers that sound noise has two equal draws once in 10^12 audits."""
+    """Return the count of numbers at which sound noise has two equal draws once in 10^12 audits."""
     return math.ceil((math.log(1e-12) - math.log(pairs)) / law.log_equal)
 
 
@@ -248,7 +252,8 @@ def guess_seeds(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
 
 
 def _host(message: AuditedMessage) -> Host:
-    """Single uploads: of the planned shape where few numbers would not tell a guess from chance."""
+    """Return a host of single uploads, in the planned shape if few numbers could not tell a guess
+    from chance."""
     whole = message.host(rows=None, alone=True)
     if whole.discrete and whole.numbers_per_trial <= MOST_NUMBERS:
         return whole
@@ -257,7 +262,8 @@ def _host(message: AuditedMessage) -> Host:
 
 
 def _read_off(began: float) -> list[int]:
-    """The second and the milliseconds in which a channel was opened: as many in every audit."""
+    """Return the second and the milliseconds in which a channel was opened, as many in every
+    audit."""
     first = int(began * 1e3) - 1
     return [*range(first, first + MOST_READ), int(began), os.getpid()]
 
@@ -270,7 +276,8 @@ def _result(
     guesses: Sequence[Floats],
     tables: Sequence[Rows],
 ) -> LawResult:
-    """All clients' noise may be of one generator, or each client's of its own."""
+    """Return the result of one field. All clients' noise may be of one generator, or each client's
+    of its own."""
     law, noise = message.law(release, host), seen[release.field]
     tests: list[LawTest] = [guess_test(noise, guesses)]
     if law.is_normal:

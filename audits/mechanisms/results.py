@@ -1,13 +1,14 @@
-"""Results of the games against mechanisms: what was shown, beside what is claimed.
+"""Results of the games against mechanisms: the measured epsilon beside the claimed epsilon.
 
 VIOLATION: the measured lower bound is above the claim. INCONCLUSIVE: no outcome could have been.
 
-The checks of an audit are one family: a violation is one at the family's level, found twice.
-Thirteen checks at 95 % each would accuse one honest run in two; an audit accuses one in a thousand.
-All games are played: against messages, private training and masks. Where any shows more than is
-claimed, all are played again on fresh trials, with half of the level shared among them, and what is
-not found again is not a violation. Checks of what cannot be drawn again have the other half: a
-run's canaries, and its recorded uploads, each at a level so small that once is enough.
+The checks of an audit are one family: a violation is a violation at the family's level, found
+twice. Thirteen checks at 95 % each would accuse one honest run in two. An audit accuses one in a
+thousand. All games are played: against messages, private training and masks. If any shows more than
+is claimed, all are played again on fresh trials, with half of the level shared among them. A
+violation that is not found again does not count. Checks of a run's canaries and of its recorded
+uploads, which cannot be drawn again, have the other half, each at a level so small that once is
+enough.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ Verdict = Literal["VIOLATION", "NOT_DETECTED", "INCONCLUSIVE"]
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismResult:
-    """One game against one field (or a whole message) and what it says of the claim.
+    """A result of one game against one field (or a whole message), beside the claim.
 
     rounds     how many rounds were played, of `planned`
     claimed    the accountant's epsilon: for all planned rounds in the game `canary`, whose gdp
                takes the others for like those played, mu_T = mu sqrt(T / t); else for those played
     gdp, cp    lower bounds, one of them at least: for a Gaussian trade-off, and without any
-               assumption; where there are both, each has half of the level
+               assumption (if there are both, each has half of the level)
     """
 
     field: str
@@ -64,7 +65,7 @@ class MechanismResult:
 
     @property
     def best(self) -> EpsilonBound:
-        """The bound that shows more."""
+        """Return the bound that shows more."""
         return max(self._bounds, key=lambda bound: bound.epsilon)
 
     @property
@@ -104,8 +105,8 @@ class MechanismResult:
 
 @dataclass(frozen=True, kw_only=True)
 class LawResult:
-    """Tests of all numbers of a field at once: VIOLATION where a unit meets less noise than is
-    claimed, INCONCLUSIVE where the law is another than the claimed one.
+    """A result of tests of all numbers of a field at once. It is a VIOLATION if a unit meets less
+    noise than is claimed, and INCONCLUSIVE if the law is another than the claimed one.
 
     level  of all tests of the audit together, before a field's tests share it
     """
@@ -150,12 +151,13 @@ Result = MechanismResult | LawResult
 
 
 def law_level(confidence: float) -> float:
-    """For tests of the noise's law: far below that of a game, since they are never sharp."""
+    """Return the level for tests of the noise's law. It is far below that of a game, since these
+    tests are never sharp."""
     return (1 - confidence) / 50
 
 
 def violations(results: Sequence[Result]) -> Mapping[str, list[Check]]:
-    """The checks that failed, by field."""
+    """Return the checks that failed, by field."""
     found: dict[str, list[Check]] = {}
     for result in results:
         if result.verdict == "VIOLATION":

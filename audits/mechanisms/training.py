@@ -47,7 +47,8 @@ def audit_training(
     delta: float,
     level: float,
 ) -> list[LawResult]:
-    """A result per release that was trained with noise, for either function that trains so."""
+    """Return a result per release that was trained with noise, for each of the two training
+    functions."""
     results = []
     for release in planned:
         rule = release.trained
@@ -73,7 +74,8 @@ def audit_training(
 
 
 def training_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> list[LawTest]:
-    """One step with zero inputs, one with a loud sample in every trial, and two steps in a row."""
+    """Return tests of one step with zero inputs, one step with a loud sample in every trial, and
+    two steps in a row."""
     plan, num_samples = rule.plan, rule.num_samples
     one = _changed(rule, num_steps=1)
     rate = plan.lr / (plan.sampling * num_samples)
@@ -92,20 +94,24 @@ def training_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> l
 
 
 def _changed(rule: PrivateTraining, **plan: float) -> PrivateTraining:
-    """The same training by another plan."""
+    """Return the same training by another plan."""
     return replace(rule, plan=replace(rule.plan, **plan))  # type: ignore[arg-type]
 
 
 def _inputs(num_samples: int, loudness: float) -> tuple[Tensor, Tensor]:
-    """The first sample of every trial has all its weight on the first feature."""
+    """Return inputs and labels. The first sample of every trial has all its weight on the first
+    feature."""
     inputs = torch.zeros(TRIALS, num_samples, FEATURES)
     inputs[:, 0, 0] = loudness
     return inputs, torch.zeros(TRIALS, num_samples, dtype=torch.int64)
 
 
 def _loud_tests(moved: Floats, plan: TrainingPlan, sigma: float) -> list[LawTest]:
-    """From zero weights the gradient of cross-entropy is x (p - y), known in direction; clipped,
-    the step is C along it where the sample was drawn, and 0 where it was not."""
+    """Return tests of steps with a loud sample.
+
+    From zero weights the gradient of cross-entropy is x (p - y), known in direction. The clipped
+    step is C along it if the sample was drawn, and 0 otherwise.
+    """
     direction = np.full(CLASSES, 1 / CLASSES)
     direction[0] -= 1
     direction /= np.linalg.norm(direction)
@@ -137,8 +143,8 @@ def _loud_tests(moved: Floats, plan: TrainingPlan, sigma: float) -> list[LawTest
 
 
 def _coin_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> Iterator[LawTest]:
-    """Without noise every draw of a loud sample is seen: it moves the weights of its own features,
-    which lie in two tensors, by the clip."""
+    """Yield tests of the sampling. Without noise every draw of a loud sample is seen: it moves the
+    weights of its own features, which lie in two tensors, by the clip."""
     plan = rule.plan
     bare = _changed(rule, num_steps=1, noise_multiplier=0.0)
     lengths = _lengths(steps, bare, noise, 5)
@@ -159,7 +165,8 @@ def _coin_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> Iter
 
 
 def _lengths(steps: Steps, rule: PrivateTraining, noise: NoiseSource, number: int) -> Floats:
-    """(trials, samples): how far each of the first samples, all of them loud, moved its weights."""
+    """Return (trials, samples): how far each of the first samples, all of them loud, moved its
+    weights."""
     plan, num_samples = rule.plan, rule.num_samples
     shown, half = min(num_samples, SHOWN), FEATURES // 2
     inputs = torch.zeros(COINS, num_samples, FEATURES)
@@ -174,7 +181,7 @@ def _lengths(steps: Steps, rule: PrivateTraining, noise: NoiseSource, number: in
 
 
 def _count_test(name: str, found: int, trials: int, chance: float) -> LawTest:
-    """Two-sided; severe where there are more than planned."""
+    """Return a two-sided test of a count, which is severe if there are more than planned."""
     p = 2 * min(
         float(binomial_at_least(found, trials, chance)),
         float(binomial_at_least(trials - found, trials, 1 - chance)),

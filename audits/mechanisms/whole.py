@@ -70,7 +70,8 @@ def play_whole(message: AuditedMessage) -> list[LawResult]:
 def _together(
     message: AuditedMessage, host: Host, noises: dict[str, Floats], rounds: int
 ) -> LawResult:
-    """Of the message, not of a field: a bare field must not accuse the sound one beside it."""
+    """Return a result for the message and not for a field, so that a bare field does not accuse the
+    sound field beside it."""
     names = ", ".join(noises)
     return LawResult(
         field=f"{message.claimed[0].message.__name__} ({names})",
@@ -93,8 +94,8 @@ def _noise(
     sent: list[Floats],
     seen: list[Floats],
 ) -> Floats:
-    """What is left of every upload once the clipped value is taken off, as standard normals if it
-    is the claimed noise."""
+    """Return what is left of every upload once the clipped value is taken off, as standard normals
+    if it is the claimed noise."""
     rule = message.rule(release)
     sigma, _ = claimed_noise(message.policy, release, host.shape(release))
     left = [
@@ -107,7 +108,8 @@ def _noise(
 def _values(
     message: AuditedMessage, release: PlannedRelease, host: Host, trials: int, rounds: int
 ) -> list[Floats]:
-    """(trials, rows, width) of every round: every unit of a trial as loud as the trial is."""
+    """Return (trials, rows, width) of every round: every unit of a trial is as loud as the
+    trial."""
     values = message.rng.standard_normal((trials, *host.shape(release)))
     rule = message.rule(release)
     units = values.reshape(trials, *((-1, values.shape[2]) if rule.per == "row" else (1, -1)))
@@ -126,7 +128,7 @@ def _values(
 
 
 def _steps(trials: int, turn: int) -> NDArray[np.int64]:
-    """Which loudness every trial has in a round, the first being 0."""
+    """Return which loudness every trial has in a round, the first being 0."""
     return (np.arange(trials) + turn) % len(LOUDNESS)
 
 
@@ -159,8 +161,8 @@ def _result(
 
 
 def _by_loudness(noise: Floats, rounds: int, step: float) -> LawTest:
-    """Noise whose size hangs on the value: every place, over the messages of a round that were as
-    loud as one another."""
+    """Return a test for noise whose size depends on the value, at every place, over the equally
+    loud messages of a round."""
     by_round = np.square(np.maximum(np.abs(noise), step / 2)).reshape(
         rounds, len(noise) // rounds, -1
     )
@@ -185,8 +187,9 @@ def _by_loudness(noise: Floats, rounds: int, step: float) -> LawTest:
 def _beyond_the_clip(
     rule: NoisyUpload, law: Law, sent: list[Floats], seen: list[Floats], sigma: float
 ) -> Iterator[LawTest]:
-    """How far any unit came out along the direction in which it was loud; and all of them together,
-    since a clip that is wrong by a little hides in the noise of every single one."""
+    """Yield tests of how far units came out along the direction in which they were loud, each unit
+    alone and all together. A clip that is wrong by a little hides in the noise of every single
+    unit."""
     axes = (1, 2) if rule.per == "message" else (2,)
     parts, lone = [], []
     for turn, (values, out) in enumerate(zip(sent, seen, strict=True)):
@@ -212,12 +215,13 @@ def _beyond_the_clip(
 
 
 def has_grid(law: Law) -> bool:
-    """Whether unmasked uploads must be multiples of a step."""
+    """Return whether unmasked uploads must be multiples of a step."""
     return law.step > 0 and not law.is_discrete
 
 
 def off_grid_test(law: Law, seen: Floats) -> LawTest:
-    """Whether uploads lie on the law's grid: what is beside it may hold the value."""
+    """Return a test whether uploads lie on the law's grid. A number beside the grid may hold the
+    value."""
     steps = seen / law.step
     exact = np.abs(steps) < 2**24  # larger multiples are no numbers of float32
     beside = int((exact & (steps != np.round(steps))).sum())
@@ -228,8 +232,9 @@ def off_grid_test(law: Law, seen: Floats) -> LawTest:
 def claimed_noise(
     policy: Policy, release: PlannedRelease, shape: tuple[int, int]
 ) -> tuple[float, float]:
-    """The standard deviation that the booked multiplier claims for what is seen, and what rounding
-    may add to it; computed here and not by the defence, which is what is audited."""
+    """Return the standard deviation that the booked multiplier claims for the seen value, and the
+    variance that rounding may add. They are computed here because the defence is the thing that is
+    audited."""
     rule = policy.rule(release.message, release.field)
     assert isinstance(rule, NoisyUpload)
     rows, width = shape

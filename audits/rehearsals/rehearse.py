@@ -41,7 +41,7 @@ MANY_REASONS = 2
 
 
 class Stage:
-    """Plays active attacks; everything that it makes lies under `root`."""
+    """A stage that plays active attacks. Everything that it makes lies under `root`."""
 
     def __init__(self, config: RunConfig, root: Path, seed: int) -> None:
         self._root, self._seed, self._made = root, seed, 0
@@ -51,8 +51,8 @@ class Stage:
         self._honest: dict[int, Truth] = {}
 
     def play(self, attack: ActiveAttack) -> Finding:
-        """On clients as the config defends them, with the positive control, and beside it what the
-        same guess gains where nobody lies."""
+        """Play an attack on clients as the config defends them, with the positive control. Return
+        the finding, with what the same guess gains if nobody lies beside it."""
         reason = self._unmet(attack)
         if reason is not None:
             return self.unplayed(attack, f"not run: {reason}")
@@ -112,7 +112,8 @@ class Stage:
         return min(attack.rounds, self._config.training.rounds)
 
     def _targets(self, truth: Truth, attack: ActiveAttack) -> Question:
-        """What the adversary wants to know: the same that it is asked afterwards."""
+        """Return the question that the adversary wants answered, which is the same that it is asked
+        later."""
         rng = numpy_stream(self._seed, "targets", attack.question.name, SERVER)
         return make_game(attack.question, truth, Adversary.parse(SERVER), rng).question
 
@@ -132,7 +133,7 @@ def _lie(
 
 
 def _before(truth: Truth) -> View:
-    """What the server knows before anything was sent."""
+    """Return the server's knowledge before anything was sent."""
     x = truth.experiment
     return View(
         adversary=Adversary.parse(SERVER),
@@ -145,7 +146,8 @@ def _before(truth: Truth) -> View:
 
 
 def _completed(finding: Finding, honest: Finding, lied: Rehearsed) -> Finding:
-    """With what the lie was, what was refused, and what the same guess gains without a lie."""
+    """Return the finding with what the lie was, what was refused, and what the same guess gains
+    without a lie."""
     details = {
         **finding.details,
         "requests": float(lied.requests),
@@ -164,9 +166,9 @@ def _completed(finding: Finding, honest: Finding, lied: Rehearsed) -> Finding:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What was found, and what failed: (attack, reason).
+    """A list of findings, and of failures: (attack, reason).
 
-    floor  why a site with the default floor takes no part in this config; empty where it does
+    floor  why a site with the default floor takes no part in this config, empty if it does
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -180,7 +182,8 @@ def rehearse(
     seed: int = 0,
     told: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Rehearsal:
-    """Active attacks on this config's clients, all in a folder of their own."""
+    """Play active attacks on this config's clients, all in a folder of their own, and return the
+    rehearsal."""
     torch.set_num_threads(1)
     attacks = [get_active(name) for name in (only or active())]
     with tempfile.TemporaryDirectory(prefix="securefg-rehearsal-") as folder:
@@ -218,7 +221,7 @@ def _in_words(error: Exception) -> str:
 
 
 def lies_table(findings: list[Finding]) -> Table:
-    """A row per attack that was played."""
+    """Return a table with a row per attack that was played."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("lie", "gain without it", "requests", "refused", "what a client could notice"):
         table.add_column(name, overflow="fold")

@@ -1,9 +1,10 @@
 """A throw-away federation: real hosts behind real channels, in a folder of its own, lied to.
 
 Nothing of a real run is touched: the folder is new, the engine is in this process whatever the
-config says, and no site is asked. What clients refuse is kept in words, and the next round goes on.
+config says, and no site is asked. Refusals of clients are kept in words, and the next round goes
+on.
 
-The cohort lies: what a method's server asks is replaced by what a lie says.
+The cohort lies: it replaces the requests of a method's server by the requests of a lie.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from attacks.active.base import Request, Told
 from attacks.base import Place
 from audits.truth import Truth
-from securefg.federation.federation import Federation, Secure
+from securefg.federation.federation import Federation
 from securefg.federation.journal import Journal
 from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import SecurefgError
@@ -33,6 +34,7 @@ from securefg.protocol.transcript import TranscriptWriter
 from securefg.runs.assembly import Experiment, enrol, start_engine
 from securefg.runs.folder import RunFolder
 from securefg.runs.release_file import write_release
+from securefg.secagg.forms import Secure
 from securefg.settings.config import RunConfig
 from securefg.settings.secagg import SecureAggregationSettings
 
@@ -40,7 +42,8 @@ M = TypeVar("M", bound=Message)
 
 
 class LyingCohort(Cohort):
-    """Stands between a method's server and the federation; the clients behind it are real.
+    """A cohort that stands between a method's server and the federation. The clients behind it are
+    real.
 
     requests, lies  how many requests were sent, and how many of them the protocol would not send
     largest         the largest norm of a field that was sent, beside the protocol's own
@@ -58,7 +61,7 @@ class LyingCohort(Cohort):
         self.largest = 1.0
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
-        """Ask what the lie says; the replies to its last request go to the server."""
+        """Ask what the lie says. The replies to its last request go to the server."""
         told = list(self._lie(self._described(request, reply))) or [Told()]
         self.requests += len(told)
         self.lies += len(told) - 1 + bool(told[-1].changes or told[-1].clients)
@@ -97,7 +100,7 @@ Lies = Callable[[Request], Sequence[Told]]
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a federation came to that was lied to.
+    """A result of a federation that was lied to.
 
     refused  what clients or the protocol refused, round by round, in words
     """
@@ -110,14 +113,16 @@ class Rehearsed:
 
 
 def throwaway(config: RunConfig) -> RunConfig:
-    """The config in this process, every message kept. Rounds stay: noise is sized for them."""
+    """Return the config in this process, with every message kept. Rounds stay, because noise is
+    sized for them."""
     output = config.output.model_copy(update={"transcript_every": 1})
     engine = config.engine.model_copy(update={"name": "inprocess"})
     return config.model_copy(update={"output": output, "engine": engine})
 
 
 def new_truth(experiment: Experiment, root: Path) -> Truth:
-    """An empty run under `root`, for games that draw their targets before anything is sent."""
+    """Return an empty run under `root`, for games that draw their targets before anything is
+    sent."""
     output = experiment.config.output.model_copy(update={"root": root})
     config = experiment.config.model_copy(update={"output": output})
     folder = RunFolder.create(config, lambda path: None)
@@ -126,7 +131,8 @@ def new_truth(experiment: Experiment, root: Path) -> Truth:
 
 
 def _careless(policy: Policy) -> Policy:
-    """What a server that lies would not check: what is refused is refused by clients."""
+    """Return the policy without the checks that a lying server would not make. Only clients refuse
+    then."""
     return replace(policy, budget=None, least_survivors={}, cohorts={})
 
 
@@ -142,7 +148,7 @@ def no_lie(request: Request) -> Sequence[Told]:
 def federate(
     experiment: Experiment, folder: RunFolder, rounds: int, lie: Lies = no_lie
 ) -> Rehearsed:
-    """Some rounds of the experiment, lied to or not."""
+    """Run some rounds of the experiment, lied to or not, and return the result."""
     x, config = experiment, experiment.config
     meanings = x.method.meanings(config.method)
     with ExitStack() as opened:

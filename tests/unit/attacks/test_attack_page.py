@@ -27,8 +27,8 @@ def test_is_for_people_refuses_short_texts_and_names_of_code() -> None:
 
 
 def test_the_page_of_attacks_is_made_from_their_declarations() -> None:
-    wanted = "run `python -m attacks.page > docs/attacks.md`"
-    assert Path("docs/attacks.md").read_text() == page(), wanted
+    wanted = "run `python -m attacks.page > docs/reference/attacks.md`"
+    assert Path("docs/reference/attacks.md").read_text() == page(), wanted
 
 
 def test_a_changed_declaration_changes_the_page() -> None:

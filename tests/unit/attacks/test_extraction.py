@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attacks.base import CannotAttack
-from attacks.models import EXTRACTION
+from attacks.models import COPY_RIDGES, EXTRACTION, ridge_copy
 from attacks.questions import CopiedModel
 from audits.blind import at_chance, blinded
 from audits.games import make_game
@@ -74,3 +74,30 @@ def test_a_party_that_may_not_ask_makes_no_copy(truth: Truth) -> None:
     targets = replace(game.question, queries=np.zeros(0, np.int64))
     with pytest.raises(CannotAttack, match="0 nodes to ask about"):
         EXTRACTION.run(truth.view(OUTSIDER), targets, RNG(0))
+
+
+@pytest.mark.parametrize("count", [40, 9])
+def test_ridge_copy_equals_plain_regression(count: int) -> None:
+    rng = RNG(3)
+    rows, wanted = rng.normal(size=(count, 12)), rng.normal(size=(5, 12))
+    said = rows @ rng.normal(size=(12, 3)) + 2 * rng.normal(size=(count, 3))
+    guess, foreseen = ridge_copy(rows, said, wanted)
+    centred, level = rows - rows.mean(0), said.mean(0)
+    tried = []
+    for ridge in COPY_RIDGES:
+        gram = centred @ centred.T
+        inverse = np.linalg.inv(gram + ridge * np.trace(gram) / count * np.eye(count))
+        weights = inverse @ (said - level)
+        left_out = -weights / np.diag(inverse)[:, None] + said
+        plain = (wanted - rows.mean(0)) @ centred.T @ weights + level
+        tried.append((float(np.square(left_out - said).mean()), plain, left_out.argmax(1)))
+    _, plain, left_out_class = min(tried, key=lambda one: one[0])
+    assert np.allclose(guess, plain, atol=1e-6)
+    assert np.array_equal(foreseen, left_out_class)
+
+
+def test_ridge_copy_of_many_rows_needs_no_square_matrix() -> None:
+    rng = RNG(4)
+    rows, weights = rng.normal(size=(200_000, 3)), rng.normal(size=(3, 2))
+    guess, _ = ridge_copy(rows, rows @ weights, rows[:7])  # 200,000 squared would be 320 GB
+    assert np.allclose(guess, rows[:7] @ weights, atol=1e-2)

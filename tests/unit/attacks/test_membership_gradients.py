@@ -48,7 +48,7 @@ TARGETS = Membership(
     known_ids=np.arange(NODES),
     known=FEATURE_ROWS,
     edges=EDGES,
-    shadows=Shadows(np.zeros((0, 60, CLASSES), np.float32), np.zeros((0, 60), bool)),
+    shadows=Shadows(np.zeros((0, 60, CLASSES), np.float32), np.zeros((0, 60), bool), LABELS[IDS]),
     prior=RNG.standard_normal(60),
 )
 

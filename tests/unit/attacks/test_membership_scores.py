@@ -12,17 +12,16 @@ from scipy.stats import norm
 
 from attacks import evidence, membership
 from attacks.base import CannotAttack, View
+from attacks.confidence import log_confidence, scaled_confidence, standardised
 from attacks.membership import (
     MEMBERSHIP_BAYES,
     MEMBERSHIP_LIRA,
     MEMBERSHIP_LOSS,
     MEMBERSHIP_RMIA,
-    log_confidence,
+    links_of,
     log_ratio,
     said_around,
-    scaled_confidence,
     share_of_peers,
-    standardised,
 )
 from attacks.questions import Membership, Shadows
 from audits.metrics import BadMetricInput, auc, oriented_auc
@@ -63,7 +62,7 @@ def _world(
         known=np.zeros((NODES, 1), np.float32),
         labels=labels,
         edges=np.zeros((2, 0), np.int64),
-        shadows=Shadows(made, members),
+        shadows=Shadows(made, members, labels),
     )
     return view, question, truth
 
@@ -144,7 +143,7 @@ def test_swapped_labels_are_caught(attack) -> None:
 
 def test_swapped_members_of_the_shadows_are_caught() -> None:
     view, targets, truth = _world()
-    swapped = replace(targets, shadows=Shadows(targets.shadows.logits, ~targets.shadows.member))
+    swapped = replace(targets, shadows=replace(targets.shadows, member=~targets.shadows.member))
     with pytest.raises(BadMetricInput, match="labels swapped"):
         oriented_auc(truth, _run(MEMBERSHIP_LIRA, view, swapped))
 
@@ -168,7 +167,7 @@ def test_the_offline_form_of_rmia_reads_no_model_that_trained_on_the_target() ->
 
 def test_lira_is_offline_where_no_shadow_trained_on_the_targets() -> None:
     view, targets, truth = _world()
-    none = Shadows(targets.shadows.logits, np.zeros_like(targets.shadows.member))
+    none = replace(targets.shadows, member=np.zeros_like(targets.shadows.member))
     assert auc(truth, _run(MEMBERSHIP_LIRA, view, replace(targets, shadows=none))) > 0.75
 
 
@@ -177,7 +176,7 @@ def test_what_an_attack_needs_is_asked_for() -> None:
     for attack in ATTACKS:
         with pytest.raises(CannotAttack, match="released no model"):
             _run(attack, replace(view, answers=None), targets)
-    everyone = Shadows(targets.shadows.logits, np.ones_like(targets.shadows.member))
+    everyone = replace(targets.shadows, member=np.ones_like(targets.shadows.member))
     for attack in ATTACKS[1:]:
         with pytest.raises(CannotAttack, match="did not"):
             _run(attack, view, replace(targets, shadows=everyone))
@@ -200,7 +199,8 @@ def test_a_null_model_is_at_chance_over_50_seeds() -> None:
 def test_what_is_said_of_neighbours_is_the_mean_of_their_logs() -> None:
     logits = np.random.default_rng(0).normal(size=(4, 3))
     edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-    found = said_around(logits, edges, np.array([1, 3]))
+    asked = np.array([1, 3])
+    found = said_around(logits, links_of(asked, edges, len(logits)), asked)
     logs = log_softmax(logits, axis=1)
     assert np.allclose(found, [(logs[0] + logs[2]) / 2, logs[3]])
 

@@ -29,6 +29,9 @@ RUNS = (
     ("nfedgnn_masked", ()),
     ("ppfl_deepwalk_citeseer", (DRAWN,)),
     ("private_made", ()),
+    ("private_transfers", ()),
+    ("fedavg_transfers", ()),
+    ("private_published_cornell5", (DRAWN,)),
     ("private_users_cora", (DRAWN,)),
 )
 

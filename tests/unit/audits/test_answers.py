@@ -24,7 +24,9 @@ from tests.unit.methods.test_two_sums import PRIVATE, tree
 
 OUTSIDER, CLIENT = Adversary("outsider"), Adversary("client", frozenset({0}))
 ON_ANSWERS = ("released_edges", "answered_links", "membership_loss", "extraction")
-AT_HOME_BY_DECLARATION = {"two_sums", "own_sums", "alone", "mlps", "pseudo_sums"}
+AT_HOME_BY_DECLARATION = {
+    *("two_sums", "own_sums", "alone", "mlps", "pseudo_sums", "best_alone", "one_sum")
+}
 
 
 @pytest.fixture(scope="module")

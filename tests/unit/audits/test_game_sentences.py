@@ -39,8 +39,10 @@ TRAINING = re.compile(r"\btrain\w*", re.I)
 
 # The truth of these games is whether, or on what, somebody trained.
 MEASURES_TRAINING = {
+    "counted_labels",
     "isolated_samples",
     "labelled_nodes",
+    "member_samples",
     "membership",
     "others_labels",
     "others_members",

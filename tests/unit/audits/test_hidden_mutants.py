@@ -186,7 +186,8 @@ def test_noise_that_ends_after_the_first_step_is_found_in_the_record(
 
 def features_bounded_up_to_length(low: float, high: float) -> Spoil:
     def spoil(patched: Patch) -> None:
-        def own_rows(graph: Any) -> Tensor:
+        def own_rows(graph: Any, link_columns: int = 0) -> Tensor:
+            assert not link_columns
             rows: Tensor = graph.features.double()
             scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp(low, high)
             return scaled
@@ -199,9 +200,9 @@ def features_bounded_up_to_length(low: float, high: float) -> Spoil:
 def short_features_made_long(patched: Patch) -> None:
     sound = features.own_rows
 
-    def own_rows(graph: Any) -> Tensor:
+    def own_rows(graph: Any, link_columns: int = 0) -> Tensor:
         short = graph.features.norm(dim=1, keepdim=True) < 1e-3
-        return sound(graph) * torch.where(short, 3.0, 1.0)
+        return sound(graph, link_columns) * torch.where(short, 3.0, 1.0)
 
     patched.setattr(features, "own_rows", own_rows)
 

@@ -1,0 +1,135 @@
+"""Checks of another framework's record before it is audited: rounds, fields and the truth.
+
+A record whose rounds were mixed up hides a leak: the attacks would compare an upload with a model
+that its client never had. Such a record is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.base import CannotAttack, Place, View
+from securefg.foundation.errors import ConfigError, DataError
+from securefg.foundation.npz import read_npz
+from securefg.protocol.exchange import Exchange
+from securefg.protocol.meanings import Meaning, Other, Weights
+from securefg.settings.execution import TrainingSettings
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def check_record(path: Path, exchange: Exchange, view: View) -> None:
+    """Raise `ConfigError` where the messages are not those that the description promises."""
+    _check_uploads(path, exchange, view)
+    _check_rounds(path, view)
+    _check_sent(path, exchange, view)
+
+
+def _check_uploads(path: Path, exchange: Exchange, view: View) -> None:
+    upload, uploads = exchange.upload, view.uploads(Weights())
+    if not uploads:
+        kinds = sorted({s.header.kind for s in view.seen if s.header.up})
+        raise ConfigError(
+            f"{path}: no upload has a field {upload.kind}.{upload.field} (upload.kind, "
+            f"upload.field); kinds found: {', '.join(kinds) or 'none'}"
+        )
+    for message in uploads:
+        numbers = message.value[0].numel() if len(message.value) else 0
+        if not message.masked and numbers != exchange.width:
+            raise ConfigError(
+                f"{path}: {upload.kind}.{upload.field} has {numbers} numbers per client "
+                f"in round {message.round}; layers: add up to {exchange.width}"
+            )
+        if not message.masked and not message.value.is_floating_point():
+            raise ConfigError(
+                f"{path}: {upload.kind}.{upload.field}: found {message.value.dtype} in round "
+                f"{message.round}; expected floating-point numbers"
+            )
+        if len(message.value) != len(message.clients):
+            raise ConfigError(
+                f"{path}: {upload.kind}.{upload.field} has {len(message.value)} rows for "
+                f"{len(message.clients)} clients in round {message.round}"
+            )
+        if (last := message.clients.numbers()[-1]) >= exchange.clients:
+            raise ConfigError(
+                f"{path}: clients: found {exchange.clients}; expected more, since client {last} "
+                f"uploads in round {message.round}"
+            )
+
+
+def _check_rounds(path: Path, view: View) -> None:
+    seen: set[tuple[int, int]] = set()
+    for message in view.uploads(Weights()):
+        for client in message.clients.numbers():
+            if (message.round, client) in seen:
+                raise ConfigError(
+                    f"{path}: round {message.round}: found two uploads of client {client}; "
+                    "expected one: every round needs its own number"
+                )
+            seen.add((message.round, client))
+
+
+def _check_sent(path: Path, exchange: Exchange, view: View) -> None:
+    if exchange.sent is None:
+        return
+    place = (exchange.sent.kind, exchange.sent.field)
+    models: dict[int, torch.Tensor] = {}
+    sent = view.downloads(Weights(change=False)) if place in view.meanings else []
+    for message in sent:
+        if message.value.numel() != exchange.width:
+            raise ConfigError(
+                f"{path}: {place[0]}.{place[1]} has {message.value.numel()} numbers in round "
+                f"{message.round}; layers: add up to {exchange.width}"
+            )
+        model = models.setdefault(message.round, message.value)
+        if not torch.equal(model.nan_to_num(), message.value.nan_to_num()):
+            raise ConfigError(
+                f"{path}: round {message.round}: found two different sent models; expected one: "
+                "every round needs its own number, and models of single clients a record each"
+            )
+    rounds = {message.round for message in view.uploads(Weights())}
+    if exchange.upload.holds == "weights" and (missing := sorted(rounds - models.keys())):
+        raise ConfigError(
+            f"{path}: round {missing[0]}: found uploaded weights and no sent model; expected the "
+            "weights that training started from (sent)"
+        )
+
+
+def undescribed_fields(view: View) -> dict[tuple[Place, bool], Meaning]:
+    """Return the fields that crossed and that the description does not name, with whether clients
+    sent them: metrics, counts, buffers, replies to evaluations."""
+    found: dict[tuple[Place, bool], Meaning] = {}
+    for seen in view.seen:
+        header = seen.header
+        for name in seen.fields or ():
+            place = (header.kind, name)
+            if header.sender != "sum" and place not in view.meanings:
+                about = "it crossed beside the described weights"
+                found[place, header.up] = Other(about)
+    return found
+
+
+def read_clients(path: Path, kind: type[Scalar]) -> dict[int, NDArray[Scalar]]:
+    """Return the arrays of a private file by client. Raise `CannotAttack` where it is missing."""
+    if not path.is_file():
+        raise CannotAttack(f"private/{path.name} is not there: nothing to score a guess against")
+    try:
+        found = {int(name): np.asarray(array, kind) for name, array in read_npz(path).items()}
+    except (DataError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not found:
+        raise ConfigError(f"{path}: found no client; expected an array per client")
+    return found
+
+
+def recipe_of(exchange: Exchange) -> TrainingSettings | None:
+    """Return how clients train, where the description says it."""
+    known = exchange.training
+    if known is None:
+        return None
+    return TrainingSettings(local_epochs=known.steps, lr=known.lr, weight_decay=known.weight_decay)
